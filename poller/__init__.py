@@ -1,0 +1,73 @@
+"""Turns a SQL table into a trigger: new and changed rows reach a handler in order, at least once, none skipped.
+
+    from poller import Batch, Poller
+
+The parts: `poller.sources` (where rows come from), `poller.stores` (where checkpoint and lease are kept),
+`poller.functions` (Azure Functions). Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from poller.errors import (
+    CommitError,
+    ConfigError,
+    FingerprintMismatch,
+    LeaseHeld,
+    LeaseLost,
+    PollerError,
+    SourceError,
+    SourceUnavailable,
+    StateCorrupt,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+    WriteConflict,
+)
+
+if TYPE_CHECKING:
+    from poller.app import App, Poller, load_app
+    from poller.batch import Batch
+    from poller.outcome import TickResult
+
+    __version__: str
+
+__all__ = [
+    "App",
+    "Batch",
+    "CommitError",
+    "ConfigError",
+    "FingerprintMismatch",
+    "LeaseHeld",
+    "LeaseLost",
+    "Poller",
+    "PollerError",
+    "SourceError",
+    "SourceUnavailable",
+    "StateCorrupt",
+    "StoreDenied",
+    "StoreError",
+    "StoreUnavailable",
+    "TickResult",
+    "WriteConflict",
+    "__version__",
+    "load_app",
+]
+
+_HOMES = {"App": "app", "Batch": "batch", "Poller": "app", "TickResult": "outcome", "load_app": "app"}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("poller")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

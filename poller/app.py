@@ -1,0 +1,299 @@
+"""The facade: a `Poller` wires one source, one store and one runner; an `App` is a whole `poller.toml`.
+
+Nothing is opened before it is needed: a file with ten pollers costs nothing until one of them ticks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypedDict, Unpack, cast
+
+from poller.clock import SystemRuntime
+from poller.config import AppConfig, PollerConfig, PollerOptions, load_config, poller_options
+from poller.config.problems import suggestion
+from poller.config.types import is_name
+from poller.errors import ConfigError
+from poller.handler_import import import_handler
+from poller.handlers import Handler
+from poller.observability import Observer, log_events
+from poller.outcome import TickResult
+from poller.ports import Event, Runtime, Source, StateStore
+from poller.recheck import Recheck
+from poller.runner import Runner
+from poller.schedule import Schedule
+from poller.telemetry import MetricsObserver
+from poller.wiring import open_source, open_store
+
+
+class Keywords(TypedDict, total=False):
+    """Every key of `[pollers.NAME]` as a keyword; meaning and defaults as in `poller.config.PollerOptions`."""
+
+    handler: str | None
+    schedule: str
+    batch_size: int
+    max_batches_per_tick: int
+    tick_timeout: timedelta | str
+    handler_timeout: timedelta | str | None
+    lease_ttl: timedelta | str
+    heartbeat_interval: timedelta | str
+    max_attempts: int
+    on_poison: Literal["halt", "quarantine"]
+    isolation: Literal["thread", "process"]
+    error_text: bool
+    audit_window: timedelta | str | None
+    recheck_every: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a poller was configured: the folder its handler's module stands in, and the file, for errors (empty for
+    one made in Python)."""
+
+    folder: Path = field(default_factory=Path.cwd)
+    file: str = ""
+
+
+class Poller:
+    """New and changed rows of one source, handed to a handler in order; its place is remembered in a store.
+
+    Args:
+        name: of the poller; with `app_name` it names the state document `state/{app_name}/{name}.json`.
+        source: where rows come from, such as `poller.sources.SqlSource`.
+        store: where checkpoint and lease are kept, such as `poller.stores.BlobStore`.
+        app_name: of the application.
+        observers: called with each event; default: one log line per event.
+        runtime: clocks and threads; for simulations.
+        options: every key of a poller in `poller.toml`.
+
+    Raises: ConfigError, naming the keyword.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        source: Source,
+        store: StateStore,
+        app_name: str,
+        observers: Sequence[Observer] | None = None,
+        runtime: Runtime | None = None,
+        **options: Unpack[Keywords],
+    ) -> None:
+        for key, value in (("name", name), ("app_name", app_name)):
+            if not is_name(value):
+                raise ConfigError(
+                    f"{key}: {value!r} is no name: 1 to 63 lower-case letters, digits and hyphens.", key=key
+                )
+        self.name = name
+        self.app_name = app_name
+        self.source = source
+        self.store = store
+        self.options = poller_options(options)
+        self.schedule = self.options.schedule
+        self.runtime: Runtime = runtime or SystemRuntime()
+        self.origin: Origin = Origin()
+        self._handler: Handler | None = None
+        self._runner = Runner(
+            name,
+            app_name=app_name,
+            source=source,
+            store=store,
+            options=self.options,
+            observers=(*((log_events,) if observers is None else observers), MetricsObserver()),
+            runtime=self.runtime,
+        )
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], name: str, environ: Mapping[str, str] | None = None) -> Poller:
+        """The poller `name` of a configuration file.
+
+        Raises: ConfigError, naming the file and the key.
+        """
+        return load_app(path, environ).poller(name)
+
+    def __repr__(self) -> str:
+        return f"Poller({self.name!r}, app_name={self.app_name!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def handler(self) -> Handler:
+        """The configured handler, imported when it is first asked for.
+
+        Raises: ConfigError, where none is configured or it cannot be imported.
+        """
+        if self._handler is None:
+            where = self.origin
+            key = f"pollers.{self.name}.handler" if where.file else "handler"
+            if self.options.handler is None:
+                raise ConfigError(
+                    f"{where.file}: {key}: is missing." if where.file else f"{key}: is missing.",
+                    key=key,
+                    file=where.file,
+                    next_step='Name a function as "module:function", or pass one to tick().',
+                )
+            self._handler = import_handler(self.options.handler, folder=where.folder, key=key, file=where.file)
+        return self._handler
+
+    def next_tick(self) -> float:
+        """Seconds until the schedule's next moment."""
+        now = self.runtime.utcnow()
+        return (Schedule(self.schedule).next_after(now) - now).total_seconds()
+
+    def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:
+        """Deliver what is there, batch by batch, and say how it went.
+
+        Args:
+            handler: called with each batch, sync or async; default: the configured one.
+            stop: when it is set, no further batch starts; the one in hand is finished and committed.
+
+        Raises: ConfigError (handler), StoreUnavailable, StoreDenied, StateCorrupt, FingerprintMismatch,
+            SourceUnavailable, SourceError. What the handler raises is an outcome, never an exception.
+        """
+        return self._runner.tick(self.handler if handler is None else handler, stop=stop)
+
+    def recheck(self, since: timedelta | None = None) -> Recheck:
+        """Compare the table with what was delivered within `since` (default: `audit_window`), and say which rows under
+        the cursor never were (sources.md, "Rows that appear under the cursor"). Changes nothing.
+
+        Raises: ConfigError (no `audit_window`), FingerprintMismatch, StoreError, SourceError.
+        """
+        return self._runner.recheck(since)
+
+    def redeliver(self, found: Recheck, handler: Handler | None = None) -> None:
+        """Hand the late rows that a recheck found to the handler, under the lease; the checkpoint does not move.
+
+        Raises: LeaseHeld, LeaseLost, StoreError, and what the handler raises.
+        """
+        self._runner.redeliver(found, self.handler if handler is None else handler)
+
+    def close(self) -> None:
+        """Let go of connections and of a handler's process. The poller may be used again afterwards."""
+        self._runner.executor.close()
+        self.source.close()
+        self.store.close()
+
+
+class App:
+    """A configuration file, wired. One store serves all its pollers."""
+
+    def __init__(
+        self,
+        config: AppConfig,
+        *,
+        path: Path,
+        environ: Mapping[str, str],
+        observers: Sequence[Observer] | None = None,
+        runtime: Runtime | None = None,
+    ) -> None:
+        self.config = config
+        self.path = path
+        self.runtime: Runtime = runtime or SystemRuntime()
+        self._environ = environ
+        self._observers = observers
+        self._store: StateStore | None = None
+        self._wired = _Wired(self)
+        self.pollers: Mapping[str, Poller] = self._wired
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def store(self) -> StateStore:
+        """Where the pollers' documents are kept. Raises: ConfigError."""
+        if self._store is None:
+            self._store = open_store(self.config.state, self._environ, file=str(self.path))
+        return self._store
+
+    def poller(self, name: str) -> Poller:
+        """One poller. Raises: ConfigError for an unknown name, or for a source or store that cannot be made."""
+        return self.pollers[self.known(name)]
+
+    def known(self, name: str) -> str:
+        """The name itself. Raises: ConfigError where the file has no such poller, with what it has."""
+        if name not in self.config.pollers:
+            raise ConfigError(
+                f"{self.path}: there is no poller {name!r}{suggestion(name, sorted(self.config.pollers))}",
+                key=f"pollers.{name}",
+                file=str(self.path),
+            )
+        return name
+
+    def wire(self, name: str, config: PollerConfig, source: Source | None = None) -> Poller:
+        """A poller of this app from options of its own, for commands that need a variation of a configured one;
+        `source`: instead of the one that the options describe."""
+        options = {field: getattr(config, field) for field in PollerOptions.model_fields}
+        poller = Poller(
+            name,
+            source=source or open_source(config, name, file=str(self.path)),
+            store=self.store,
+            app_name=self.config.app_name,
+            observers=self._observers,
+            runtime=self.runtime,
+            **cast(Keywords, options),
+        )
+        poller.origin = Origin(self.path.resolve().parent, str(self.path))
+        return poller
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        for poller in self._wired.made.values():
+            poller.close()
+        if self._store is not None:
+            self._store.close()
+
+
+class _Wired(Mapping[str, Poller]):
+    """The pollers of an app by name, each made when it is first asked for."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.made: dict[str, Poller] = {}
+
+    def __getitem__(self, name: str) -> Poller:
+        if name not in self.made:
+            self.made[name] = self._app.wire(name, self._app.config.pollers[name])
+        return self.made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._app.config.pollers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._app.config.pollers)
+
+    def __len__(self) -> int:
+        return len(self._app.config.pollers)
+
+
+def load_app(
+    path: str | os.PathLike[str],
+    environ: Mapping[str, str] | None = None,
+    *,
+    observers: Sequence[Observer] | None = None,
+    runtime: Runtime | None = None,
+) -> App:
+    """Read a configuration file; connects to nothing.
+
+    Args:
+        path: of the file. environ: where settings are looked up; default: this process's environment.
+        observers: called with each event of each poller; default: one log line per event.
+    Raises: ConfigError, naming the file and the key.
+    """
+    variables = os.environ if environ is None else environ
+    return App(load_config(path, variables), path=Path(path), environ=variables, observers=observers, runtime=runtime)

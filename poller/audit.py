@@ -1,0 +1,79 @@
+"""The audit trail: takeovers, lost leases, halts and every operator's change, with who, when, before and after.
+
+Best effort, and never in a commit's path: a record that cannot be written is reported and dropped. An operator's change
+cannot get lost even so: it stands in the document that it changed (`control.last_change`), and whoever writes next
+copies it here. Copies carry the change's id, so that two of them are one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from poller.errors import StoreError
+from poller.model.document import Change, stamp
+from poller.observability import AuditFailed, Emitter
+from poller.ports import Runtime, StateStore, Task
+
+COPIES_SEARCHED = 200
+"""Among so many of the newest records a change is looked for before it is copied."""
+
+
+class AuditTrail:
+    """Appends to and reads `audit/{app_name}/{poller_name}.jsonl`: one JSON object a line."""
+
+    def __init__(
+        self, store: StateStore, *, app_name: str, poller_name: str, runtime: Runtime, emit: Emitter | None = None
+    ) -> None:
+        self.name = f"audit/{app_name}/{poller_name}.jsonl"
+        self._store = store
+        self._poller = poller_name
+        self._runtime = runtime
+        self._emit = emit or Emitter(())
+        self._copied: str | None = None
+        self._tasks: list[Task] = []
+
+    def add(self, kind: str, **facts: Any) -> None:
+        """Write one record from a thread of its own. Returns at once and raises nothing."""
+        record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._runtime.utcnow()), **facts}
+        self._spawn(lambda: self._store.append(self.name, json.dumps(record, ensure_ascii=False)))
+
+    def copy(self, change: Change | None) -> None:
+        """Copy an operator's change out of the document, if this process has not seen to that. As `add`."""
+        if change is None or change.id == self._copied:
+            return
+        self._copied = change.id
+        self._spawn(lambda: self.copy_now(change))
+
+    def copy_now(self, change: Change) -> None:
+        """Copy an operator's change unless it stands here already. Raises: StoreUnavailable, StoreDenied."""
+        if all(entry.get("id") != change.id for entry in self.entries(limit=COPIES_SEARCHED)):
+            self._store.append(self.name, json.dumps(change.model_dump(mode="json"), ensure_ascii=False))
+
+    def entries(self, *, limit: int | None = None) -> list[dict[str, Any]]:
+        """The newest records, oldest first, each id once. Raises: StoreUnavailable, StoreDenied."""
+        found: dict[str, dict[str, Any]] = {}
+        for number, line in enumerate(self._store.lines(self.name, limit=limit)):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue  # a line cut short by a crash: the next one is whole again
+            if isinstance(record, dict):
+                found.setdefault(str(record.get("id", number)), record)
+        return list(found.values())
+
+    def settle(self, seconds: float) -> None:
+        """Wait for records under way, but no longer than this in all."""
+        end = self._runtime.monotonic() + seconds
+        for task in self._tasks:
+            task.join(max(0.0, end - self._runtime.monotonic()))
+        self._tasks = [task for task in self._tasks if task.is_alive()]
+
+    def _spawn(self, write: Any) -> None:
+        def run() -> None:
+            try:
+                write()
+            except StoreError as error:
+                self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=error.message))
+
+        self._tasks.append(self._runtime.spawn(run, "poller-audit"))

@@ -1,0 +1,16 @@
+"""Configuration: `poller.toml` as frozen models, and errors that name the key (design, "Configuration")."""
+
+from __future__ import annotations
+
+from poller.config.load import load_config, poller_options
+from poller.config.options import AppConfig, PollerConfig, PollerOptions, SourceOptions, StateOptions
+
+__all__ = [
+    "AppConfig",
+    "PollerConfig",
+    "PollerOptions",
+    "SourceOptions",
+    "StateOptions",
+    "load_config",
+    "poller_options",
+]

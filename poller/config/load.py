@@ -1,0 +1,117 @@
+"""Reading `poller.toml`: TOML, `[defaults]`, `%NAME%`, then the models. Nothing here opens a connection."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from poller.config.options import AppConfig, PollerOptions
+from poller.config.problems import explain
+from poller.config.substitution import substitute
+from poller.errors import ConfigError
+
+DEFAULT_STATE_URL = "sqlite:///state.db"
+"""The embedded store, where `store = "sql"` names no database."""
+
+
+def load_config(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AppConfig:
+    """Read, substitute and check a configuration file.
+
+    Args:
+        path: of the file. environ: where `%NAME%` is looked up; default: this process's environment.
+    Raises: ConfigError, in one line that names the file and the dotted key, and never a substituted value.
+    """
+    file = Path(path)
+    raw = _parse(file)
+    variables = os.environ if environ is None else environ
+    tree = _with_defaults(substitute(raw, variables, file=str(file)), str(file))
+    _anchor(tree, file.resolve().parent)
+    try:
+        return AppConfig.model_validate(tree)
+    except ValidationError as error:
+        problem = explain(error, raw=raw, file=str(file))
+    raise problem
+
+
+def poller_options(options: Mapping[str, Any]) -> PollerOptions:
+    """Check options given as keywords in Python.
+
+    Raises: ConfigError naming the keyword.
+    """
+    try:
+        return PollerOptions.model_validate(dict(options))
+    except ValidationError as error:
+        problem = explain(error, model=PollerOptions)
+    raise problem
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_bytes().decode()
+    except FileNotFoundError:
+        problem = ConfigError(
+            f"There is no configuration file {file}.",
+            file=str(file),
+            next_step="Name one with -c FILE or POLLER_CONFIG.",
+        )
+    except UnicodeDecodeError:
+        problem = ConfigError(f"{file}: is not UTF-8 text.", file=str(file))
+    except OSError as error:
+        problem = ConfigError(f"{file}: cannot be read: {error.strerror}.", file=str(file))
+    else:
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            problem = ConfigError(f"{file}: is not valid TOML: {error}.", file=str(file))
+    raise problem
+
+
+def _with_defaults(raw: dict[str, Any], file: str) -> dict[str, Any]:
+    """The tree with [defaults] filled into every poller. A table is filled key by key."""
+    tree = dict(raw)
+    defaults = tree.pop("defaults", {})
+    if not isinstance(defaults, dict):
+        raise ConfigError(f"{file}: defaults: must be a table.", key="defaults", file=file)
+    pollers = tree.get("pollers")
+    if isinstance(pollers, dict):
+        tree["pollers"] = {
+            name: _filled(own, defaults) if isinstance(own, dict) else own for name, own in pollers.items()
+        }
+    return tree
+
+
+def _filled(own: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    both = {**defaults, **own}
+    for name in own.keys() & defaults.keys():
+        if isinstance(own[name], dict) and isinstance(defaults[name], dict):
+            both[name] = _filled(own[name], defaults[name])
+    return both
+
+
+def _anchor(tree: dict[str, Any], folder: Path) -> None:
+    """Make relative SQLite paths start at the file's folder: which database is meant must not depend on where a
+    command was started, or the fingerprint would."""
+    state = tree.get("state")
+    if isinstance(state, dict) and state.get("store") == "sql":
+        state.setdefault("url", DEFAULT_STATE_URL)
+    pollers = tree.get("pollers")
+    sources = [p.get("source") for p in pollers.values() if isinstance(p, dict)] if isinstance(pollers, dict) else []
+    for table in (state, *sources):
+        if isinstance(table, dict) and isinstance(table.get("url"), str):
+            table["url"] = anchored(table["url"], folder)
+
+
+def anchored(url: str, folder: Path) -> str:
+    """A SQLite URL with its relative path made absolute; any other URL as it is."""
+    head, separator, path = url.partition(":///")
+    name = path.partition("?")[0]
+    if not separator or head.partition("+")[0] != "sqlite" or name in {"", ":memory:"} or name.startswith("file:"):
+        return url
+    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).is_absolute():
+        return url
+    return f"{head}:///{(folder / path).as_posix()}"

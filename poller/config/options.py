@@ -1,0 +1,271 @@
+"""Every key of `poller.toml` as a frozen model: its type, its default, what it means (design, "Configuration").
+
+`docs/configuration.md` and `schemas/config.schema.json` are generated from here. A key that the Python API takes as a
+keyword is the same field, so both say the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from poller.config.types import Duration, Environment, HandlerName, Name, PositiveDuration, ScheduleText
+from poller.model.durations import parse_duration
+from poller.model.timing import Timing
+
+Text = Annotated[str, Field(min_length=1)]
+Column = Annotated[str, Field(min_length=1)]
+
+
+class _Options(BaseModel):
+    """Frozen; unknown keys are errors; no input value is ever repeated in an error (it may be a secret)."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        populate_by_name=True,
+        serialize_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class PollerOptions(_Options):
+    """How one poller works. Each field is a key of `[pollers.NAME]` and a keyword of `poller.Poller`."""
+
+    handler: HandlerName | None = None
+    """The function that gets each batch, as `module:function`; the module stands beside `poller.toml`. Needed by
+    `poller run` and by Functions, not by commands that only look."""
+
+    schedule: ScheduleText = "*/10 * * * * *"
+    """When ticks start: NCRONTAB with six fields (second minute hour day month day-of-week), in UTC. `poller run`
+    follows it, and so do timers in Functions."""
+
+    batch_size: int = Field(default=500, ge=1, le=1_000_000)
+    """At most so many rows reach the handler at once."""
+
+    max_batches_per_tick: int = Field(default=0, ge=0)
+    """A tick ends after so many batches; 0 means: when no row is left or the time is over."""
+
+    tick_timeout: PositiveDuration = timedelta(minutes=4, seconds=30)
+    """A tick starts no batch that it may not finish within this time. Keep it below `functionTimeout` in
+    `host.json`."""
+
+    handler_timeout: PositiveDuration | None = None
+    """How long one call of the handler keeps the lease alive; then the batch is given up, so that a hung handler
+    cannot hold its poller for ever. Default: `tick_timeout`."""
+
+    lease_ttl: PositiveDuration = timedelta(seconds=60)
+    """How long a lease lasts without a heartbeat: so much later, at the least, another worker takes over from one
+    that was killed."""
+
+    heartbeat_interval: PositiveDuration = timedelta(seconds=15)
+    """How often a lease is renewed while a batch is being handled; at most a third of `lease_ttl`. Default: 15 seconds,
+    or a quarter of `lease_ttl` where that is less."""
+
+    max_attempts: int = Field(default=5, ge=1)
+    """How often a failing batch is started before the poller does what `on_poison` says."""
+
+    on_poison: Literal["halt", "quarantine"] = "halt"
+    """What happens to a batch that failed `max_attempts` times. `halt`: the poller stops until an operator resumes
+    it; no row is passed over. `quarantine` is not available yet."""
+
+    isolation: Literal["thread", "process"] = "thread"
+    """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be cut. `process`: in a child
+    process, which is ended at `handler_timeout`."""
+
+    error_text: bool = True
+    """Whether the first line of a handler's error is stored and shown; `false` keeps only its type, for handlers
+    whose errors may quote rows."""
+
+    audit_window: PositiveDuration | None = None
+    """Keep note of what was delivered, so that `poller recheck` finds rows that appeared under the cursor within this
+    time: 8 bytes a row in side documents under `seen/`, one write more per batch. Default: no notes."""
+
+    recheck_every: int = Field(default=0, ge=0)
+    """After so many ticks look back over `audit_window` for rows that were never delivered, and tell of them (event
+    and metric `late_rows`); 0: only when `poller recheck` is run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _heartbeat_follows_ttl(cls, data: Any) -> Any:
+        """A shorter lease alone is no contradiction: its heartbeat is shorter too."""
+        if isinstance(data, dict) and "heartbeat_interval" not in data and "lease_ttl" in data:
+            with suppress(ValueError, AttributeError):
+                quarter = parse_duration(data["lease_ttl"]) / 4
+                return {**data, "heartbeat_interval": min(quarter, timedelta(seconds=15))}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.on_poison == "quarantine":
+            raise PydanticCustomError(
+                "unavailable", '"quarantine" is not available yet; use "halt"', {"key": "on_poison"}
+            )
+        if self.recheck_every and self.audit_window is None:
+            raise PydanticCustomError("recheck", "needs audit_window", {"key": "recheck_every"})
+        if self.handler_timeout is not None and self.handler_timeout > self.tick_timeout:
+            raise PydanticCustomError(
+                "timing",
+                "must be at most tick_timeout, or no batch could ever be started",
+                {"key": "handler_timeout"},
+            )
+        try:
+            Timing(ttl=self.lease_ttl.total_seconds(), heartbeat=self.heartbeat_interval.total_seconds())
+        except ValueError as error:
+            key, _, reason = str(error).partition(": ")
+            raise PydanticCustomError("timing", "{reason}", {"key": key, "reason": reason}) from error
+        return self
+
+    @property
+    def handler_limit(self) -> timedelta:
+        """`handler_timeout`, or `tick_timeout` where it is not set."""
+        return self.tick_timeout if self.handler_timeout is None else self.handler_timeout
+
+
+class SourceOptions(_Options):
+    """Which rows are read, and in which order. Each field is a key of `[pollers.NAME.source]` and a keyword of
+    `poller.sources.SqlSource`."""
+
+    url: SecretStr = Field(min_length=1)
+    """The database, as any SQLAlchemy URL. Take it from a setting: `"%ORDERS_DB_URL%"`. A relative SQLite path
+    starts at the folder of `poller.toml`."""
+
+    schema_name: Text | None = Field(default=None, alias="schema")
+    """The schema of the table; default: the one that the database looks in by itself."""
+
+    table: Text | None = None
+    """The table or view to read. Give this or `query`."""
+
+    query: Text | None = None
+    """A SELECT to read instead of a table; it is wrapped as a subquery. `%` has no special meaning in it."""
+
+    columns: tuple[Column, ...] | None = Field(default=None, min_length=1)
+    """Only these columns reach the handler (cursor and key columns always do). Default: all."""
+
+    cursor_column: Column
+    """The column that grows with every change, such as `updated_at`."""
+
+    cursor_kind: Literal["timestamp+pk", "integer+pk", "rowversion+pk", "xid8+pk", "pk"] = "timestamp+pk"
+    """What that column is; `pk`: part of the key itself, of a table that is only appended to."""
+
+    cursor_time_zone: Text | None = None
+    """What the times of a column without a zone mean, such as `UTC`; required for such columns."""
+
+    allow_dst: bool = False
+    """Accept a `cursor_time_zone` with daylight saving time, where an hour happens twice each autumn."""
+
+    pk_columns: tuple[Column, ...] = Field(min_length=1)
+    """The columns that identify a row: unique together and NOT NULL."""
+
+    filter: Text | None = None
+    """Only rows for which this SQL predicate holds: one expression; it is put in parentheses. `%` has no special
+    meaning in it."""
+
+    start_from: Text | int | datetime | date = "beginning"
+    """Where the first tick ever starts: `beginning`, `now`, or a value of the cursor column. Afterwards the
+    checkpoint decides."""
+
+    on_null_cursor: Literal["fail", "skip"] = "fail"
+    """What rows without a value in the cursor column do: stop the poller, or never be delivered."""
+
+    query_timeout: PositiveDuration = timedelta(seconds=30)
+    """A query that takes longer is given up."""
+
+    bound: Literal["auto", "exact", "observed", "observed-strict", "heuristic", "none"] = "auto"
+    """How rows that commit late are waited for. `auto` takes the best way that the database and its privileges
+    allow, and says which."""
+
+    bound_margin: Duration = timedelta(seconds=1)
+    """The longest time a writer may stall between taking its timestamp and becoming visible."""
+
+    commit_delay: Duration = timedelta(seconds=5)
+    """How far behind now the heuristic bound reads. Added to an exact bound when it is set."""
+
+    bound_wait: Duration = timedelta(seconds=5)
+    """For the observed bound: how long a process that just started may sample."""
+
+    bound_ignore_users: tuple[Column, ...] = ()
+    """Database users that only read, such as the one of a nightly dump: their transactions hold no bound."""
+
+    @model_validator(mode="after")
+    def _one_of_table_and_query(self) -> Self:
+        if (self.table is None) == (self.query is None):
+            key = "table" if self.table is None else "query"
+            reason = "is missing: give table or query" if self.table is None else "and table exclude each other"
+            raise PydanticCustomError("table_or_query", "{reason}", {"key": key, "reason": reason})
+        if self.query is not None and self.schema_name is not None:
+            raise PydanticCustomError("table_or_query", "goes with table; name it inside query", {"key": "schema"})
+        return self
+
+    def keywords(self) -> dict[str, Any]:
+        """What was set, as keywords for `SqlSource` (the URL, a secret, in clear). Keys that were not set are left
+        out, because some mean more when they are set (`commit_delay`)."""
+        chosen = {name: getattr(self, name) for name in self.model_fields_set}
+        chosen["url"] = self.url.get_secret_value()
+        if "schema_name" in chosen:
+            chosen["schema"] = chosen.pop("schema_name")
+        return chosen
+
+
+class StateOptions(_Options):
+    """Where checkpoints and leases are kept: the table `[state]`."""
+
+    store: Literal["blob", "sql", "memory"] = "blob"
+    """`blob`: Azure Blob Storage. `sql`: a table in any SQLAlchemy database, made on first use. `memory`: this
+    process only, for tests."""
+
+    connection: Text = "AzureWebJobsStorage"
+    """For `blob`: the app setting that holds a connection string (`UseDevelopmentStorage=true` means Azurite), or
+    the prefix of NAME__blobServiceUri or NAME__accountName (and NAME__clientId) for an identity."""
+
+    container: Text = "db-state"
+    """For `blob`: the container. It is created when it is missing and permitted."""
+
+    url: SecretStr | None = Field(default=None, min_length=1)
+    """For `sql`: the database, as any SQLAlchemy URL. Default: `sqlite:///state.db` beside `poller.toml`."""
+
+    @model_validator(mode="after")
+    def _keys_of_this_store(self) -> Self:
+        for key in self.model_fields_set - {"store"}:
+            wanted = "sql" if key == "url" else "blob"
+            if self.store != wanted:
+                raise PydanticCustomError(
+                    "other_store",
+                    'has no meaning for store = "{store}"; set state.store = "{wanted}"',
+                    {"key": key, "store": self.store, "wanted": wanted},
+                )
+        if self.store == "blob" and not set(self.connection).isdisjoint("=;"):
+            raise PydanticCustomError(
+                "connection_string",
+                "must be the name of an app setting that holds the connection string, not the string itself",
+                {"key": "connection"},
+            )
+        return self
+
+
+class PollerConfig(PollerOptions):
+    """One poller of the file: its options and its source."""
+
+    source: SourceOptions
+    """The table `[pollers.NAME.source]`."""
+
+
+class AppConfig(_Options):
+    """The whole file."""
+
+    app_name: Name
+    """Names the application: the state of its pollers stands under `state/{app_name}/`."""
+
+    environment: Environment = "development"
+    """Where this runs. `production` tightens the guardrails of the `poller` command."""
+
+    state: StateOptions = StateOptions()
+    """Where checkpoints and leases are kept."""
+
+    pollers: dict[Name, PollerConfig] = Field(min_length=1)
+    """The pollers, by name."""

@@ -1,0 +1,100 @@
+"""The kinds of values that stand in `poller.toml`: durations, names, schedules. None repeats its input in an error,
+because the input may have come out of a setting and be secret."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from poller.model.durations import format_duration, parse_duration
+from poller.schedule import Schedule
+
+NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
+"""What names of apps and pollers look like: they are parts of blob names (design, "The state document")."""
+
+_HANDLER = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_NAME = re.compile(NAME_PATTERN[1:-1])
+
+
+def _duration(value: Any) -> timedelta:
+    if isinstance(value, (str, timedelta)):
+        try:
+            return parse_duration(value)
+        except ValueError:
+            pass
+    raise PydanticCustomError("duration", 'is no duration; write it like "750ms", "15s", "4m30s" or "2h"')
+
+
+def _longer_than_nothing(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise PydanticCustomError("duration", "must be longer than nothing")
+    return value
+
+
+def is_name(value: object) -> bool:
+    """Whether it may be the name of an app or a poller."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def _name(value: Any) -> str:
+    if is_name(value):
+        return str(value)
+    raise PydanticCustomError(
+        "name", "is no name: 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or digit"
+    )
+
+
+def _handler(value: Any) -> str:
+    if isinstance(value, str) and _HANDLER.fullmatch(value):
+        return value
+    raise PydanticCustomError("handler", 'must be "module:function"')
+
+
+def _schedule(value: Any) -> str:
+    if not isinstance(value, str):
+        raise PydanticCustomError("schedule", 'must be a text of six fields, such as "*/10 * * * * *"')
+    try:
+        Schedule(value)
+    except ValueError as error:
+        raise PydanticCustomError("schedule", "{reason}", {"reason": str(error)}) from error
+    return value
+
+
+def _environment(value: str) -> str:
+    if value != "production" and value.strip().lower().startswith("prod"):
+        raise PydanticCustomError("environment", 'is almost "production"; write it exactly so, or another word')
+    return value
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|[dhms]))+$", "examples": ["750ms", "15s", "4m30s", "2h"]}
+    ),
+]
+"""A span of time, zero allowed; `"4m30s"` or a timedelta."""
+
+PositiveDuration = Annotated[Duration, AfterValidator(_longer_than_nothing)]
+"""A span of time longer than nothing."""
+
+Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
+"""A name of an app or a poller."""
+
+HandlerName = Annotated[
+    str, BeforeValidator(_handler), WithJsonSchema({"type": "string", "examples": ["handlers:on_orders"]})
+]
+"""A function, as `module:function`."""
+
+ScheduleText = Annotated[
+    str, BeforeValidator(_schedule), WithJsonSchema({"type": "string", "examples": ["*/10 * * * * *"]})
+]
+"""An NCRONTAB expression of six fields, in UTC."""
+
+Environment = Annotated[str, AfterValidator(_environment)]
+"""Where this runs; only `production` has a meaning."""

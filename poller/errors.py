@@ -1,0 +1,201 @@
+"""Every error that `poller` raises on purpose.
+
+Each carries its facts as attributes and names the next step, so that a log line or a console needs no parsing.
+The exit code a command ends with (design, "The `poller` command") stands beside the error it belongs to.
+No message may contain a secret: callers pass names and places, never connection strings or passwords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = [
+    "CommitError",
+    "ConfigError",
+    "FieldDifference",
+    "FingerprintMismatch",
+    "LeaseHeld",
+    "LeaseLost",
+    "PollerError",
+    "SourceError",
+    "SourceUnavailable",
+    "StateCorrupt",
+    "StoreDenied",
+    "StoreError",
+    "StoreUnavailable",
+    "WriteConflict",
+]
+
+
+class PollerError(Exception):
+    """The root of all errors of this library.
+
+    Attributes:
+        message: what happened, to which thing.
+        next_step: what to run or change now; may be empty where the message says it.
+        exit_code: what the `poller` command ends with.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, next_step: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.next_step}".strip()
+
+    def facts(self) -> dict[str, Any]:
+        """The error's own attributes, for `--json` and structured logs."""
+        hidden = {"message", "next_step"}
+        return {k: v for k, v in vars(self).items() if k not in hidden and not k.startswith("_")}
+
+
+class ConfigError(PollerError):
+    """The configuration, a setting or a handler's name is wrong.
+
+    Attributes:
+        key: the dotted key in `poller.toml` (or the keyword in Python), empty when the file itself is at fault.
+        file: the file it stands in, empty when it was given in Python.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, key: str = "", file: str = "", next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.key = key
+        self.file = file
+
+
+class StoreError(PollerError):
+    """The state store answered with something we cannot go on from.
+
+    Attributes:
+        document: the name inside the store, such as `state/shop/orders.json`.
+    """
+
+    def __init__(self, message: str, *, document: str = "", next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.document = document
+
+
+class StoreUnavailable(StoreError):
+    """No usable answer came: refused, reset, timed out, 408, 429 or 5xx. A write may or may not have been applied."""
+
+
+class StoreDenied(StoreError):
+    """The store refused our credentials or permissions (401, 403): an error for the operator, at once (protocol 2)."""
+
+
+class WriteConflict(StoreError):
+    """The document is not the one the write was conditional on (412, or 409 on create). Nothing was written,
+    unless an earlier copy of the same write had landed: the tenure finds that out by its write id."""
+
+
+class StateCorrupt(StoreError):
+    """The stored document is missing where it must exist, newer than this version, or no state document at all.
+    It is never overwritten."""
+
+
+class LeaseHeld(PollerError):
+    """Somebody else holds the lease.
+
+    Attributes:
+        owner_id: who; fencing_token: under which token; expires_in_seconds: until it may be taken, if known.
+    """
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        owner_id: str | None = None,
+        fencing_token: int = 0,
+        expires_in_seconds: float | None = None,
+        next_step: str = "",
+    ) -> None:
+        super().__init__(message, next_step=next_step)
+        self.owner_id = owner_id
+        self.fencing_token = fencing_token
+        self.expires_in_seconds = expires_in_seconds
+
+
+class LeaseLost(PollerError):
+    """This tenure is over: taken over, broken by an operator, or past its own deadline. Nothing it does counts now.
+
+    Attributes:
+        reason: `taken_over`, `deadline`, `broken`, `deleted`, `replaced` (by what is not ours) or `released`.
+        fencing_token: the token of the tenure that was lost.
+    """
+
+    def __init__(self, message: str, *, reason: str, fencing_token: int = 0, next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.reason = reason
+        self.fencing_token = fencing_token
+
+
+class CommitError(PollerError):
+    """A commit could not be resolved before the tenure's deadline: it may or may not have been applied.
+
+    Attributes:
+        batch_id: the batch it would have committed. The next tick reads the truth.
+    """
+
+    def __init__(self, message: str, *, batch_id: str = "", next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.batch_id = batch_id
+
+
+class SourceError(PollerError):
+    """The table, a column, a value in it, or the query is not what the configuration says.
+
+    Attributes:
+        table: the table or query as configured; column: the column at fault, if one is.
+    """
+
+    def __init__(self, message: str, *, table: str = "", column: str = "", next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.table = table
+        self.column = column
+
+
+class SourceUnavailable(SourceError):
+    """The database could not be reached, or did not answer within `query_timeout`. Never to be read as "no rows"."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One field in which the configured source differs from the one the checkpoint belongs to."""
+
+    field: str
+    stored: Any
+    configured: Any
+
+
+class FingerprintMismatch(PollerError):
+    """The checkpoint belongs to another source than the configured one; nothing runs (sources.md, "Fingerprint").
+
+    Attributes:
+        stored, configured: the two fingerprints; differences: field by field, empty where the document
+        does not describe its source.
+    """
+
+    exit_code = 4
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        stored: str,
+        configured: str,
+        differences: Sequence[FieldDifference] = (),
+        next_step: str = "",
+    ) -> None:
+        super().__init__(message, next_step=next_step)
+        self.stored = stored
+        self.configured = configured
+        self.differences = tuple(differences)

@@ -1,0 +1,64 @@
+"""A handler by its name, `module:function`, imported from beside `poller.toml`; a failure is one line with the key."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+import traceback
+from pathlib import Path
+
+from poller.errors import ConfigError
+from poller.handlers import Handler
+
+_imported: dict[str, Path] = {}
+"""Which folder each module came from. A module of the same name beside another `poller.toml` is another module."""
+
+
+def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Handler:
+    """The function that `module:function` names, the module looked for in `folder` first.
+
+    Args:
+        name: as configured. folder: where `poller.toml` stands. key, file: for the error.
+    Raises: ConfigError: no such module, no such function, or an error inside the module, by its type and line.
+        The error's own text is shown only where it cannot quote a secret.
+    """
+    module_name, _, attributes = name.partition(":")
+    where = f"{file}: {key}" if file else key
+    top = module_name.partition(".")[0]
+    if _imported.get(top, folder) != folder:
+        for loaded in [m for m in sys.modules if m == top or m.startswith(f"{top}.")]:
+            del sys.modules[loaded]
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        found: object = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's module raises
+        problem = ConfigError(f"{where}: {_why(error, module_name, folder)}.", key=key, file=file)
+    else:
+        _imported[top] = folder
+        for attribute in attributes.split("."):
+            names = [n for n in dir(found) if not n.startswith("_")]
+            found = getattr(found, attribute, None)
+            if found is None:
+                close = difflib.get_close_matches(attribute, names, n=1)
+                hint = f'; did you mean "{close[0]}"?' if close else "."
+                raise ConfigError(f'{where}: module "{module_name}" has no "{attributes}"{hint}', key=key, file=file)
+        if callable(found):
+            return found
+        problem = ConfigError(f"{where}: {name} is no function.", key=key, file=file)
+    raise problem
+
+
+def _why(error: BaseException, module: str, folder: Path) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return f'there is no module "{error.name}" in {folder}, nor installed'
+    if isinstance(error, SyntaxError):
+        place = f"{Path(error.filename or module).name}, line {error.lineno}"
+        return f'module "{module}" cannot be imported: {place}: {type(error).__name__}: {error.msg}'
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
+    inside = [f for f in frames if Path(f.filename).is_relative_to(folder)] or frames
+    place = f"{Path(inside[-1].filename).name}, line {inside[-1].lineno}: " if inside else ""
+    told = f": {error}" if isinstance(error, (ImportError, NameError)) else ""
+    return f'module "{module}" cannot be imported: {place}{type(error).__name__}{told}'

@@ -1,0 +1,80 @@
+"""An operator's changes as pure transitions that take their own record: `(State, Change, now) -> State`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from poller.model import transitions
+from poller.model.cursor import Cursor
+from poller.model.document import Change, State
+from poller.model.fingerprint import SourceDescription
+
+Transition: TypeAlias = Callable[[State, Change, datetime], State]
+
+OPERATORS = "operator/"
+"""What the owner of a lease begins with that an operator keeps."""
+
+
+def is_operators(owner_id: str | None) -> bool:
+    """Whether a lease is only kept by an operator who broke another's."""
+    return owner_id is not None and owner_id.startswith(OPERATORS)
+
+
+def to_pause(state: State, change: Change, now: datetime) -> State:
+    """What `pause` does to a state."""
+    return transitions.pause(state, by=change.by, reason=change.reason, change=change, now=now)
+
+
+def to_resume(state: State, change: Change, now: datetime) -> State:
+    """What `resume` does to a state."""
+    return transitions.resume(state, change=change, now=now)
+
+
+def to_reset(cursor: Cursor | None, source: SourceDescription | None) -> Transition:
+    """What `reset` does to a state."""
+
+    def reset(state: State, change: Change, now: datetime) -> State:
+        moved = transitions.reset(state, cursor=cursor, change=change, now=now)
+        return moved if source is None else bound_to(moved, source)
+
+    return reset
+
+
+def bound_to(state: State, source: SourceDescription) -> State:
+    """Declared to belong to `source`; what is known of another database's clock and transactions says nothing of it."""
+    bound = transitions.bind(state, source)
+    same = bound.source_fingerprint == state.source_fingerprint
+    return bound if same else bound.model_copy(update={"bound": None})
+
+
+def to_rebind(source: SourceDescription) -> Transition:
+    """What `rebind` does to a state."""
+    return lambda state, change, now: transitions.rebind(state, source=source, change=change, now=now)
+
+
+def not_freeing(transition: Transition) -> Transition:
+    """The same for a lease that says it was released, which does not count: an older copy put back by hand, or a
+    release that landed late. A write that stamped it anew would free it while its owner may still be at work."""
+
+    def careful(state: State, change: Change, now: datetime) -> State:
+        after = transition(state, change, now)
+        fenced = after.lease.fencing_token != state.lease.fencing_token
+        return after if fenced else after.model_copy(update={"lease": state.lease})
+
+    return careful
+
+
+def summary(state: State) -> dict[str, Any]:
+    """What a record keeps of a state: the cursor, the token and the switches."""
+    cursor = state.checkpoint.cursor
+    return {
+        "cursor": None if cursor is None else cursor.model_dump(mode="json"),
+        "generation": state.checkpoint.generation,
+        "fencing_token": state.lease.fencing_token,
+        "owner_id": state.lease.owner_id,
+        "source_fingerprint": state.source_fingerprint,
+        "paused": state.control.paused,
+        "halted": state.control.halted,
+    }

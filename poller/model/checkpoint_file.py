@@ -1,0 +1,176 @@
+"""A checkpoint outside its document: an export, a backup, or a whole state document, and how it is put back.
+
+Pure values and transitions. A backup is the bytes of a state document, so undoing a reset restores what a reset
+changes and nothing else: the checkpoint, the pending batch's attempts and whether the poller was halted. A pause made
+since stays, the fencing token grows as it always does, and the generation grows because it is a reset itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from poller.errors import StateCorrupt
+from poller.model import transitions
+from poller.model.changes import bound_to
+from poller.model.cursor import Cursor
+from poller.model.document import Change, Stamp, State, decode
+from poller.model.fingerprint import SourceDescription
+
+FORMAT = "poller-checkpoint"
+
+
+class CheckpointExport(BaseModel):
+    """What `poller export-checkpoint` writes: a checkpoint on its own, with what it belongs to."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    format: Literal["poller-checkpoint"] = "poller-checkpoint"
+    version: Literal[1] = 1
+    app: str
+    """Of the application it was taken from."""
+    poller: str
+    """The poller it was taken from."""
+    exported_at: Stamp
+    """When, by the store's clock."""
+    source_fingerprint: str = ""
+    """Which source the cursor belongs to."""
+    source: dict[str, Any] | None = None
+    """The description that the fingerprint hashes, without secrets."""
+    cursor: Cursor | None
+    """Everything up to here was delivered; null is the beginning."""
+    generation: int = Field(default=0, ge=0)
+    """Of the checkpoint: how many resets it has seen."""
+    fencing_token: int = Field(default=0, ge=0)
+    """The document's at that moment; a document that is restored from this goes on above it."""
+    last_successful_batch_id: str | None = None
+    updated_at: Stamp | None = None
+    """When the checkpoint last moved."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """Of the last batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A checkpoint to go back to.
+
+    Attributes:
+        export: the checkpoint, whatever it was read from.
+        document: the whole state document, where it was one.
+        location: where it was read, for people.
+    """
+
+    export: CheckpointExport
+    document: State | None
+    location: str
+
+
+def export_of(state: State, *, app: str, now: datetime) -> CheckpointExport:
+    """The checkpoint of a document, on its own."""
+    checkpoint = state.checkpoint
+    return CheckpointExport(
+        app=app,
+        poller=state.poller_name,
+        exported_at=now,
+        source_fingerprint=state.source_fingerprint,
+        source=state.source,
+        cursor=checkpoint.cursor,
+        generation=checkpoint.generation,
+        fencing_token=state.lease.fencing_token,
+        last_successful_batch_id=checkpoint.last_successful_batch_id,
+        updated_at=checkpoint.updated_at,
+        metadata=checkpoint.metadata,
+    )
+
+
+def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origin:
+    """A checkpoint from the bytes of an export, a backup or a state document.
+
+    Raises: StateCorrupt, naming `location`, for anything else.
+    """
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        state = decode(body, location=location)
+        return Origin(export_of(state, app=app, now=now), state, location)
+    try:
+        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+        return Origin(CheckpointExport.model_validate(data), None, location)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValueError:
+        told = "a value that JSON cannot hold"
+    raise StateCorrupt(f"The {location} is no readable export of a checkpoint: {told}.", document=location)
+
+
+def begin(poller_name: str, source: SourceDescription, origin: Origin, *, now: datetime) -> State:
+    """What a document that is gone or unreadable begins with, before `restore`: the whole one that was kept, else an
+    empty one."""
+    if origin.document is None:
+        return transitions.create(poller_name, source, None, now=now)
+    return origin.document.model_copy(update={"poller_name": poller_name, "write_ids": ()})
+
+
+def restore(
+    state: State, origin: Origin, *, source: SourceDescription, token_at_least: int, change: Change, now: datetime
+) -> State:
+    """A reset to a kept checkpoint, with all that a reset changes: what was pending and whether it had halted."""
+    kept = origin.export
+    moved = bound_to(transitions.reset(state, cursor=kept.cursor, change=change, now=now), source)
+    checkpoint = moved.checkpoint.model_copy(
+        update={
+            "last_successful_batch_id": kept.last_successful_batch_id,
+            "updated_at": kept.updated_at or now,
+            "metadata": kept.metadata,
+            "generation": max(moved.checkpoint.generation, kept.generation + 1),
+        }
+    )
+    token = max(moved.lease.fencing_token, token_at_least)
+    updates: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "lease": moved.lease.model_copy(update={"fencing_token": token}),
+    }
+    if origin.document is not None:
+        before, control = origin.document.control, moved.control
+        updates["delivery"] = origin.document.delivery
+        if before.halted:
+            who = {} if control.paused else {"by": before.by, "reason": before.reason, "at": before.at}
+            updates["control"] = control.model_copy(update={"halted": True, **who})
+    return moved.model_copy(update=updates)
+
+
+def clone(state: State, origin: State, *, change: Change, now: datetime) -> State:
+    """The checkpoint and the source of another poller's document; the token stays this one's own, and grows."""
+    moved = transitions.reset(state, cursor=origin.checkpoint.cursor, change=change, now=now)
+    checkpoint = moved.checkpoint.model_copy(
+        update={
+            "last_successful_batch_id": origin.checkpoint.last_successful_batch_id,
+            "metadata": origin.checkpoint.metadata,
+        }
+    )
+    belongs = {"source_fingerprint": origin.source_fingerprint, "source": origin.source, "bound": origin.bound}
+    return moved.model_copy(update={"checkpoint": checkpoint, **belongs})
+
+
+def undoes(state: State, origin: Origin) -> bool:
+    """Whether going back to `origin` only takes back the reset that the document last saw.
+
+    Then what lies between was delivered (or knowingly skipped) before that reset: nothing is skipped by it now.
+    """
+    change, kept = state.control.last_change, origin.document
+    if change is None or kept is None or change.before is None or change.kind not in TAKEN_BACK:
+        return False
+    return change.before.get("fencing_token") == kept.lease.fencing_token and change.before.get("cursor") == (
+        None if kept.checkpoint.cursor is None else kept.checkpoint.cursor.model_dump(mode="json")
+    )
+
+
+TAKEN_BACK = frozenset({"reset-to-beginning", "reset-to-cursor"})
+"""Changes whose undo moves back to where the poller had come by its own work. The undo of an undo is none of them."""

@@ -1,0 +1,40 @@
+"""What a look at a poller's surroundings found (`poller check`), with what mends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Severity: TypeAlias = Literal["ok", "warn", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: what was looked at, a fixed word such as `index`.
+        severity: `error`: rows could be skipped or repeated, or nothing runs; `warn`: it works, at a price or a risk.
+        message: what was found, in one line, without secrets.
+        mend: the statement or command that mends it, or a sentence where there is none; empty where all is well.
+    """
+
+    check: str
+    severity: Severity
+    message: str
+    mend: str = ""
+
+
+def ok(check: str, message: str) -> Finding:
+    """All is well."""
+    return Finding(check, "ok", message)
+
+
+def warn(check: str, message: str, mend: str = "") -> Finding:
+    """It works, at a price or a risk."""
+    return Finding(check, "warn", message, mend)
+
+
+def error(check: str, message: str, mend: str = "") -> Finding:
+    """Rows could be skipped or repeated, or nothing runs."""
+    return Finding(check, "error", message, mend)

@@ -1,0 +1,235 @@
+"""What may happen to a state document, as pure functions: `(State, ..., now) -> State`.
+
+`now` is the store's clock as the caller estimates it. Nothing here reads a clock, draws a number or talks to a store,
+so each rule can be tested by itself. Whoever writes the result does it under the tag of the state it was made from.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from poller.model.cursor import Cursor
+from poller.model.document import Change, Checkpoint, Delivery, DeliveryError, Lease, State, stamp
+from poller.model.fingerprint import SourceDescription
+
+REMEMBER_EVERY = timedelta(minutes=1)
+"""How often an idle poller may write down what it saw of the bound."""
+
+
+def create(
+    poller_name: str,
+    source: SourceDescription,
+    cursor: Cursor | None,
+    *,
+    now: datetime,
+    ttl: float | None = None,
+    memory: dict[str, Any] | None = None,
+) -> State:
+    """A first document: nothing delivered, nobody at work, token 0. `cursor` is what `start_from` means, `memory` what
+    the source knows of its bound. `ttl` is how long leases last here: whoever finds this version put back by hand
+    keeps away for that long, whatever its own configuration says."""
+    return State(
+        poller_name=poller_name,
+        source_fingerprint=source.fingerprint(),
+        source=source.as_json(),
+        checkpoint=Checkpoint(cursor=cursor, updated_at=now),
+        lease=Lease(released_at=now, ttl_seconds=ttl),
+        bound=_kept(memory, now),
+    )
+
+
+def bind(state: State, source: SourceDescription) -> State:
+    """The same checkpoint, declared to belong to `source`."""
+    return state.model_copy(update={"source_fingerprint": source.fingerprint(), "source": source.as_json()})
+
+
+def acquire(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
+    """A new tenure: the token grows by one, and the pending batch counts one more start (protocol 5 and 8)."""
+    lease = state.lease.model_copy(
+        update={
+            "owner_id": owner_id,
+            "fencing_token": state.lease.fencing_token + 1,
+            "acquired_at": now,
+            "heartbeat_at": now,
+            "expires_at": now + timedelta(seconds=ttl),
+            "ttl_seconds": ttl,
+            "released_at": None,
+        }
+    )
+    return state.model_copy(update={"lease": lease, "delivery": _attempts(state, state.delivery.attempts + 1)})
+
+
+def renew(state: State, *, now: datetime) -> State:
+    """A heartbeat: the lease lasts another ttl from now."""
+    ttl = state.lease.ttl_seconds or 0.0
+    return _lease(state, heartbeat_at=now, expires_at=now + timedelta(seconds=ttl))
+
+
+def commit(
+    state: State,
+    *,
+    cursor: Cursor,
+    batch_id: str,
+    metadata: dict[str, Any],
+    release: bool,
+    now: datetime,
+    memory: dict[str, Any] | None = None,
+) -> State:
+    """The checkpoint moves past a delivered batch, and what the source knows of its bound goes with it (`memory`;
+    None leaves what stands there). With `release` the lease is given back by the same write;
+    without, the next batch is being started, so its attempts are 1 (protocol 7 and 8)."""
+    former = state.checkpoint.cursor
+    checkpoint = state.checkpoint.model_copy(
+        update={
+            # Fields that others keep inside the cursor and the metadata survive, as they do everywhere.
+            "cursor": cursor if former is None else cursor.model_copy(update=former.model_extra or {}),
+            "last_successful_batch_id": batch_id,
+            "updated_at": now,
+            "metadata": {**state.checkpoint.metadata, **metadata},
+        }
+    )
+    delivery = state.delivery.model_copy(update={"attempts": 0 if release else 1, "last_error": None})
+    moved = state.model_copy(update={"checkpoint": checkpoint, "delivery": delivery})
+    if memory is not None:
+        moved = moved.model_copy(update={"bound": _kept(memory, now)})
+    return _emptied(moved, now) if release else renew(moved, now=now)
+
+
+def remember(state: State, *, memory: dict[str, Any], now: datetime) -> State:
+    """Only what the source knows of its bound, for the next process: nothing was delivered. For a lease that is free,
+    which it leaves free."""
+    return _emptied(state.model_copy(update={"bound": _kept(memory, now)}), now)
+
+
+def may_remember(state: State, *, now: datetime) -> bool:
+    """Whether a write may be spent on that: at most once a minute, the one exception to "idle writes nothing"."""
+    kept_at = (state.bound or {}).get("kept_at")
+    try:
+        return kept_at is None or abs(now - datetime.fromisoformat(kept_at)) >= REMEMBER_EVERY
+    except (TypeError, ValueError):
+        return True
+
+
+def release(state: State, *, give_back: bool, now: datetime) -> State:
+    """The lease is given back, the document and its token stay. `give_back`: the batch was not really tried
+    (a drain, a pause, a scale-in), so its attempt does not count."""
+    if give_back:
+        state = state.model_copy(update={"delivery": _attempts(state, max(0, state.delivery.attempts - 1))})
+    return _emptied(state, now)
+
+
+def fail(state: State, *, error: DeliveryError, halt_after: int, now: datetime) -> State:
+    """A handler failed: released, checkpoint unchanged, the error kept. At `halt_after` starts the poller halts."""
+    delivery = state.delivery.model_copy(update={"last_error": error})
+    failed = _emptied(state.model_copy(update={"delivery": delivery}), now)
+    if state.delivery.attempts >= halt_after:
+        return halt(failed, reason=f"the batch failed {state.delivery.attempts} times: {error.type}", now=now)
+    return failed
+
+
+def halt(state: State, *, reason: str, now: datetime) -> State:
+    """No further tick starts until an operator resumes. Only for a lease that nobody trusts any more."""
+    control = state.control.model_copy(update={"halted": True, "by": "poller", "reason": reason, "at": now})
+    return _emptied(state.model_copy(update={"control": control}), now)
+
+
+def pause(state: State, *, by: str, reason: str | None, change: Change, now: datetime) -> State:
+    """No new batch starts. A live lease stays as it is: its owner finishes the batch in hand (protocol 6)."""
+    control = state.control.model_copy(
+        update={"paused": True, "by": by, "reason": reason, "at": now, "last_change": change}
+    )
+    return _restamped(state.model_copy(update={"control": control}), now)
+
+
+def resume(state: State, *, change: Change, now: datetime) -> State:
+    """Neither paused nor halted; the pending batch is tried afresh."""
+    control = state.control.model_copy(
+        update={
+            "paused": False,
+            "halted": False,
+            "by": None,
+            "reason": None,
+            "at": None,
+            "last_change": change,
+        }
+    )
+    return _restamped(
+        state.model_copy(update={"control": control, "delivery": _attempts(state, 0)}),
+        now,
+    )
+
+
+def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime) -> State:
+    """An operator moves the checkpoint, in either direction. The token grows, so that whoever was at work is fenced;
+    the generation grows, so that even a reset to the same place is a change. A halt ends: its batch is not pending."""
+    control = state.control.model_copy(update={"last_change": change})
+    if control.halted:
+        control = control.model_copy(update={"halted": False, "by": None, "reason": None, "at": None})
+    checkpoint = state.checkpoint.model_copy(
+        update={
+            "cursor": cursor,
+            "last_successful_batch_id": None,
+            "updated_at": now,
+            "metadata": {},
+            "generation": state.checkpoint.generation + 1,
+        }
+    )
+    delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
+    moved = state.model_copy(update={"checkpoint": checkpoint, "control": control, "delivery": delivery})
+    return _emptied(_lease(moved, fencing_token=state.lease.fencing_token + 1), now)
+
+
+def rebind(state: State, *, source: SourceDescription, change: Change, now: datetime) -> State:
+    """The same cursor is declared to belong to a changed source; fences whoever was at work."""
+    control = state.control.model_copy(update={"last_change": change})
+    # What is known of one database's transactions and clock says nothing of another's.
+    bound = bind(state.model_copy(update={"control": control, "bound": None}), source)
+    return _emptied(_lease(bound, fencing_token=state.lease.fencing_token + 1), now)
+
+
+def hold(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
+    """Keep the lease under an operator's own name for a full ttl: the worker whose lease was broken must have passed
+    its own deadline before another starts (protocol 11). To be applied after a change that raised the token."""
+    return _lease(
+        state,
+        owner_id=owner_id,
+        acquired_at=now,
+        heartbeat_at=now,
+        expires_at=now + timedelta(seconds=ttl),
+        ttl_seconds=ttl,
+        released_at=None,
+    )
+
+
+def still_held(held: State, found: State) -> bool:
+    """Whether a document changed by somebody else is still the same tenure: same owner, token and checkpoint, not
+    released. Then an operator wrote beside us, and our change may be made again on top of it (protocol 2)."""
+    return (
+        found.lease.owner_id == held.lease.owner_id
+        and found.lease.fencing_token == held.lease.fencing_token
+        and found.lease.released_at is None
+        and found.checkpoint.cursor == held.checkpoint.cursor
+        and found.checkpoint.generation == held.checkpoint.generation
+    )
+
+
+def _kept(memory: dict[str, Any] | None, now: datetime) -> dict[str, Any] | None:
+    return None if memory is None else {**memory, "kept_at": stamp(now)}
+
+
+def _lease(state: State, **fields: Any) -> State:
+    return state.model_copy(update={"lease": state.lease.model_copy(update=fields)})
+
+
+def _attempts(state: State, count: int) -> Delivery:
+    return state.delivery.model_copy(update={"attempts": count})
+
+
+def _emptied(state: State, now: datetime) -> State:
+    return _lease(state, owner_id=None, acquired_at=None, heartbeat_at=None, expires_at=None, released_at=now)
+
+
+def _restamped(state: State, now: datetime) -> State:
+    """Every write that leaves a lease released stamps it anew, or it would soon no longer count (protocol 3)."""
+    return state if state.lease.released_at is None else _lease(state, released_at=now)

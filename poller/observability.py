@@ -1,0 +1,345 @@
+"""One typed event per fact. Rules emit them; observers format them, count them or ship them.
+
+An observer that fails is reported and left out of that event: watching a poller must never stop it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, ClassVar, TypeAlias
+
+from poller.model.document import stamp
+from poller.ports import Bound
+
+logger = logging.getLogger("poller")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollerEvent:
+    """What every event tells: which poller, and when by this machine's clock."""
+
+    name: ClassVar[str] = "event"
+    level: ClassVar[int] = logging.INFO
+
+    poller: str
+    at: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """The event as one flat JSON object, `event` first."""
+        data: dict[str, Any] = {"event": self.name}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            data[item.name] = stamp(value) if isinstance(value, datetime) else value
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenureEvent(PollerEvent):
+    """An event of one tenure: `fencing_token` tells which, `owner_id` whose."""
+
+    owner_id: str
+    fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseAcquired(TenureEvent):
+    """The lease is ours; nobody held it."""
+
+    name: ClassVar[str] = "lease_acquired"
+    level: ClassVar[int] = logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTakenOver(TenureEvent):
+    """The lease is ours; its former owner let it expire."""
+
+    name: ClassVar[str] = "lease_taken_over"
+    level: ClassVar[int] = logging.WARNING
+    previous_owner_id: str | None
+    previous_fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewed(TenureEvent):
+    """A heartbeat was written."""
+
+    name: ClassVar[str] = "lease_renewed"
+    level: ClassVar[int] = logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseReleased(TenureEvent):
+    """The lease was given back."""
+
+    name: ClassVar[str] = "lease_released"
+    level: ClassVar[int] = logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLostEvent(TenureEvent):
+    """The tenure is over against its owner's will; `reason` as in `LeaseLost`."""
+
+    name: ClassVar[str] = "lease_lost"
+    level: ClassVar[int] = logging.WARNING
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleCommitRefused(TenureEvent):
+    """A commit came after the tenure was over; the checkpoint was not touched."""
+
+    name: ClassVar[str] = "stale_commit_refused"
+    level: ClassVar[int] = logging.WARNING
+    batch_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitUnknown(TenureEvent):
+    """A commit could not be resolved before the deadline; the next tick reads the truth."""
+
+    name: ClassVar[str] = "commit_unknown"
+    level: ClassVar[int] = logging.WARNING
+    batch_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResent(PollerEvent):
+    """A write brought no usable answer and is sent again, the same bytes under the same condition."""
+
+    name: ClassVar[str] = "write_resent"
+    level: ClassVar[int] = logging.WARNING
+    attempt: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResolved(PollerEvent):
+    """A write whose answer was lost turned out to have been applied: its write id stands in the document."""
+
+    name: ClassVar[str] = "write_resolved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRedone(PollerEvent):
+    """Somebody else (an operator) changed the document under a live tenure; our change was made again on top."""
+
+    name: ClassVar[str] = "write_redone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeWay(TenureEvent):
+    """An operator lost too many races and left a note; this tenure makes no write for a moment."""
+
+    name: ClassVar[str] = "made_way"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FingerprintBound(PollerEvent):
+    """A document without a fingerprint was bound to the configured source by its first tenure."""
+
+    name: ClassVar[str] = "fingerprint_bound"
+    level: ClassVar[int] = logging.WARNING
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStarted(TenureEvent):
+    """A batch is handed to the handler."""
+
+    name: ClassVar[str] = "batch_started"
+    level: ClassVar[int] = logging.DEBUG
+    batch_id: str
+    rows: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCommitted(TenureEvent):
+    """The handler succeeded and the checkpoint moved."""
+
+    name: ClassVar[str] = "batch_committed"
+    level: ClassVar[int] = logging.DEBUG
+    batch_id: str
+    rows: int
+    cursor: str
+    handler_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerFailed(TenureEvent):
+    """The handler raised; the checkpoint stays and the batch will be delivered again."""
+
+    name: ClassVar[str] = "handler_failed"
+    level: ClassVar[int] = logging.ERROR
+    batch_id: str
+    attempt: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerTimedOut(TenureEvent):
+    """The handler ran longer than `handler_timeout`: its lease is renewed no more."""
+
+    name: ClassVar[str] = "handler_timed_out"
+    level: ClassVar[int] = logging.ERROR
+    batch_id: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollerHalted(PollerEvent):
+    """The pending batch was started `max_attempts` times in vain; nothing runs until an operator resumes."""
+
+    name: ClassVar[str] = "halted"
+    level: ClassVar[int] = logging.ERROR
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFailed(PollerEvent):
+    """A record for the audit trail could not be written; work goes on without it."""
+
+    name: ClassVar[str] = "audit_failed"
+    level: ClassVar[int] = logging.WARNING
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rechecked(PollerEvent):
+    """The table was compared with what was delivered within the window: so many rows, so many of them late."""
+
+    name: ClassVar[str] = "rechecked"
+    level: ClassVar[int] = logging.DEBUG
+    compared: int
+    late: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateRows(PollerEvent):
+    """Rows stand under the cursor that were never delivered: they appeared after it had passed (a restore, a bulk load
+    that keeps old times, a wrong clock). `examples`: where the first of them stand."""
+
+    name: ClassVar[str] = "late_rows"
+    level: ClassVar[int] = logging.WARNING
+    rows: int
+    complete: bool
+    examples: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundHeld(PollerEvent):
+    """Rows above the bound wait, because something holds it or it is not known yet; told once per change of reason."""
+
+    name: ClassVar[str] = "bound_held"
+    level: ClassVar[int] = logging.WARNING
+    kind: str
+    held_by: str | None
+    reason: str | None
+    age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockWentBack(PollerEvent):
+    """The database's clock is lower than it was (a fail-over, a clock that was set): rows wait until it has caught up,
+    or they could be skipped."""
+
+    name: ClassVar[str] = "clock_went_back"
+    level: ClassVar[int] = logging.WARNING
+    clock: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickFinished(PollerEvent):
+    """One tick is over; the fields are those of `TickResult`."""
+
+    name: ClassVar[str] = "tick"
+    outcome: str
+    rows: int
+    batches: int
+    cursor: str | None
+    fencing_token: int | None
+    duration_seconds: float
+    lag_seconds: float | None
+    pending: int | None
+    bound: dict[str, Any] | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickFailed(PollerEvent):
+    """A tick could not be done: the store or the database could not be reached, or is not as configured."""
+
+    name: ClassVar[str] = "tick_failed"
+    level: ClassVar[int] = logging.ERROR
+    error_type: str
+    error: str
+
+
+Observer: TypeAlias = Callable[[PollerEvent], None]
+
+
+class Emitter:
+    """Hands each event to every observer, whatever the others do."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = tuple(observers)
+
+    def __call__(self, event: PollerEvent) -> None:
+        """Emit one event. Raises nothing."""
+        for observer in self._observers:
+            try:
+                observer(event)
+            except Exception:
+                logger.exception("An observer failed on the event %s; the poller goes on.", event.name)
+
+
+class BoundWatch:
+    """Tells what holds the bound, at most once per change of reason."""
+
+    def __init__(self, emit: Emitter) -> None:
+        self._emit = emit
+        self._told: str | None = None
+
+    def __call__(self, poller: str, at: datetime, bound: Bound) -> None:
+        """Look at the bound of a page. Raises nothing."""
+        if bound.clock_went_back:
+            told = "clock"
+        elif bound.held_by is not None or (bound.value is None and bound.clock is not None):
+            told = bound.reason or "held"
+        else:
+            told = None
+        if told is None or told == self._told:
+            self._told = told
+            return
+        self._told = told
+        if bound.clock_went_back:
+            self._emit(ClockWentBack(poller=poller, at=at, clock=bound.clock, reason=bound.reason))
+        else:
+            self._emit(
+                BoundHeld(
+                    poller=poller,
+                    at=at,
+                    kind=bound.kind,
+                    held_by=bound.held_by,
+                    reason=bound.reason,
+                    age_seconds=bound.age_seconds,
+                )
+            )
+
+
+def log_events(event: PollerEvent) -> None:
+    """The default observer: one line per event through the logger `poller.<name>`, fields as `extra`."""
+    data = event.as_json()
+    name = data.pop("event")
+    poller = data.pop("poller")
+    data.pop("at")
+    told = " ".join(f"{k}={v}" for k, v in data.items() if v is not None and k != "owner_id")
+    logging.getLogger(f"poller.{poller}").log(
+        event.level, "%s: %s %s", poller, name, told, extra={"poller_event": data}
+    )

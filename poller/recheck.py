@@ -1,0 +1,196 @@
+"""Looking back for rows that appeared under the cursor: restores, bulk loads that keep old times, wrong clocks.
+
+A row is late when it lies in a stretch that was delivered within the window and is not among what was delivered there.
+What was delivered before notes were kept, or whose note was lost, is unknown and never reported. Rows whose stretch was
+delivered longer ago than the window are not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol, runtime_checkable
+
+from poller.admission import guard, refusal_of
+from poller.batch import Batch
+from poller.context import Context, instance_name
+from poller.errors import ConfigError, LeaseHeld, PollerError, StoreError
+from poller.handlers import Handler
+from poller.heartbeat import Heartbeat
+from poller.model.cursor import Cursor
+from poller.observability import BatchStarted, LateRows, Rechecked
+from poller.ports import Bound, Page, Row
+from poller.seen import hash_of
+from poller.statefile import Superseded
+from poller.tenure import Tenure
+
+PAGE = 1_000
+MOST = 10_000
+"""So many late rows are kept; of more than that the rest is found by the next recheck."""
+PATIENCE = 60.0
+"""Seconds that one look may take, where none are given."""
+EXAMPLES = 5
+
+
+@runtime_checkable
+class Rereadable(Protocol):
+    """A source whose order can be read again between two cursors; `poller.sources.SqlSource` can."""
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page: ...
+
+
+@dataclass
+class Recheck:
+    """What a look back found.
+
+    Attributes:
+        compared: how many rows. stretches: in how many stretches of the order.
+        rows, cursors: the late ones, in order; at most `MOST`.
+        complete: whether all that was noted in the window was compared. redelivered: how many late rows a handler took.
+    """
+
+    compared: int = 0
+    stretches: int = 0
+    rows: list[Row] = field(default_factory=list)
+    cursors: list[Cursor] = field(default_factory=list)
+    complete: bool = True
+    redelivered: int = 0
+
+
+def look_back(context: Context, since: timedelta | None = None, *, patience: float = PATIENCE) -> Recheck:
+    """Compare the table with what was noted as delivered within `since` (default: the window). Writes nothing.
+
+    Raises: ConfigError (no `audit_window`, a source that cannot), FingerprintMismatch, StoreError, SourceError.
+    """
+    window, source = context.seen.window, context.source
+    if window is None:
+        raise ConfigError(
+            f"{context.name} keeps no note of what it delivers, so nothing can be compared.",
+            key="audit_window",
+            next_step=f'Set audit_window = "2h" in [pollers.{context.name}]; it knows from then on.',
+        )
+    if not isinstance(source, Rereadable):
+        raise ConfigError(f"The source of {context.name} cannot be read again.", key="source")
+    found = Recheck()
+    copy = context.file.read()
+    if copy is None:
+        return found
+    guard(context.name, copy, source.describe())
+    context.seen.settle(2.0)
+    seen = context.seen.read(context.runtime.utcnow() - (window if since is None else since))
+    end = context.runtime.monotonic() + patience
+    known = set(seen.hashes)
+    tip = copy.state.checkpoint.cursor
+    for stretch in seen.stretches:
+        found.stretches += 1
+        for row, cursor in _rows(source, stretch.low, stretch.high):
+            if context.runtime.monotonic() > end or len(found.rows) >= MOST:
+                found.complete = False
+                break
+            found.compared += 1
+            mark = hash_of(cursor)
+            if mark not in known and _is_under(source, cursor, tip, stretch.high):
+                known.add(mark)  # two stretches may overlap, after a reset
+                found.rows.append(row)
+                found.cursors.append(cursor)
+    _tell(context, found)
+    return found
+
+
+def _rows(source: Rereadable, low: Cursor | None, high: Cursor) -> Iterator[tuple[Row, Cursor]]:
+    while True:
+        page = source.span(low, high, PAGE)
+        yield from zip(page.rows, page.cursors, strict=True)
+        if len(page.rows) < PAGE:
+            return
+        low = page.cursors[-1]
+
+
+def _is_under(source: Rereadable, cursor: Cursor, tip: Cursor | None, high: Cursor) -> bool:
+    """Whether the checkpoint has passed it: after a reset it may stand lower, and then the row comes by itself."""
+    if tip is None:
+        return False
+    return tip == high or not source.span(tip, cursor, 1).rows
+
+
+def _tell(context: Context, found: Recheck) -> None:
+    at, late = context.runtime.utcnow(), len(found.rows)
+    context.emit(Rechecked(poller=context.name, at=at, compared=found.compared, late=late, complete=found.complete))
+    if late:
+        shown = [str(cursor) for cursor in found.cursors[:EXAMPLES]]
+        context.emit(LateRows(poller=context.name, at=at, rows=late, complete=found.complete, examples=shown))
+
+
+def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
+    """Hand late rows to the handler, under the lease; the checkpoint does not move. `found.redelivered` counts the rows
+    of the batches that it took.
+
+    Raises: LeaseHeld, PollerError (paused or halted), LeaseLost, StoreError, and what the handler raises.
+    """
+    if not found.rows:
+        return
+    copy = context.file.read()
+    if copy is None:
+        raise StoreError(f"The {context.file.location} is gone.", document=context.file.name)
+    refusal = refusal_of(context, copy)
+    if refusal is not None and refusal.outcome == "held_elsewhere":
+        raise LeaseHeld(f"{refusal.error}.", next_step="Try again when its tick is over, or pause the poller.")
+    if refusal is not None:
+        raise _Stopped(f"{context.name} is {refusal.error}.", next_step=f"Run: poller resume {context.name}")
+    try:
+        tenure = Tenure.acquire(
+            context.file,
+            copy,
+            owner_id=f"{context.app_name}/{instance_name()}/recheck-{context.runtime.new_id()[:8]}",
+            source=context.source.describe(),
+            start=None,
+            takeover=copy.availability(context.file.timing, context.runtime.monotonic()).takeover,
+            emit=context.emit,
+        )
+    except Superseded:
+        raise LeaseHeld("Another was quicker to take the lease.", next_step="Try again.") from None
+    interval = context.options.heartbeat_interval.total_seconds()
+    try:
+        with Heartbeat(tenure, runtime=context.runtime, interval=interval, emit=context.emit) as heartbeat:
+            for begin in range(0, len(found.rows), context.options.batch_size):
+                _batch(context, found, begin, tenure, heartbeat, handler)
+    finally:
+        context.audit.add(
+            "recheck", by=tenure.owner_id, reason=f"{len(found.rows)} late rows", before=None,
+            after={"redelivered": found.redelivered},
+        )  # fmt: skip
+        if tenure.remaining() > 0:
+            tenure.release(give_back=True)
+        context.audit.settle(2.0)
+
+
+class _Stopped(PollerError):
+    """The poller is paused or halted: nothing is delivered."""
+
+    exit_code = 3
+
+
+def _batch(
+    context: Context, found: Recheck, begin: int, tenure: Tenure, heartbeat: Heartbeat, handler: Handler
+) -> None:
+    size = context.options.batch_size
+    cursors = found.cursors[begin : begin + size]
+    batch = Batch.of(
+        Page(rows=found.rows[begin : begin + size], cursors=cursors, bound=Bound("none", reason="late rows")),
+        len(cursors),
+        poller_name=context.name,
+        batch_id=f"late_{context.file.clock.now():%Y%m%d_%H%M%S}_{begin // size + 1:04d}",
+        fencing_token=tenure.fencing_token,
+        attempt=1,
+        cursor_from=None,
+        keys=context.source.key,
+        lease=tenure,
+    )
+    limit = context.options.handler_limit.total_seconds()
+    heartbeat.expect(batch.batch_id, limit)
+    context.emit(BatchStarted(batch_id=batch.batch_id, rows=len(batch), attempt=1, **tenure.facts()))
+    context.executor.run(handler, batch, tenure, limit)
+    tenure.check()
+    context.seen.add_now(context.runtime.utcnow(), None, cursors, covers=False)
+    found.redelivered += len(cursors)

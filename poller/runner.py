@@ -1,0 +1,170 @@
+"""The runner: ticks of one poller, one at a time, with their events and errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+
+from poller.audit import AuditTrail
+from poller.config import PollerOptions
+from poller.context import Context
+from poller.errors import LeaseHeld, PollerError, SourceError
+from poller.handlers import Executor, Handler, ThreadExecutor
+from poller.isolation import ProcessExecutor
+from poller.model.cursor import Cursor
+from poller.model.timing import Timing
+from poller.observability import BoundWatch, Emitter, Observer, TickFailed, TickFinished
+from poller.outcome import TickResult
+from poller.ports import Event, Lag, Runtime, Source, StateStore
+from poller.recheck import PATIENCE, Recheck, look_back, redeliver
+from poller.seen import SeenLog
+from poller.statefile import StateFile
+from poller.telemetry import span
+from poller.tick import Tick
+
+logger = logging.getLogger("poller")
+
+PENDING_CAP = 10_000
+"""Rows pending are counted up to here."""
+AUDIT_SETTLES = 2.0
+"""A tick waits so many seconds at most, at its end, for records of the audit trail that are under way."""
+LAG_EVERY = 30.0
+"""A tick that stops early asks for the lag at most once in so many seconds (sources.md, "Lag")."""
+
+
+class Runner:
+    """Ticks of one poller. `tick` may be called from any thread, but only one runs at a time.
+
+    Args:
+        name, app_name: which poller; they name its document.
+        source, store, runtime: the ports.
+        options: how it works.
+        observers: each is given every event.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        app_name: str,
+        source: Source,
+        store: StateStore,
+        options: PollerOptions,
+        observers: Sequence[Observer] = (),
+        runtime: Runtime,
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.options = options
+        self.runtime = runtime
+        self.emit = Emitter(observers)
+        timing = Timing(ttl=options.lease_ttl.total_seconds(), heartbeat=options.heartbeat_interval.total_seconds())
+        self.file = StateFile(
+            store, app_name=app_name, poller_name=name, runtime=runtime, timing=timing, emit=self.emit
+        )
+        self.audit = AuditTrail(store, app_name=app_name, poller_name=name, runtime=runtime, emit=self.emit)
+        self.executor: Executor = ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor()
+        self._context = Context(
+            name=name,
+            app_name=app_name,
+            source=source,
+            file=self.file,
+            audit=self.audit,
+            options=options,
+            executor=self.executor,
+            runtime=runtime,
+            emit=self.emit,
+            watch=BoundWatch(self.emit),
+            lag=self._lag,
+            seen=SeenLog(
+                store,
+                app_name=app_name,
+                poller_name=name,
+                window=options.audit_window,
+                runtime=runtime,
+                emit=self.emit,
+            ),
+        )
+        self._ticks = 0
+        self._busy = runtime.lock()
+        self._lag_known: tuple[float, Lag | None] = (float("-inf"), None)
+
+    def tick(self, handler: Handler, *, stop: Event | None = None) -> TickResult:
+        """Deliver what is there, and say how it went.
+
+        Args:
+            handler: called with each batch.
+            stop: when set, no further batch starts; the one in hand is finished and committed (protocol 10).
+
+        Raises: StoreUnavailable, StoreDenied, StateCorrupt, FingerprintMismatch, SourceUnavailable, SourceError.
+            Never an exception of the handler's: that is an outcome.
+        """
+        if not self._busy.acquire(blocking=False):
+            return TickResult(outcome="held_elsewhere", error="a batch of this poller still runs in this process")
+        try:
+            with span("poller.tick", name=self.name):
+                result = Tick(self._context, handler, stop or self.runtime.event()).run()
+        except PollerError as error:
+            self.emit(
+                TickFailed(
+                    poller=self.name, at=self.runtime.utcnow(), error_type=type(error).__name__, error=str(error)
+                )
+            )
+            raise
+        finally:
+            self.audit.settle(AUDIT_SETTLES)
+            self._context.seen.settle(AUDIT_SETTLES)
+            self._busy.release()
+        facts = result.as_json()
+        facts["cursor"] = None if result.cursor is None else str(result.cursor)
+        self.emit(TickFinished(poller=self.name, at=self.runtime.utcnow(), **facts))
+        self._recheck_at_times(result)
+        return result
+
+    def recheck(self, since: timedelta | None = None) -> Recheck:
+        """See `Poller.recheck`."""
+        with self._alone():
+            return look_back(self._context, since)
+
+    def redeliver(self, found: Recheck, handler: Handler) -> None:
+        """See `Poller.redeliver`."""
+        with self._alone():
+            redeliver(self._context, found, handler)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise LeaseHeld("A batch of this poller still runs in this process.", next_step="Try again later.")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    def _recheck_at_times(self, result: TickResult) -> None:
+        """Every `recheck_every` ticks, where all went well, in what is left of `tick_timeout`; what it cannot do it
+        logs, for a tick has succeeded."""
+        self._ticks += 1
+        if not self.options.recheck_every or self._ticks % self.options.recheck_every or not result.ok:
+            return
+        left = self.options.tick_timeout.total_seconds() - result.duration_seconds
+        try:
+            with self._alone():
+                look_back(self._context, patience=min(PATIENCE, left))
+        except PollerError as error:
+            logger.warning("%s: the look back for late rows failed: %s", self.name, error)
+
+    def _lag(self, after: Cursor | None, fresh: bool) -> Lag | None:
+        """How far behind, or None where the database does not tell now. Not `fresh`: asked at most every 30 s."""
+        asked, known = self._lag_known
+        now = self.runtime.monotonic()
+        if not fresh and now - asked < LAG_EVERY:
+            return known
+        try:
+            known = self.source.lag(after, cap=PENDING_CAP)
+        except SourceError as error:
+            logger.debug("%s: the lag is not known: %s", self.name, error)
+            known = None
+        self._lag_known = (now, known)
+        return known

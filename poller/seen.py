@@ -1,0 +1,152 @@
+"""What was delivered, for looking back: 8-byte hashes of (key, cursor) pairs in side documents of the store
+(sources.md, "Rows that appear under the cursor").
+
+`seen/{app_name}/{poller_name}/{hour}.jsonl`, one line per committed batch: the stretch of the order that it covers and
+the hashes of its rows. One document an hour, so that what lies before the window is simply not read; nothing here is
+ever deleted (a lifecycle rule on `seen/` may). Best effort, in a thread of its own and outside the budget of requests:
+a note that is lost makes its stretch unknown, never its rows late.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from poller.errors import StoreError
+from poller.model.cursor import Cursor
+from poller.model.document import stamp
+from poller.observability import AuditFailed, Emitter
+from poller.ports import Runtime, StateStore, Task
+
+WIDTH = 8
+"""Bytes of a hash: among a million rows two share one with a chance of 1 in 37 million."""
+ROWS_PER_LINE = 10_000
+
+
+def hash_of(cursor: Cursor) -> bytes:
+    """The hash of one version of one row: its cursor's text and its key."""
+    key = json.dumps(cursor.tiebreaker, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.blake2b(f"{cursor.value}\0{key}".encode(), digest_size=WIDTH).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the order within which every row was delivered that was there then.
+
+    Attributes:
+        low: exclusive (without a tiebreaker inclusive, as everywhere); None is the beginning. high: inclusive.
+    """
+
+    low: Cursor | None
+    high: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the notes of a window say: stretches, joined where one ends as the next begins, and the hashes of all rows
+    that were delivered."""
+
+    stretches: Sequence[Stretch]
+    hashes: frozenset[bytes]
+
+
+class SeenLog:
+    """Writes and reads the notes of one poller. `window` None: it writes nothing."""
+
+    def __init__(
+        self,
+        store: StateStore,
+        *,
+        app_name: str,
+        poller_name: str,
+        window: timedelta | None,
+        runtime: Runtime,
+        emit: Emitter,
+    ) -> None:
+        self.prefix = f"seen/{app_name}/{poller_name}/"
+        self.window = window
+        self._store = store
+        self._poller = poller_name
+        self._runtime = runtime
+        self._emit = emit
+        self._tasks: list[Task] = []
+
+    def add(self, low: Cursor | None, cursors: Sequence[Cursor], *, covers: bool = True) -> None:
+        """Note a batch from a thread of its own. Returns at once and raises nothing.
+
+        Args:
+            low: where the batch began. cursors: one per row. covers: False for rows delivered out of their order.
+        """
+        if self.window is None or not cursors:
+            return
+        at = self._runtime.utcnow()
+
+        def write() -> None:
+            try:
+                self.add_now(at, low, cursors, covers=covers)
+            except StoreError as error:
+                told = f"what was delivered was not noted for rechecks: {error.message}"
+                self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=told))
+
+        self._tasks.append(self._runtime.spawn(write, "poller-seen"))
+
+    def add_now(self, at: datetime, low: Cursor | None, cursors: Sequence[Cursor], *, covers: bool) -> None:
+        """Note a batch. Raises: StoreUnavailable, StoreDenied."""
+        for begin in range(0, len(cursors), ROWS_PER_LINE):
+            part = cursors[begin : begin + ROWS_PER_LINE]
+            line: dict[str, Any] = {"at": stamp(at)}
+            if covers:
+                line["from"] = None if low is None else low.model_dump(mode="json")
+                line["to"] = part[-1].model_dump(mode="json")
+            line["hashes"] = base64.b64encode(b"".join(map(hash_of, part))).decode()
+            self._store.append(f"{self.prefix}{at:%Y%m%d%H}.jsonl", json.dumps(line, ensure_ascii=False))
+            low = part[-1]
+
+    def read(self, since: datetime) -> Seen:
+        """What was noted since then. Raises: StoreUnavailable, StoreDenied."""
+        stretches: list[Stretch] = []
+        ending: dict[str, int] = {}
+        hashes: set[bytes] = set()
+        for line in sorted(self._lines(since), key=lambda line: str(line["at"])):
+            try:
+                packed = base64.b64decode(line["hashes"])
+                low = None if line.get("from") is None else Cursor.model_validate(line["from"])
+                high = None if line.get("to") is None else Cursor.model_validate(line["to"])
+            except (KeyError, ValueError):
+                continue  # cut short by a crash, or not ours: its stretch is unknown
+            hashes.update(packed[i : i + WIDTH] for i in range(0, len(packed), WIDTH))
+            if high is None:
+                continue
+            joined = None if low is None else ending.pop(low.model_dump_json(), None)
+            if joined is None:
+                stretches.append(Stretch(low, high))
+                joined = len(stretches) - 1
+            else:
+                stretches[joined] = Stretch(stretches[joined].low, high)
+            ending[high.model_dump_json()] = joined
+        return Seen(stretches, frozenset(hashes))
+
+    def _lines(self, since: datetime) -> Iterator[dict[str, Any]]:
+        first = f"{self.prefix}{since:%Y%m%d%H}.jsonl"
+        for name in self._store.names(self.prefix):
+            if name < first:
+                continue
+            for text in self._store.lines(name):
+                try:
+                    line = json.loads(text)
+                except ValueError:
+                    continue
+                if isinstance(line, dict) and str(line.get("at", "")) >= stamp(since):
+                    yield line
+
+    def settle(self, seconds: float) -> None:
+        """Wait for notes under way, but no longer than this in all."""
+        end = self._runtime.monotonic() + seconds
+        for task in self._tasks:
+            task.join(max(0.0, end - self._runtime.monotonic()))
+        self._tasks = [task for task in self._tasks if task.is_alive()]

@@ -1,0 +1,103 @@
+"""The bound in force of one source: chosen per connection, kept across connections and, by memory, across processes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from poller.ports import Bound
+from poller.sources import bounds
+from poller.sources.columns import Column
+from poller.sources.connect import Database
+from poller.sources.inspection import Inspection
+from poller.sources.options import Options
+from poller.sources.page import Statements
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
+
+
+class Bounding:
+    """Takes the bound before each page. A new connection may lead to another server (a fail-over) or carry other
+    privileges, so the taker is then chosen anew; what the former one knew goes on."""
+
+    def __init__(self, database: Database, options: Options) -> None:
+        self._database = database
+        self._options = options
+        self._keeper: bounds.Keeper | None = None
+        self._seat: tuple[Column, Connection] | None = None
+        self._memory: dict[str, Any] = {}
+
+    def sample(self, known: Inspection, statements: Statements) -> Bound:
+        """The bound now, in statements of its own, before the page."""
+        connection = self._database.connection()
+        if (
+            self._keeper is None
+            or self._seat is None
+            or self._seat[0] != known.cursor
+            or self._seat[1] is not connection
+        ):
+            context = self.context(known, statements)
+            keeper = bounds.Keeper(bounds.choose(self._options.bound, context, connection), context)
+            memory = self.remember() or {}
+            self._keeper, self._seat = keeper, (known.cursor, connection)
+            self.recall(memory)
+        self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
+        return self._keeper.sample(connection)
+
+    def wait(self, bound: Bound, known: Inspection, statements: Statements, waiting: Callable[[], bool]) -> Bound:
+        """For a process that has just begun to look: more samples, for up to `bound_wait`, where rows wait for it.
+        A guess by age is not waited for: that would take as long as the guess."""
+        if not bound.cold:
+            return bound
+        if not waiting():
+            return replace(bound, cold=False)
+        end, pause = time.monotonic() + self._options.bound_wait.total_seconds(), _FIRST_PAUSE
+        while bound.kind != "heuristic" and time.monotonic() < end:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            bound = self.sample(known, statements)
+            if bound.value is not None or not bound.cold:
+                break
+        return bound
+
+    def remember(self) -> dict[str, Any] | None:
+        """See `ports.Source.remember`."""
+        known = None if self._keeper is None else self._keeper.remember()
+        return known or self._memory or None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """See `ports.Source.recall`."""
+        self._memory = dict(memory)
+        if self._keeper is not None:
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+                self._keeper.recall(memory)
+
+    def hold_until(self, clock: str) -> None:
+        """The highest database clock that somebody saw."""
+        self.recall({**(self.remember() or {}), "clock": clock})
+
+    def context(self, known: Inspection, statements: Statements) -> bounds.BoundContext:
+        """What a taker may know."""
+        o = self._options
+        return bounds.BoundContext(
+            family=self._database.dialect.family,
+            mariadb=bool(getattr(self._database.engine.dialect, "is_mariadb", False)),
+            kind=o.cursor_kind,
+            column=known.cursor,
+            zone=o.zone,
+            schema=o.schema,
+            table=o.table,
+            query=o.query,
+            margin=o.bound_margin,
+            commit_delay=o.commit_delay,
+            extra_delay=o.extra_delay,
+            ignore_users=o.bound_ignore_users,
+            clock=statements.clock(),
+            highest=statements.highest(),
+            highest_below=statements.highest(below=True),
+        )

@@ -1,0 +1,104 @@
+"""Below what rows are read (sources.md, "Rows that commit late"): one module per way to know it.
+
+The seam. A way to know the bound is a `BoundTaker`: `sample(connection) -> Bound`, called before every page on the
+source's autocommit connection. It runs its own statements, each a snapshot of its own, and never shares one with the
+page. The page then reads `cursor < CAST(:bound AS type)`. `Bound.kind == "none"` means: no bound at all. Any other kind
+whose `value` is None means: not known yet, and no row is read. `Keeper` stands around every taker, so that no bound
+ever moves back and a clock that does is waited for; a taker need not care.
+
+To add a way: a module beside this one with `choose(wanted, context, connection)`, which returns a taker, or a text: why
+only the heuristic is left. What a taker may know is in `BoundContext`, whose `bound()` turns an instant into a `Bound`
+in the column's own form, rounded down and one unit less.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy.engine import Connection
+
+from poller.errors import ConfigError
+from poller.model.cursor import CursorKind
+from poller.sources.bounds import mssql, mysql, oracle, postgresql, sqlite
+from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.heuristic import Heuristic, HighestSeen
+from poller.sources.bounds.keeper import Keeper
+from poller.sources.bounds.none import NoBound
+
+__all__ = ["WANTED", "BoundContext", "BoundTaker", "Heuristic", "Keeper", "NoBound", "check", "choose"]
+
+WANTED = ("auto", "exact", "observed", "observed-strict", "heuristic", "none")
+"""What the key `bound` may say (design, "Configuration")."""
+
+_ASKED = {
+    "postgresql": ("exact", "observed", "observed-strict"),
+    "mysql": ("exact", "observed"),
+    "sqlite": ("exact",),
+    "mssql": ("exact",),
+    "oracle": ("exact",),
+}
+"""What may be asked for by name. On MySQL and MariaDB both names mean the one way there is: tracked sessions."""
+
+_KNOWN_BY_DATABASE = {"xid8+pk": "postgresql", "rowversion+pk": "mssql"}
+"""Kinds whose column the database itself bounds: no other bound makes sense."""
+
+_CHOOSERS = {
+    "postgresql": postgresql.choose,
+    "mysql": mysql.choose,
+    "sqlite": sqlite.choose,
+    "mssql": mssql.choose,
+    "oracle": oracle.choose,
+}
+
+
+def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
+    """Refuse a bound that cannot be had for a kind of cursor, or on a family of databases; needs no connection.
+
+    Raises: ConfigError naming `bound` or `cursor_kind`.
+    """
+    if wanted not in WANTED:
+        raise ConfigError(
+            f"`bound` is {wanted!r}, which is none of {', '.join(WANTED)}.", key="bound", next_step='Use "auto".'
+        )
+    owner = _KNOWN_BY_DATABASE.get(kind)
+    if owner is not None and wanted not in ("auto", "exact", "none"):
+        raise ConfigError(
+            f"`bound` is {wanted}, but a column of kind {kind} has a bound of its own.",
+            key="bound",
+            next_step='Use "auto".',
+        )
+    if family is None:
+        return
+    if owner is not None and family != owner:
+        raise ConfigError(
+            f"`cursor_kind` is {kind}, which only {owner} has, and `url` names a {family} database.",
+            key="cursor_kind",
+            next_step='Use "timestamp+pk" or "integer+pk".',
+        )
+    if wanted not in ("auto", "heuristic", "none") and wanted not in _ASKED.get(family, ()):
+        raise ConfigError(
+            f"`bound` is {wanted}, which there is none of on {family}.",
+            key="bound",
+            next_step=f"Use one of {', '.join(('auto', *_ASKED.get(family, ()), 'heuristic'))}.",
+        )
+
+
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker:
+    """The taker that `bound` asks for; for `auto` the best that this database and its privileges allow. What was asked
+    for by name is not replaced by a guess.
+
+    Raises: ConfigError naming `bound` (not to be had here), SourceError (a standby), what the driver raises.
+    """
+    if wanted == "none":
+        return NoBound("asked for")
+    reason = "asked for"
+    if wanted != "heuristic":
+        found = _CHOOSERS[context.family](wanted, context, connection)
+        if not isinstance(found, str):
+            return found
+        if wanted != "auto":
+            raise ConfigError(
+                f"`bound` is {wanted}, which is not to be had here: {found}.",
+                key="bound",
+                next_step='Mend that, or set bound = "auto", which then falls back to "heuristic".',
+            )
+        reason = found
+    return Heuristic(context, reason) if context.kind == "timestamp+pk" else HighestSeen(context, reason)

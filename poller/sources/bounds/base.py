@@ -1,0 +1,107 @@
+"""What every way to know the bound has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Protocol
+
+from sqlalchemy.engine import Connection
+
+from poller.model.cursor import CursorKind
+from poller.ports import Bound
+from poller.sources.columns import Column, Family
+from poller.sources.moments import floor_to, iso_text, to_zone, unit_of
+
+
+class BoundTaker(Protocol):
+    """Takes the bound of this moment.
+
+    `sample` runs one or more statements of its own on an autocommit connection, BEFORE the page, and never moves the
+    connection into a transaction it does not end. It may raise what the driver raises; the source translates it.
+    """
+
+    @property
+    def kind(self) -> str:
+        """`exact`, `observed`, `heuristic`, `none`, ...: what `Bound.kind` says."""
+        ...
+
+    def sample(self, connection: Connection) -> Bound:
+        """The bound now; with `value=None` where it is not known yet, and a `reason`."""
+        ...
+
+    def remember(self) -> dict[str, Any] | None:
+        """What another process could go on from, as JSON; None where there is nothing."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from what another process remembered, where that is newer than what this one knows."""
+        ...
+
+
+@dataclass(frozen=True)
+class BoundContext:
+    """What a taker may know of the source.
+
+    Attributes:
+        family: postgresql, mysql, sqlite, mssql, oracle; mariadb: whether a mysql server is a MariaDB.
+        kind: the cursor's kind; column: the cursor's column; zone: what naive values of it mean (None: it is zoned).
+        schema, table: the table, None for a query; query: the user's SQL, None for a table.
+        margin: the longest stall between taking a timestamp and becoming visible.
+        commit_delay: what the heuristic subtracts; extra_delay: what was configured explicitly, to be added to an
+            exact bound (else zero).
+        ignore_users: users that only read.
+        clock: a SELECT of the server's clock in UTC as text; highest: a SELECT of the greatest cursor as text;
+            highest_below: the same, of those below `:below`.
+    """
+
+    family: str
+    mariadb: bool
+    kind: CursorKind
+    column: Column
+    zone: tzinfo | None
+    schema: str | None
+    table: str | None
+    query: str | None
+    margin: timedelta
+    commit_delay: timedelta
+    extra_delay: timedelta
+    ignore_users: Sequence[str]
+    clock: str
+    highest: str
+    highest_below: str
+
+    def render(self, moment: datetime) -> str:
+        """An instant in the column's own form: rounded down to the column's precision and one unit less, because a
+        column that holds fewer digits rounds to the nearest (sources.md)."""
+        form = self.column.form
+        if form is not None:
+            offset = form.offset()
+            local = (
+                (moment.astimezone(UTC) + offset).replace(tzinfo=None) if offset is not None else self._local(moment)
+            )
+            return form.render(floor_to(local, form.unit) - form.unit)
+        if self.column.family is Family.DATE:
+            return self._local(moment).date().isoformat()  # a row of today may come until midnight
+        zoned = self.column.family is Family.TIMESTAMPTZ
+        local = moment.astimezone(UTC) if zoned else self._local(moment)
+        unit = unit_of(self.column.digits)
+        return iso_text(floor_to(local, unit) - unit, self.column.digits, zoned=zoned)
+
+    def bound(
+        self, at: datetime, clock: datetime, *, kind: str, held_by: str | None = None, reason: str | None = None
+    ) -> Bound:
+        """A `Bound` at an instant, given the server's clock; both zone-aware."""
+        return Bound(
+            kind=kind,
+            value=self.render(at),
+            at=at.astimezone(UTC),
+            age_seconds=max(0.0, (clock - at).total_seconds()),
+            held_by=held_by,
+            clock=iso_text(clock.astimezone(UTC), 6, zoned=True),
+            reason=reason,
+        )
+
+    def _local(self, moment: datetime) -> datetime:
+        return to_zone(moment, self.zone or UTC)

@@ -1,0 +1,112 @@
+"""Around every taker: the bound never moves back, and a clock that did is waited for (sources.md, "Rules")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from poller.ports import Bound
+from poller.sources.bounds.base import BoundContext, BoundTaker
+
+_GUARDS = frozenset({"exact", "observed", "observed-strict"})
+"""A bound of one of these may follow one of another."""
+
+
+class Keeper:
+    """Keeps the last bound and the highest clock seen.
+
+    `highest_clock` may be set from what an earlier process saw: while the server's clock is lower (a fail-over), the
+    last bound is kept; without one, none is known and nothing is read.
+    """
+
+    def __init__(self, taker: BoundTaker, context: BoundContext | None = None) -> None:
+        self._taker = taker
+        self._context = context
+        self._last: Bound | None = None
+        self.highest_clock: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """The taker's."""
+        return self._taker.kind
+
+    def sample(self, connection: Connection) -> Bound:
+        """The taker's bound, or the last one with the reason why it did not advance."""
+        taken = self._taker.sample(connection)
+        if taken.kind == "none":
+            return taken
+        if taken.clock is not None:
+            if self.highest_clock is not None and _before(taken.clock, self.highest_clock):
+                behind = f"the database's clock went back: {taken.clock} < {self.highest_clock}"
+                return replace(self._kept(taken, behind), clock_went_back=True)
+            self.highest_clock = taken.clock
+        if taken.value is None:
+            return self._kept(taken, taken.reason or "not known yet")
+        if self._last is not None and _moves_back(self._last, taken):
+            return self._kept(taken, taken.reason or "it would have moved back")
+        self._last = taken
+        return taken
+
+    def remember(self) -> dict[str, Any] | None:
+        """What goes with a commit: the highest clock, the bound in force, the taker's samples; None for no bound."""
+        if self._taker.kind == "none":
+            return None
+        last = self._last
+        memory = {
+            "kind": self._taker.kind,
+            "clock": self.highest_clock,
+            "value": last.value if last and last.at is None else None,
+            "at": last.at.isoformat() if last and last.at else None,
+            "samples": self._taker.remember(),
+        }
+        return {name: value for name, value in memory.items() if value is not None}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from what another process remembered; what this one knows better stays."""
+        clock, kind = memory.get("clock"), str(memory.get("kind"))
+        if clock:
+            seen = datetime.fromisoformat(clock)  # raises for what is no time, before anything is taken in
+            if self.highest_clock is None or datetime.fromisoformat(self.highest_clock) < seen:
+                self.highest_clock = clock
+        if kind == self._taker.kind and memory.get("samples"):
+            self._taker.recall(memory["samples"])
+        if self._last is None and (kind == self._taker.kind or {kind, self._taker.kind} <= _GUARDS):
+            self._last = self._recalled(memory)
+
+    def _recalled(self, memory: Mapping[str, Any]) -> Bound | None:
+        if memory.get("at") and self._context is not None:
+            at = datetime.fromisoformat(memory["at"])
+            return Bound(kind=self._taker.kind, value=self._context.render(at), at=at)
+        value = memory.get("value")
+        return Bound(kind=self._taker.kind, value=str(value)) if value else None
+
+    def _kept(self, taken: Bound, reason: str) -> Bound:
+        last = self._last
+        if last is None:
+            return replace(taken, value=None, at=None, age_seconds=None, reason=reason)
+        age = None
+        if last.at is not None and taken.clock is not None:
+            age = max(0.0, (datetime.fromisoformat(taken.clock) - last.at).total_seconds())
+        return replace(last, age_seconds=age, clock=taken.clock, held_by=taken.held_by, reason=reason, cold=taken.cold)
+
+
+def _before(one: str, other: str) -> bool:
+    return datetime.fromisoformat(one) < datetime.fromisoformat(other)
+
+
+def _moves_back(last: Bound, new: Bound) -> bool:
+    """By instant where both have one; numbers (xid8, sequences) as numbers; hex of one width (rowversion) as text.
+    Only the database knows the order of other texts; what was seen in the table does not need it."""
+    if new.inclusive:
+        return False
+    if last.at is not None and new.at is not None:
+        return new.at < last.at or (new.at == last.at and str(new.value) < str(last.value))
+    if last.value is None or new.value is None:
+        return False
+    if last.value.isdigit() and new.value.isdigit():
+        return int(new.value) < int(last.value)
+    return new.value < last.value

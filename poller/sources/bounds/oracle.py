@@ -1,0 +1,87 @@
+"""Oracle's bound for timestamps: the oldest of its open transactions and running calls.
+
+Tried by its SQL text and against a pretended connection only, not against a server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.errors import SourceError
+from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER, ByTime, Sample
+
+# V$TRANSACTION shows what has written; before its first write a transaction is a call that runs, which V$SESSION shows.
+# LAST_CALL_ET counts from the call's start, so a timestamp that PL/SQL took before it wrote is covered too.
+_OPEN = sa.text("""
+SELECT TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'YYYY-MM-DD"T"HH24\\:MI\\:SS.FF6') || '+00\\:00' AS clock,
+       (SELECT MAX((SYSDATE - start_date) * 86400) FROM v$transaction) AS transaction_age,
+       (SELECT MAX(last_call_et) FROM v$session
+         WHERE type = 'USER' AND status = 'ACTIVE' AND sid <> SYS_CONTEXT('USERENV', 'SID')) AS call_age
+  FROM DUAL
+""")
+_PREPARED = sa.text("SELECT COUNT(*) FROM dba_2pc_pending")
+_ROLE = sa.text("SELECT SYS_CONTEXT('USERENV', 'DATABASE_ROLE') FROM DUAL")
+_COARSE = timedelta(seconds=2)
+"""Both views count in whole seconds."""
+
+
+class Views:
+    """The oldest of what V$TRANSACTION and V$SESSION show; a distributed transaction in doubt holds."""
+
+    kind = "exact"
+
+    def take(self, connection: Connection) -> Sample:
+        """Two statements; the page is a third."""
+        row = connection.execute(_OPEN).one()
+        in_doubt = int(connection.execute(_PREPARED).scalar_one())
+        clock = datetime.fromisoformat(row.clock)
+        if in_doubt:
+            return Sample(
+                clock,
+                clock,
+                None,
+                f"{in_doubt} distributed transactions in doubt",
+                "DBA_2PC_PENDING lists them; COMMIT FORCE or ROLLBACK FORCE them",
+            )
+        age = timedelta(seconds=float(max(row.transaction_age or 0, row.call_age or 0)))
+        oldest = clock - age - _COARSE
+        held = age.total_seconds() > SHOWS_HOLDER_AFTER
+        return Sample(clock, clock, oldest, f"a transaction open since {oldest:%Y-%m-%d %H:%M:%S}" if held else None)
+
+    def remember(self) -> dict[str, Any] | None:
+        """Nothing: each sample tells all."""
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:  # noqa: ARG001
+    """The taker, or the reason (a `str`) why only the heuristic is left.
+
+    Raises: SourceError on a standby.
+    """
+    if str(connection.execute(_ROLE).scalar() or "").endswith("STANDBY"):
+        raise SourceError(
+            "The database is a standby: transactions that are open on its primary cannot be seen here.",
+            table=context.table or "",
+            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
+        )
+    if context.kind != "timestamp+pk":
+        return f"no bound is known here for cursors of kind {context.kind}"
+    try:
+        connection.execute(_OPEN).one()
+        connection.execute(_PREPARED).scalar_one()
+    except DBAPIError as error:
+        if not re.search(r"ORA-(?:00942|01031)", str(error.orig)):
+            raise
+        return "the user may not read V$TRANSACTION, V$SESSION and DBA_2PC_PENDING; GRANT SELECT_CATALOG_ROLE to it"
+    return ByTime(context, Views(), "the user may see all transactions and sessions")

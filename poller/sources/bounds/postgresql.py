@@ -1,0 +1,333 @@
+"""PostgreSQL's bounds: `exact` from pg_stat_activity, `observed` and `observed-strict` from virtual transaction ids,
+`xid8+pk` from the snapshot, `integer+pk` from the sequence (sources.md, "Rows that commit late").
+
+Every statement here is one of its own, in autocommit: two samples in one transaction would see one frozen
+pg_stat_activity, and a sample in the page's own statement would have an older snapshot than the page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from poller.errors import SourceError
+from poller.ports import Bound
+from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.sampled import (
+    OPEN_TOO_LONG,
+    REMEMBERED,
+    SHOWS_HOLDER_AFTER,
+    ByCounter,
+    ByTime,
+    Sample,
+    Sampler,
+)
+from poller.sources.columns import Family
+
+_EXACT = sa.text("""
+select least(min(least(xact_start, case when backend_type = 'client backend'
+         and state in ('active', 'fastpath function call') then query_start end)), statement_timestamp()) as bound,
+       coalesce(bool_or(backend_type is null or state = 'disabled'
+         or (backend_type = 'client backend' and state is null)), false) as blind,
+       statement_timestamp() as clock
+  from pg_stat_activity
+ where datid = (select oid from pg_database where datname = current_database())
+   and usesysid is not null and pid <> pg_backend_pid()
+   and not coalesce(usename = any(cast(:ignored as text[])), false)
+""")
+_PREPARED = sa.text("""
+select count(*) as many, min(gid) as gid, min(owner::text) as owner, min(prepared) as since
+  from pg_prepared_xacts where database = current_database()
+""")
+_HOLDER = sa.text("""
+select pid, usename, state, application_name,
+       least(xact_start, case when state in ('active', 'fastpath function call') then query_start end) as since
+  from pg_stat_activity
+ where datid = (select oid from pg_database where datname = current_database())
+   and backend_type = 'client backend' and pid <> pg_backend_pid() and xact_start is not null
+   and not coalesce(usename = any(cast(:ignored as text[])), false)
+ order by since limit 1
+""")
+_OPEN = sa.text("""
+select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' || l.pid), '{}') as open
+  from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+ where l.locktype = 'virtualxid' and l.granted and l.virtualtransaction = l.virtualxid and l.pid <> pg_backend_pid()
+   and (a.pid is null or (a.usesysid is not null
+        and a.datid = (select oid from pg_database where datname = current_database())))
+   and not coalesce(a.usename = any(cast(:ignored as text[])), false)
+""")
+_STANDING = sa.text("""
+select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
+       pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all
+""")
+_RELATION = sa.text("""
+select c.relkind = 'f' or exists (
+         select from pg_partition_tree(c.oid) p join pg_class k on k.oid = p.relid where k.relkind = 'f'
+       ) as foreign_table,
+       exists (select from pg_subscription_rel s where s.srrelid = c.oid) as subscribed
+  from pg_class c where c.oid = to_regclass(:name)
+""")
+_XMIN = sa.text("""
+select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax from pg_current_snapshot() as s
+""")
+_WRITER = sa.text("""
+select 'pid ' || pid || ' of ' || usename || ', open since ' || to_char(xact_start, 'YYYY-MM-DD HH24\\:MI\\:SS')
+  from pg_stat_activity where backend_xid = cast(cast(:xid as xid8) as xid)
+union all
+select 'prepared transaction ' || gid || ' of ' || owner from pg_prepared_xacts
+ where transaction = cast(cast(:xid as xid8) as xid)
+""")
+_SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
+_SEQUENCE_MADE = sa.text("""
+select has_sequence_privilege(seqrelid, 'SELECT') as readable,
+       seqcache, seqincrement, seqcycle from pg_sequence where seqrelid = cast(:sequence as regclass)
+""")
+
+AGAIN = 3
+"""How many more looks a sample may take, where the first tells little."""
+SAMPLES_APART = 0.001
+"""How many seconds they are apart."""
+NEAR = timedelta(milliseconds=20)
+"""A bound that is so near is near enough."""
+
+
+class Exact:
+    """The start of the oldest open transaction, by pg_stat_activity. Needs pg_read_all_stats, or membership in the
+    roles of all who write; what it may not see makes it hold, not guess."""
+
+    kind = "exact"
+
+    def __init__(self, context: BoundContext) -> None:
+        self._ignored = list(context.ignore_users)
+
+    def take(self, connection: Connection) -> Sample:
+        """Open transactions first, prepared ones second, each with a snapshot of its own."""
+        row = connection.execute(_EXACT, {"ignored": self._ignored}).one()
+        for _ in range(AGAIN):  # a session that has just connected shows no state for a moment
+            if not row.blind:
+                break
+            time.sleep(SAMPLES_APART)
+            row = connection.execute(_EXACT, {"ignored": self._ignored}).one()
+        held = prepared(connection)
+        if row.blind:
+            held = (
+                "sessions whose activity cannot be seen",
+                "GRANT pg_read_all_stats to the poller's user, keep track_activities on for all, or use bound observed",
+            )
+        if held is not None:
+            return Sample(row.clock, row.clock, None, *held)
+        behind = (row.clock - row.bound).total_seconds()
+        holder = self._holder(connection) if behind > SHOWS_HOLDER_AFTER else None
+        return Sample(row.clock, row.clock, row.bound, holder)
+
+    def _holder(self, connection: Connection) -> str | None:
+        row = connection.execute(_HOLDER, {"ignored": self._ignored}).one_or_none()
+        if row is None:
+            return None
+        name = f" ({row.application_name})" if row.application_name else ""
+        return f"pid {row.pid} of {row.usename}{name}, {row.state}, open since {row.since:%Y-%m-%d %H:%M:%S}"
+
+    def remember(self) -> dict[str, Any] | None:
+        """Nothing: each sample tells all."""
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+class Observed:
+    """The start of the oldest open transaction as far as two looks tell: it is later than the last look that did not
+    see it. Needs no privilege. `strict` counts a session, not a transaction, so that several transactions in one
+    message do not look like one that ended.
+
+    Its samples live in this object; `remember` and `recall` carry them across processes.
+    """
+
+    def __init__(self, context: BoundContext, server: str, *, strict: bool = False) -> None:
+        self.kind = "observed-strict" if strict else "observed"
+        self._server = server
+        self._ignored = list(context.ignore_users)
+        self._strict = strict
+        self._previous: datetime | None = None
+        self._since: dict[str, datetime | None] = {}
+        """For each open one the time of the last sample in which it was not there; None where there was no sample."""
+
+    def take(self, connection: Connection) -> Sample:
+        """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
+        between is known to be young."""
+        first = seen = self._look(connection)
+        for _ in range(AGAIN):
+            if seen.held_by is not None or not self._since or (seen.oldest and seen.clock - seen.oldest < NEAR):
+                break
+            time.sleep(SAMPLES_APART)
+            seen = self._look(connection)
+        return replace(seen, began=first.clock)
+
+    def _look(self, connection: Connection) -> Sample:
+        row = connection.execute(_OPEN, {"ignored": self._ignored}).one()
+        held = prepared(connection)
+        if self._previous is not None and row.clock < self._previous:
+            self._previous, self._since = None, {}  # the clock went back: what was known of before says nothing now
+        names = {name.rpartition("@")[2] if self._strict else name for name in row.open}
+        self._since = {name: self._since.get(name, self._previous) for name in names}
+        self._previous = row.clock
+        if held is not None:
+            return Sample(row.clock, row.clock, None, *held)
+        known = [since for since in self._since.values() if since is not None]
+        if len(known) < len(self._since):
+            return Sample(
+                row.clock,
+                row.clock,
+                None,
+                "transactions that were open at the first sample",
+                "nothing is known yet of when they began",
+                cold=True,
+            )
+        oldest = min([row.clock, *known])
+        holder = None
+        if (row.clock - oldest).total_seconds() > SHOWS_HOLDER_AFTER:
+            name = min(self._since, key=lambda n: self._since[n] or row.clock)
+            holder = f"pid {name.rpartition('@')[2]}, in a transaction since {oldest:%Y-%m-%d %H:%M:%S} or later"
+        return Sample(row.clock, row.clock, oldest, holder)
+
+    def remember(self) -> dict[str, Any] | None:
+        """The samples as JSON; None before the first."""
+        if self._previous is None or len(self._since) > REMEMBERED:
+            return None
+        return {
+            "server": self._server,
+            "sampled_at": self._previous.isoformat(),
+            "open": {name: since and since.isoformat() for name, since in self._since.items()},
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from another process's samples of the same server, where they are newer. After a fail-over another
+        server's clock tells the time, and what was sampled before says nothing."""
+        if not memory.get("sampled_at") or memory.get("server") != self._server:
+            return
+        sampled = datetime.fromisoformat(memory["sampled_at"])
+        if self._previous is None or sampled > self._previous or None in self._since.values():
+            self._previous = sampled
+            self._since = {
+                name: datetime.fromisoformat(since) if since else None for name, since in memory["open"].items()
+            }
+
+
+class Xid8:
+    """For a column `xid8 DEFAULT pg_current_xact_id()`: all below the snapshot's xmin has ended, prepared or not."""
+
+    kind = "exact"
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+        self._value: str | None = None
+        self._since = 0.0
+
+    def sample(self, connection: Connection) -> Bound:
+        """One statement: the oldest transaction id that is still open anywhere in the cluster."""
+        row = connection.execute(_XMIN).one()
+        if row.xmin != self._value:
+            self._value, self._since = row.xmin, time.monotonic()
+        age = time.monotonic() - self._since
+        if row.xmin == row.xmax or age < SHOWS_HOLDER_AFTER:
+            return Bound(kind=self.kind, value=row.xmin, reason=self._reason)
+        who = connection.execute(_WRITER, {"xid": row.xmin}).scalar()
+        return Bound(
+            kind=self.kind,
+            value=row.xmin,
+            age_seconds=age,
+            held_by=who or f"transaction {row.xmin}",
+            reason=f"{OPEN_TOO_LONG}; {self._reason}",
+        )
+
+    def remember(self) -> dict[str, Any] | None:
+        """Nothing: the snapshot tells all."""
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+def prepared(connection: Connection) -> tuple[str, str] | None:
+    """Who holds and what to do, where a prepared transaction exists: its rows may appear at any time."""
+    row = connection.execute(_PREPARED).one()
+    if not row.many:
+        return None
+    others = f" and {row.many - 1} more" if row.many > 1 else ""
+    return (
+        f"prepared transaction {row.gid!r} of {row.owner}, since {row.since:%Y-%m-%d %H:%M:%S}{others}",
+        f"a prepared transaction is not finished: COMMIT PREPARED '{row.gid}' or ROLLBACK PREPARED '{row.gid}'",
+    )
+
+
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:
+    """The taker for `bound = wanted` on this server, or the reason (a `str`) why only the heuristic is left.
+
+    Raises: SourceError on a standby, which sees neither locks nor sessions of the primary.
+    """
+    standing = connection.execute(_STANDING).one()
+    if standing.standby:
+        raise SourceError(
+            "The database is a standby: transactions that are open on its primary cannot be seen here.",
+            table=context.table or "",
+            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
+        )
+    if context.kind == "xid8+pk":
+        return Xid8("the snapshot's xmin")
+    name = _name(context)
+    if name is not None:
+        relation = connection.execute(_RELATION, {"name": name}).one_or_none()
+        if relation is not None and relation.foreign_table:
+            return "a foreign table carries its own server's timestamps"
+        if relation is not None and relation.subscribed:
+            return "a table filled by a subscription carries the publisher's timestamps"
+    if wanted in {"observed", "observed-strict"}:
+        sampler, reason = Observed(context, standing.server, strict=wanted == "observed-strict"), "asked for"
+    elif wanted == "exact":
+        return _by(Exact(context), "asked for", context, connection, name)
+    elif standing.sees_all:
+        return _by(Exact(context), "the user may see all sessions", context, connection, name)
+    else:
+        sampler = Observed(context, standing.server)
+        reason = (
+            "the user may not see all sessions, so several transactions in one message or COMMIT AND CHAIN are not"
+            " guarded; GRANT pg_read_all_stats makes it exact"
+        )
+    return _by(sampler, reason, context, connection, name)
+
+
+def _by(
+    sampler: Sampler, reason: str, context: BoundContext, connection: Connection, name: str | None
+) -> BoundTaker | str:
+    """The taker for the cursor's kind: by time, or by the sequence that fills the column."""
+    if context.kind == "timestamp+pk":
+        return ByTime(context, sampler, reason)
+    if name is None:
+        return "the column of a query has no sequence"
+    if context.column.family is not Family.INTEGER:
+        return f"the column {context.column.name} holds no integers, so no sequence fills it"
+    sequence = connection.execute(_SEQUENCE, {"name": name, "column": context.column.name}).scalar_one_or_none()
+    if sequence is None:
+        return f"no sequence fills the column {context.column.name}"
+    made = connection.execute(_SEQUENCE_MADE, {"sequence": sequence}).one()
+    if not made.readable:
+        return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
+    if made.seqcache > 1:
+        return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"
+    if made.seqincrement < 1 or made.seqcycle:
+        return f"the sequence {sequence} does not only grow"
+    value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {sequence}")  # noqa: S608
+    return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), f"the sequence {sequence}; {reason}")
+
+
+def _name(context: BoundContext) -> str | None:
+    if context.table is None:
+        return None
+    quote = '"' + context.table.replace('"', '""') + '"'
+    return quote if context.schema is None else '"' + context.schema.replace('"', '""') + '".' + quote

@@ -1,0 +1,110 @@
+"""SQLite's bound: there is one writer at a time, and `strftime('now')` in its statement is taken under its lock.
+
+So the clock that is read while nobody holds that lock is a bound: whoever writes later takes a later stamp. The lock is
+taken for one statement. Where somebody else has it, an open transaction may hold earlier stamps, but none earlier than
+what was committed before it began: then the greatest stamp that is committed is the bound.
+Stamps that an application made itself are not covered; they need `commit_delay` (sources.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import OperationalError
+
+from poller.ports import Bound
+from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.heuristic import HighestSeen
+from poller.sources.moments import iso_text
+
+_CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
+LOCK_WAIT_MS = 20
+"""How long to wait for a writer to end: long enough for one that is about to, short beside a tick."""
+
+
+class WriteLock:
+    """The clock, read under the write lock."""
+
+    kind = "exact"
+
+    def __init__(self, context: BoundContext, reason: str) -> None:
+        self._context = context
+        self._reason = reason
+
+    def sample(self, connection: Connection) -> Bound:
+        """Take the lock, read the clock, let go."""
+        clock = self._locked(connection)
+        if clock is not None:
+            return self._context.bound(clock - self._context.extra_delay, clock, kind=self.kind, reason=self._reason)
+        clock = self._clock(connection)
+        highest = connection.execute(
+            sa.text(self._context.highest_below), {"below": self._context.render(clock - self._context.extra_delay)}
+        ).scalar()
+        return Bound(
+            kind=self.kind,
+            value=highest,
+            held_by="a writer's open transaction",
+            reason=f"the write lock is taken: only what is older than the last committed row is read; {self._reason}",
+            clock=iso_text(clock, 6, zoned=True),
+        )
+
+    def _locked(self, connection: Connection) -> datetime | None:
+        if not _lock(connection):
+            return None
+        try:
+            return self._clock(connection)
+        finally:
+            connection.exec_driver_sql("COMMIT")
+
+    @staticmethod
+    def _clock(connection: Connection) -> datetime:
+        return datetime.fromisoformat(connection.execute(_CLOCK).scalar_one()).replace(tzinfo=UTC)
+
+    def remember(self) -> dict[str, Any] | None:
+        """Nothing."""
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:  # noqa: ARG001
+    """The taker, or the reason (a `str`) why only the heuristic is left."""
+    if context.kind != "timestamp+pk":
+        return HighestSeen(context, "one writer at a time takes them in order", kind="exact", delay=timedelta(0))
+    if _read_only(connection):
+        return "the file is read-only here, so the write lock cannot be asked for"
+    return WriteLock(context, "one writer at a time, for stamps that are made in SQL")
+
+
+def _lock(connection: Connection) -> bool:
+    """Take the write lock, unless somebody keeps it for longer than a moment."""
+    timeout = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    except OperationalError as error:
+        if not any(word in str(error.orig) for word in ("locked", "busy", "within a transaction")):
+            raise
+        return False
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {timeout}")
+    return True
+
+
+def _read_only(connection: Connection) -> bool:
+    """Whether the lock would be none: BEGIN IMMEDIATE succeeds on a file that may only be read, and locks nothing."""
+    version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if not _lock(connection):
+        return False  # somebody has the lock, so there is one
+    try:
+        connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")  # never committed
+    except OperationalError as error:
+        return "readonly" in str(error.orig)
+    finally:
+        connection.exec_driver_sql("ROLLBACK")
+    return False

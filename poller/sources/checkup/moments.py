@@ -1,0 +1,120 @@
+"""Time: zones, the database's clock beside this machine's, rows from the future, and the bound in force."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from poller.model.cursor import Cursor
+from poller.model.finding import Finding, error, ok, warn
+from poller.sources.checkup.subject import Subject
+from poller.sources.columns import Family
+from poller.sources.moments import has_daylight_saving
+
+APART = 5.0
+"""Seconds by which two clocks may differ without a word."""
+OLD = 60.0
+"""Seconds that a bound may lie behind before somebody should look at what holds it."""
+CAP = 10_000
+
+
+def time_zone(subject: Subject) -> list[Finding]:
+    """What naive times mean; and zones in which an hour happens twice."""
+    known, zone = subject.session.learn(), subject.options.zone
+    if known is None or subject.options.cursor_kind != "timestamp+pk":
+        return []
+    name = known.cursor.name
+    zoned = known.cursor.family is Family.TIMESTAMPTZ or (known.cursor.form is not None and known.cursor.form.zone)
+    if zoned:
+        return [ok("time_zone", f"{name} is stored with a zone")]
+    if isinstance(zone, ZoneInfo) and has_daylight_saving(zone):
+        return [
+            warn(
+                "time_zone",
+                f"{name} has no zone and holds times of {zone.key} (allow_dst): rows written in the hour that happens"
+                " twice each autumn can be skipped.",
+                f"Store UTC in {name}, or use a type with a zone.",
+            )
+        ]
+    return [ok("time_zone", f"{name} has no zone; its values are {zone}")]
+
+
+def clock(subject: Subject) -> list[Finding]:
+    """The database's clock, which takes the timestamps, beside this machine's."""
+    before = subject.utcnow()
+    text = str(subject.run(subject.session.statements().clock()).rows[0][0])
+    after = subject.utcnow()
+    subject.offset = (datetime.fromisoformat(text) - (before + (after - before) / 2)).total_seconds()
+    if abs(subject.offset) <= max(APART, (after - before).total_seconds()):
+        return [ok("clock", f"the database's clock is within {APART:.0f} s of this machine's")]
+    ahead = "ahead of" if subject.offset > 0 else "behind"
+    return [
+        warn(
+            "clock",
+            f"The database's clock is {abs(subject.offset):.1f} s {ahead} this machine's: if applications set"
+            f" {subject.options.cursor_column} by their own clocks, rows can be skipped.",
+            "Synchronise both (NTP), or let the database set the column.",
+        )
+    ]
+
+
+def future(subject: Subject) -> list[Finding]:
+    """Rows dated after now: held back by the bound until their time has come."""
+    session = subject.session
+    known = session.learn()
+    if known is None or subject.options.cursor_kind != "timestamp+pk":
+        return []
+    statements = session.statements()
+    now = datetime.fromisoformat(str(subject.run(statements.clock()).rows[0][0]))
+    text = session.bounding.context(known, statements).render(now + timedelta(seconds=APART))
+    count = 0
+    for stretch in statements.ranges(Cursor(kind=subject.options.cursor_kind, value=text), None):
+        count += int(subject.run(*statements.lag(stretch, CAP)).rows[0][0])
+    if not count:
+        return [ok("future", "no row is dated after now")]
+    highest = subject.run(statements.highest()).rows[0][0]
+    many = f"{'at least ' if count >= CAP else ''}{count:,} row{'s are' if count != 1 else ' is'}"
+    waits = "read at once: bound = none" if subject.options.bound == "none" else "held back until their time has come"
+    return [
+        warn(
+            "future",
+            f"{many} dated after now, up to {highest}; they are {waits}.",
+            f"Correct {subject.options.cursor_column} in them, or leave them out with a `filter`.",
+        )
+    ]
+
+
+def bound(subject: Subject) -> list[Finding]:
+    """Below what rows are read: how it is known, how old it is, what holds it."""
+    session = subject.session
+    known = session.learn()
+    if known is None:
+        return [ok("bound", f"{subject.options.bound}: taken once there is a row")]
+    found = session.sample(known)
+    if found.value is None and found.kind != "none":
+        found = session.bounding.wait(found, known, session.statements(), lambda: True)
+    why = f" ({found.reason})" if found.reason else ""
+    age = "" if found.age_seconds is None else f", {found.age_seconds:.1f} s behind the database's clock"
+    if found.kind == "none":
+        return [warn("bound", "none: rows that commit late are lost, silently.", 'Set bound = "auto" in the source.')]
+    if found.clock_went_back:
+        return [warn("bound", f"{found.kind}: the database's clock is lower than it was{why}; rows wait for it.")]
+    held = f" It is held by {found.held_by}." if found.held_by else ""
+    if found.value is None:
+        text = f"{found.kind}: not known yet, so no row is read{why}.{held}"
+        return [warn("bound", text, "Run it again: a process that just began knows little." if found.cold else "")]
+    if found.kind == "heuristic":
+        delay = subject.options.commit_delay.total_seconds()
+        text = f"heuristic: now less commit_delay ({delay:g} s){why}."
+        return [warn("bound", text, _grant(subject, found.reason or ""))]
+    if held and (found.age_seconds or 0) > OLD:
+        return [error("bound", f"{found.kind}{age}.{held}", "End that transaction: no row after it began is read.")]
+    if held:
+        return [warn("bound", f"{found.kind}{age}.{held}")]
+    return [ok("bound", f"{found.kind}{age}{why}")]
+
+
+def _grant(subject: Subject, reason: str) -> str:
+    if "PROCESS" in reason:
+        return f"GRANT PROCESS ON *.* TO {subject.facts.get('user', 'the poller user')};"
+    return "Set commit_delay to more than the longest transaction that writes, or give what the reason names."

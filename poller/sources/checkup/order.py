@@ -1,0 +1,158 @@
+"""The order: how the database gets at a page, and whether each row's cursor leads to the row after it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from poller.model.cursor import Cursor
+from poller.model.finding import Finding, error, ok, warn
+from poller.sources.checkup.subject import SMALL, Subject
+
+PAGE = 501
+"""A page of the default `batch_size`, and the row that is looked ahead for."""
+PAIRS = 20
+"""Neighbours proved at each of three places: the beginning, the checkpoint, the end."""
+PATIENCE = 5.0
+"""Seconds after which no further pair is proved: without an index each costs a scan."""
+FORMS = 200_000
+"""Texts looked at for mixed forms."""
+
+
+def plan(subject: Subject) -> list[Finding]:
+    """The page explained: a whole table read or sorted for every page is said here, before it is felt."""
+    explain = _EXPLAINERS.get(subject.family)
+    known = subject.session.learn()
+    if explain is None or known is None:
+        return []
+    if not subject.big:
+        return [ok("plan", f"fewer than {SMALL + 1:,} rows: any plan will do")]
+    first = subject.session.span(None, None, 1).cursors
+    statements = subject.session.statements()
+    told: list[str] = []
+    for stretch in statements.ranges(subject.after or first[0], None):
+        sql, params = statements.select(stretch, PAGE)
+        told += explain(subject, sql, params)
+    if not told:
+        return [ok("plan", "a page is read along an index, without sorting")]
+    mend = subject.index or (f"ANALYZE {subject.table};" if subject.options.table is not None else "")
+    if subject.index == "" and subject.family == "mysql" and mend:
+        mend = f"ANALYZE TABLE {subject.table};"
+    return [warn("plan", f"A page is not read along an index: {', '.join(dict.fromkeys(told))}.", mend)]
+
+
+def _postgresql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
+    found = subject.run(f"EXPLAIN (FORMAT JSON) {sql}", params).rows[0][0]
+    tree = json.loads(found) if isinstance(found, str) else found
+    told: list[str] = []
+    nodes = [part["Plan"] for part in tree]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        if node["Node Type"] in {"Seq Scan", "Sort"}:
+            what = node.get("Relation Name") or ", ".join(node.get("Sort Key", []))
+            told.append(f"{node['Node Type']} on {what}" if node["Node Type"] == "Seq Scan" else f"Sort by {what}")
+    return told
+
+
+def _mysql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
+    records = subject.run(f"EXPLAIN {sql}", params)
+    told: list[str] = []
+    for row in records.rows:
+        step = {name.lower(): value for name, value in zip(records.names, row, strict=True)}
+        if step.get("type") == "ALL":
+            told.append(f"full scan of {step.get('table')}")
+        if "Using filesort" in str(step.get("extra") or ""):
+            told.append("Using filesort")
+    return told
+
+
+def _sqlite(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
+    details = [str(row[3]) for row in subject.run(f"EXPLAIN QUERY PLAN {sql}", params).rows]
+    return [d for d in details if "USE TEMP B-TREE" in d or (d.startswith("SCAN") and "USING" not in d)]
+
+
+_EXPLAINERS: dict[str, Callable[[Subject, str, dict[str, Any]], list[str]]] = {
+    "postgresql": _postgresql,
+    "mysql": _mysql,
+    "sqlite": _sqlite,
+}
+
+
+def round_trip(subject: Subject) -> list[Finding]:
+    """Each row's cursor, kept as text and bound back, leads to exactly the row after it: proved on neighbours."""
+    session = subject.session
+    known = session.learn()
+    if known is None or "mixed" in subject.facts:
+        return []
+    end = time.monotonic() + PATIENCE
+    highest = session.database.run(session.statements().highest()).rows
+    last = None if not highest else Cursor(kind=subject.options.cursor_kind, value=str(highest[0][0]))
+    proved = 0
+    for place in dict.fromkeys([_text(None), _text(subject.after), _text(last)]):
+        start = None if not place else Cursor.model_validate_json(place)
+        for again in (False, True):  # once more: rows may have been written between two reads
+            count, broken = _pairs(subject, start, end)
+            if broken is None:
+                proved += count
+                break
+            if again:
+                return [broken]
+    if not proved:
+        return [ok("round_trip", "no two neighbouring rows yet to prove it on")]
+    return [ok("round_trip", f"proved on {proved} pairs of neighbouring rows")]
+
+
+def _text(cursor: Cursor | None) -> str:
+    return "" if cursor is None else cursor.model_dump_json()
+
+
+def _pairs(subject: Subject, start: Cursor | None, end: float) -> tuple[int, Finding | None]:
+    cursors = list(subject.session.span(start, None, PAIRS + 1).cursors)
+    proved = 0
+    for here, following in pairwise(cursors):
+        if time.monotonic() > end:
+            break
+        kept = Cursor.model_validate_json(here.model_dump_json())
+        found = list(subject.session.span(kept, None, 1).cursors)
+        if found and found[0] == following:
+            proved += 1
+            continue
+        got = f"to {found[0]}" if found else "to no row"
+        lost = "the same row would come for ever" if found and found[0] == here else "rows would be lost or come again"
+        return proved, error(
+            "round_trip",
+            f"The cursor {here} of one row does not lead to the next, {following}, but {got}: {lost}.",
+            "Use cursor and key columns whose every value is written without loss and of one type, or exclude the odd"
+            " rows with a `filter`.",
+        )
+    return proved, None
+
+
+def forms(subject: Subject) -> list[Finding]:
+    """SQLite sorts timestamps as text: one written in another form than the others is read too early or never."""
+    known = subject.session.learn()
+    if known is None or known.cursor.form is None or subject.options.cursor_kind != "timestamp+pk":
+        return []
+    column = f"{subject.session.relation.alias}.{subject.session.quote(known.cursor.name)}"
+    relation = subject.session.relation
+    filtered = f" AND {relation.condition}" if relation.condition else ""
+    sql = f"SELECT {column} FROM {relation.sql} WHERE {column} IS NOT NULL{filtered} LIMIT {FORMS}"  # noqa: S608
+    values = [row[0] for row in subject.run(sql).rows]
+    fits = known.cursor.form.pattern().fullmatch
+    odd = [value for value in values if not isinstance(value, str) or not fits(value)]
+    if not odd:
+        many = f"the first {FORMS:,} rows" if len(values) == FORMS else f"all {len(values):,} rows"
+        return [ok("forms", f"{many} write {known.cursor.name} in one form")]
+    subject.facts["mixed"] = True
+    return [
+        error(
+            "forms",
+            f"{len(odd):,} of {len(values):,} rows write {known.cursor.name} in another form than the first row:"
+            f" {str(odd[0])[:40]!r}; text is sorted as text, so they would not come in time's order.",
+            "Write all of them in one form, or leave the odd ones out with a `filter`.",
+        )
+    ]

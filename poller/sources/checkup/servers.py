@@ -1,0 +1,157 @@
+"""What only one family of databases has: privileges, row-level security, prepared transactions, replication."""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import DBAPIError
+
+from poller.model.finding import Finding, error, ok, warn
+from poller.sources.checkup.subject import Subject
+from poller.sources.faults import Fault
+
+_POSTGRESQL = """
+SELECT current_user, version(), pg_is_in_recovery(), pg_has_role(current_user, 'pg_read_all_stats', 'usage')
+"""
+_RELATION = """
+SELECT row_security_active(c.oid), has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT'),
+       c.relkind = 'f' OR EXISTS (
+         SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class k ON k.oid = p.relid WHERE k.relkind = 'f'),
+       EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid)
+  FROM pg_class c WHERE c.oid = to_regclass(:name)
+"""
+_PREPARED = """
+SELECT gid, owner, to_char(now() - prepared, 'HH24:MI:SS') FROM pg_prepared_xacts
+ WHERE database = current_database() ORDER BY prepared LIMIT 5
+"""
+
+
+def privileges(subject: Subject) -> list[Finding]:
+    """Which server and user; what the user may not see, though the bound would be better for it."""
+    if subject.family == "postgresql":
+        return _postgresql_privileges(subject)
+    if subject.family == "mysql":
+        return _mysql_privileges(subject)
+    return [ok("database", f"reachable: {subject.family} {_version(subject)}".rstrip())]
+
+
+def _version(subject: Subject) -> str:
+    return ".".join(map(str, subject.session.database.engine.dialect.server_version_info or ()))
+
+
+def _postgresql_privileges(subject: Subject) -> list[Finding]:
+    user, version, standby, sees_all = subject.run(_POSTGRESQL).rows[0]
+    name = subject.name(user)
+    found = [ok("database", f"reachable: {str(version).split(' on ')[0]}, as user {user}")]
+    if standby:
+        found.append(
+            error(
+                "replica",
+                "This is a standby: transactions that are open on its primary cannot be seen here.",
+                'Connect to the primary, or accept the risk with bound = "heuristic".',
+            )
+        )
+    if subject.options.bound in {"auto", "exact"} and subject.options.cursor_kind != "xid8+pk":
+        if sees_all:
+            found.append(ok("privileges", f"{user} may see all sessions, so the bound is exact"))
+        else:
+            found.append(
+                warn(
+                    "privileges",
+                    f"{user} may not see other users' sessions: the bound is observed, and sessions that send several"
+                    " transactions in one message, or COMMIT AND CHAIN, are not guarded.",
+                    f"GRANT pg_read_all_stats TO {name};",
+                )
+            )
+    return found
+
+
+def _mysql_privileges(subject: Subject) -> list[Finding]:
+    user = str(subject.run("SELECT CURRENT_USER()").rows[0][0])
+    quoted = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
+    subject.facts["user"] = quoted
+    found = [ok("database", f"reachable: {_version(subject)}, as user {user}")]
+    if subject.options.bound in {"heuristic", "none"}:
+        return found
+    try:
+        subject.run("SELECT COUNT(*) FROM information_schema.innodb_trx")
+    except DBAPIError as refused:
+        if subject.session.database.dialect.classify(refused) is not Fault.FORBIDDEN:
+            raise
+        mend = f"GRANT PROCESS ON *.* TO {quoted};"
+        what = f"{user} lacks PROCESS, so open transactions cannot be seen and the bound is a guess."
+        return [*found, warn("privileges", what, mend)]
+    return [*found, ok("privileges", f"{user} may see all sessions")]
+
+
+def relation(subject: Subject) -> list[Finding]:
+    """PostgreSQL: row-level security, foreign and subscribed tables, and whether the table may be read at all."""
+    if subject.family != "postgresql" or subject.options.table is None:
+        return []
+    rows = subject.run(_RELATION, {"name": subject.table}).rows
+    if not rows:
+        return []  # the check of the columns names it
+    hides, readable, foreign, subscribed = rows[0]
+    user = str(subject.run("SELECT current_user").rows[0][0])
+    found: list[Finding] = []
+    if not readable:
+        mend = f"GRANT SELECT ON {subject.table} TO {subject.name(user)};"
+        found.append(error("privileges", f"{user} may not read {subject.table}.", mend))
+    if hides:
+        found.append(
+            error(
+                "row_security",
+                f"Row-level security applies to {user} on {subject.table}: rows that a policy hides when the poller"
+                " passes are never delivered.",
+                f"ALTER ROLE {subject.name(user)} BYPASSRLS;",
+            )
+        )
+    else:
+        found.append(ok("row_security", "no row-level security applies"))
+    if foreign or subscribed:
+        whose = "A foreign table" if foreign else "A table filled by a subscription"
+        carries = "its own server's" if foreign else "the publisher's"
+        found.append(
+            warn(
+                "relation",
+                f"{whose} carries {carries} timestamps: only the heuristic bound is to be had.",
+                "Read it where it is written.",
+            )
+        )
+    return found
+
+
+def prepared(subject: Subject) -> list[Finding]:
+    """Transactions that were prepared and never finished hold the bound for ever."""
+    if subject.family == "postgresql":
+        rows = subject.run(_PREPARED.replace(":MI:SS", "\\:MI\\:SS")).rows
+        told = [f"{str(gid)!r} of {owner}, {age} old" for gid, owner, age in rows]
+        ends = [f"ROLLBACK PREPARED {_literal(str(gid))};" for gid, _, _ in rows]
+    elif subject.family == "mysql":
+        try:
+            rows = subject.run("XA RECOVER").rows
+        except DBAPIError as refused:
+            if subject.session.database.dialect.classify(refused) is Fault.FORBIDDEN:
+                return []
+            raise
+        named = [(*row[:3], row[3].decode("utf-8", "replace") if isinstance(row[3], bytes) else row[3]) for row in rows]
+        told = [f"XA {data!r}" for *_, data in named]
+        ends = [f"XA ROLLBACK {_xid(*one)};" for one in named]
+    else:
+        return []
+    if not told:
+        return [ok("prepared", "no prepared transaction")]
+    return [
+        error(
+            "prepared",
+            f"Prepared transactions are not finished: {', '.join(told)}; no row after they began is read.",
+            f"{' '.join(ends)} (or COMMIT)",
+        )
+    ]
+
+
+def _xid(form: int, length: int, rest: int, data: str) -> str:
+    """An XA transaction's name as XA ROLLBACK takes it: its two parts and its format."""
+    return f"{_literal(data[:length])},{_literal(data[length : length + rest])},{form}"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,132 @@
+"""The table: its key, the columns' types, NULLs, and the index that gives the order."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from poller.errors import SourceError
+from poller.model.finding import Finding, error, ok, warn
+from poller.sources.checkup.subject import Subject
+from poller.sources.columns import Column
+from poller.sources.inspection import unique_sets
+from poller.sources.session import PROBE
+
+_EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
+
+
+def key(subject: Subject) -> list[Finding]:
+    """NOT NULL and unique together: else rows would be skipped or repeated, silently."""
+    o = subject.options
+    if o.table is None or not subject.is_base_table:
+        kind = "a query" if o.table is None else f"{o.what} is a view"
+        return [
+            warn(
+                "key",
+                f"{kind[0].upper()}{kind[1:]}: no constraint proves that {', '.join(o.pk_columns)} is unique and never"
+                f" NULL. The first {PROBE:,} rows are looked at, and every row as it is read.",
+                "Read the table itself where you can.",
+            )
+        ]
+    columns = {c["name"]: c for c in subject.inspector.get_columns(o.table, schema=o.schema)}
+    if any(name not in columns for name in o.pk_columns):
+        return []  # the check of the columns names it
+    primary, unique = unique_sets(subject.inspector, o)
+    found = []
+    if not any(names and set(names) <= set(o.pk_columns) for names in unique):
+        known = "; ".join(", ".join(names) for names in unique if names)
+        found.append(
+            error(
+                "key",
+                f"No unique index covers {', '.join(o.pk_columns)}, so rows that share a cursor value could be"
+                f" skipped.{f' Unique are: {known}.' if known else ''}",
+                subject.create_index(list(o.pk_columns), unique=True),
+            )
+        )
+    found += [
+        error("key", f"{name} may be NULL, and a row without a key is skipped.", subject.set_not_null(name))
+        for name in o.pk_columns
+        if columns[name].get("nullable") and name not in primary
+    ]
+    subject.weak_key = bool(found)
+    return found or [ok("key", f"{', '.join(o.pk_columns)}: unique and never NULL")]
+
+
+def columns(subject: Subject) -> list[Finding]:
+    """They exist, and their types suit the kind of cursor."""
+    try:
+        known = subject.session.learn()
+    except SourceError as refused:
+        if subject.weak_key and refused.column in subject.options.pk_columns:
+            return []
+        raise
+    if known is None:
+        return [ok("columns", f"{subject.options.what} has no row yet: its types are told by the first one")]
+    told = "; ".join([f"cursor {_told(known.cursor)}", *(f"key {_told(column)}" for column in known.keys)])
+    return [ok("columns", told)]
+
+
+def _told(column: Column) -> str:
+    if column.form is not None:
+        return f"{column.name} (text like {column.form.render(_EXAMPLE)})"
+    return f"{column.name} ({column.family.value})"
+
+
+def nulls(subject: Subject) -> list[Finding]:
+    """Rows without a cursor: how many, and whether there may be any."""
+    o, known = subject.options, subject.session.known
+    firm = known is not None and known.cursor.nullable is False
+    if known is None and o.table is not None:  # no row yet, and the columns are known all the same
+        reflected = subject.inspector.get_columns(o.table, schema=o.schema)
+        firm = any(c["name"] == o.cursor_column and c.get("nullable") is False for c in reflected)
+    if firm:
+        return [ok("nulls", f"{o.cursor_column} is never NULL")]
+    count = subject.session.null_cursors(PROBE)
+    many = f"{'at least ' if count == PROBE else ''}{count:,} row{'s have' if count != 1 else ' has'} no value in"
+    mend = subject.set_not_null(o.cursor_column) if o.table is not None and subject.is_base_table else ""
+    if count and not o.skip_nulls:
+        fill = f"UPDATE {subject.table} SET {subject.name(o.cursor_column)} = CURRENT_TIMESTAMP"  # noqa: S608 - shown, not run
+        fill += f" WHERE {subject.name(o.cursor_column)} IS NULL;"
+        timed = mend and o.cursor_kind == "timestamp+pk" and subject.family != "sqlite"
+        return [
+            error(
+                "nulls",
+                f"{many} {o.cursor_column} and would never be read, so nothing is read at all.",
+                f"{fill} {mend}" if timed else 'Fill them in, or leave them out with on_null_cursor = "skip".',
+            )
+        ]
+    if count:
+        return [warn("nulls", f"{many} {o.cursor_column}; they are never delivered (on_null_cursor = skip)", mend)]
+    if not mend:
+        return [ok("nulls", f"no row without a value in {o.cursor_column}")]
+    what = "would never be delivered" if o.skip_nulls else "would stop the poller"
+    return [warn("nulls", f"{o.cursor_column} may be NULL; no row is now, but one {what}.", mend)]
+
+
+def index(subject: Subject) -> list[Finding]:
+    """One that begins with the cursor and goes on with the key, so that a page costs the same wherever it begins."""
+    o = subject.options
+    if o.table is None or not subject.is_base_table:
+        return []
+    wanted = subject.order
+    inspector, schema = subject.inspector, o.schema
+    primary = list(inspector.get_pk_constraint(o.table, schema=schema).get("constrained_columns") or [])
+    there = [primary, *(list(c["column_names"]) for c in inspector.get_unique_constraints(o.table, schema=schema))]
+    for one in inspector.get_indexes(o.table, schema=schema):
+        partial = any(k.endswith("_where") and v is not None for k, v in (one.get("dialect_options") or {}).items())
+        if not partial and None not in one["column_names"]:
+            there.append([str(name) for name in one["column_names"]])
+    # InnoDB and SQLite keep the primary key at the end of every index: (cursor) is (cursor, primary key) there.
+    implied = primary if subject.family == "mysql" or (subject.family == "sqlite" and len(primary) == 1) else []
+    for names in there:
+        full = [*names, *(name for name in implied if name not in names)]
+        if full[: len(wanted)] == wanted:
+            return [ok("index", f"({', '.join(names)}) gives the order")]
+    subject.index = subject.create_index(wanted)
+    busy = " (on a busy server: CREATE INDEX CONCURRENTLY)" if subject.family == "postgresql" else ""
+    return [
+        warn(
+            "index",
+            f"No index begins with ({', '.join(wanted)}): every page reads and sorts the whole table{busy}.",
+            subject.index,
+        )
+    ]

@@ -1,0 +1,181 @@
+"""The shape of a dialect: how one family of databases renders a cursor, takes it back, and is asked for a page."""
+
+# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.model.cursor import KeyValue
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.faults import Fault
+
+
+class PageForm(enum.Enum):
+    """How "after this cursor" is written, so that the index is used also deep inside a tie (sources.md)."""
+
+    ROW_VALUES = "row values"
+    AND_OR = ">= AND (OR)"
+    """For counts, and for composite keys inside a tie."""
+    TWO_RANGES = "two ranges"
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a statement returned: column names, rows, and the driver's own description of the columns."""
+
+    names: tuple[str, ...]
+    rows: Sequence[Any]
+    description: Sequence[Sequence[Any]] = ()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a dialect may look at to learn the columns' types.
+
+    `reflected` is SQLAlchemy's view of a table's columns, None for a query; `columns` are the quoted, qualified names.
+    """
+
+    relation: str
+    columns: Mapping[str, str]
+    reflected: Mapping[str, Mapping[str, Any]] | None
+    cursor: str
+
+
+class Runner(Protocol):
+    """Runs one statement in autocommit."""
+
+    def __call__(self, sql: str, params: Mapping[str, Any] | None = None) -> Records: ...
+
+
+class Dialect:
+    """The rules that most families share; each module overrides what differs."""
+
+    family: ClassVar[str] = ""
+    form: ClassVar[PageForm] = PageForm.TWO_RANGES
+    drivers: ClassVar[tuple[str, ...]] = ()
+    """SQLAlchemy driver names, the recommended one first."""
+    extra: ClassVar[str] = ""
+    """The extra of this package that brings the driver."""
+    clock: ClassVar[str] = ""
+    """An expression: the server's clock in UTC as text, `YYYY-MM-DDTHH:MM:SS.ffffffZ`."""
+    key_form: ClassVar[PageForm] = PageForm.AND_OR
+    """How two keys are compared inside a tie, where the page is two ranges."""
+    alias_word: ClassVar[str] = "AS "
+    detaches: ClassVar[bool] = True
+    """Whether our connection leaves the pool, because its session is set up for us alone."""
+    one_row: ClassVar[str] = ""
+    """What a SELECT without a table needs after it."""
+
+    # ------------------------------------------------------------------------------------------------- the session
+
+    def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
+        """Driver arguments that bound how long connecting and waiting may take."""
+        return {}
+
+    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+        """Statements that set up a new session, the server's own query timeout among them."""
+        return []
+
+    def adopt(self, dbapi: Any, timeout: timedelta) -> None:
+        """Set up what is not a statement, on the driver's connection."""
+
+    def before(self, dbapi: Any, timeout: timedelta) -> None:
+        """Called before each statement."""
+
+    def recover(self, error: DBAPIError, dbapi: Any) -> bool:
+        """Change the driver's connection so that the statement may succeed when tried again; False: it would not."""
+        return False
+
+    # ------------------------------------------------------------------------------------------------- the columns
+
+    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+        """The cursor's and key's columns by name; None where nothing can be known until a row exists."""
+        names = ", ".join(look.columns.values())
+        if look.reflected is not None:
+            return {
+                name: self.from_type(name, look.reflected[name]["type"], look.reflected[name].get("nullable"))
+                for name in look.columns
+            }
+        records = run(self.limited(names, f"FROM {look.relation}", 1))
+        if not records.rows:
+            return None
+        first = records.rows[0]
+        return {
+            name: self.from_value(name, value, description)
+            for name, value, description in zip(look.columns, first, records.description, strict=True)
+        }
+
+    def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
+        """A column from its SQLAlchemy type."""
+        raise NotImplementedError
+
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+        """A column of a query, from a value of it and the driver's description."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------- expressions
+
+    def render(self, sql: str, column: Column) -> str:
+        """An expression that is the value's text in the form of sources.md, "Cursor fidelity"."""
+        raise NotImplementedError
+
+    def cast(self, bind: str, column: Column) -> str:
+        """An expression that is the value a bound text came from."""
+        return f"CAST({bind} AS {column.sql_type})" if column.sql_type else bind
+
+    def bind(self, value: KeyValue, column: Column) -> Any:
+        """What is bound for a stored text or number; `cast` stands around it."""
+        if column.family is Family.BYTES:
+            return bytes.fromhex(str(value))
+        if column.family in NUMBERS and not column.sql_type:
+            return int(value)
+        if column.family is Family.INTEGER:
+            return int(value)
+        return value
+
+    def tie(self, cursor: str, value: str) -> str:
+        """The condition for standing inside the tie of one cursor value."""
+        return f"{cursor} = {value}"
+
+    def limited(self, select: str, rest: str, limit: int) -> str:
+        """A SELECT of at most `limit` rows."""
+        return f"SELECT {select} {rest} LIMIT {limit:d}"
+
+    # ------------------------------------------------------------------------------------------------------ errors
+
+    def classify(self, error: DBAPIError) -> Fault:
+        """What a driver's error means."""
+        raise NotImplementedError
+
+
+def family_by_type(kind: Any) -> Family:
+    """The family of a SQLAlchemy type, as far as all databases agree."""
+    if isinstance(kind, sa.DateTime):
+        return Family.TIMESTAMPTZ if getattr(kind, "timezone", False) else Family.TIMESTAMP
+    simple: tuple[tuple[Any, Family], ...] = (
+        (sa.Date, Family.DATE),
+        (sa.Enum, Family.UNFIT),
+        (sa.Boolean, Family.UNFIT),
+        (sa.Integer, Family.INTEGER),
+        (sa.Uuid, Family.UUID),
+        (sa.Float, Family.UNFIT),
+        (sa.Numeric, Family.NUMERIC),
+        (sa.String, Family.TEXT),
+        (sa.LargeBinary, Family.BYTES),
+        (sa.types._Binary, Family.BYTES),
+    )
+    return next((family for base, family in simple if isinstance(kind, base)), Family.UNFIT)
+
+
+def is_moment(column: Column) -> bool:
+    """Whether the column holds points in time."""
+    return column.family in MOMENTS

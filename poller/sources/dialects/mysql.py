@@ -1,0 +1,143 @@
+"""MySQL and MariaDB: two ranges, sessions in UTC, every page in autocommit."""
+
+from __future__ import annotations
+
+import decimal
+import uuid
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, ClassVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.model.cursor import KeyValue
+from poller.sources.columns import MOMENTS, Column, Family
+from poller.sources.dialects.base import Dialect, PageForm, family_by_type
+from poller.sources.faults import Fault
+
+_NUMBERS = {
+    1969: Fault.TIMEOUT,  # MariaDB max_statement_time
+    3024: Fault.TIMEOUT,  # MySQL max_execution_time
+    1205: Fault.BUSY,
+    1045: Fault.LOGIN,
+    1698: Fault.LOGIN,
+    1044: Fault.LOGIN,
+    1049: Fault.NO_DATABASE,
+    1146: Fault.NO_TABLE,
+    1054: Fault.NO_COLUMN,
+    1142: Fault.FORBIDDEN,
+    1143: Fault.FORBIDDEN,
+    1227: Fault.FORBIDDEN,
+    1040: Fault.UNREACHABLE,
+    2002: Fault.UNREACHABLE,
+    2003: Fault.UNREACHABLE,
+    2005: Fault.UNREACHABLE,
+    2006: Fault.DISCONNECTED,
+    2013: Fault.DISCONNECTED,
+    2055: Fault.DISCONNECTED,
+    1053: Fault.DISCONNECTED,
+    1292: Fault.VALUE,
+    1525: Fault.VALUE,
+    1366: Fault.VALUE,
+}
+
+_TIMESTAMP_CODE = 7  # MYSQL_TYPE_TIMESTAMP: stored in UTC, unlike DATETIME
+
+
+class MySql(Dialect):
+    """Two ranges: row values scan the whole index here, and `>= AND (OR)` is taken for a reason to scan the whole table
+    when the optimizer expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
+
+    family: ClassVar[str] = "mysql"
+    form: ClassVar[PageForm] = PageForm.TWO_RANGES
+    drivers: ClassVar[tuple[str, ...]] = ("pymysql", "mysqldb", "mariadbconnector", "mysqlconnector")
+    extra: ClassVar[str] = "mysql"
+    clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
+
+    def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
+        """A server that vanished is given up a little after the server itself would have ended the query."""
+        if driver != "pymysql":
+            return {"connect_timeout": 10} if driver == "mysqldb" else {}
+        return {"connect_timeout": 10, "read_timeout": max(1, round(timeout.total_seconds())) + 5}
+
+    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+        """TIMESTAMP columns are converted to the session's zone: make it UTC. READ COMMITTED beside autocommit, so that
+        no setting of the server gives a page an older snapshot."""
+        seconds = timeout.total_seconds()
+        maria = bool(getattr(connection.dialect, "is_mariadb", False))
+        limit = f"max_statement_time = {seconds:.3f}" if maria else f"max_execution_time = {round(seconds * 1000)}"
+        return [
+            "SET SESSION time_zone = '+00:00'",
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            f"SET SESSION {limit}",
+        ]
+
+    def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
+        """DATETIME is naive, TIMESTAMP is an instant; ENUM sorts by number and compares as text, so it is unfit."""
+        family, sql_type, digits = family_by_type(kind), "", 6
+        if isinstance(kind, mysql.TIMESTAMP | sa.TIMESTAMP):
+            family = Family.TIMESTAMPTZ
+        if isinstance(kind, mysql.BIT | mysql.SET | mysql.ENUM):
+            family = Family.UNFIT
+        if type(kind).__name__ in {"UUID", "Uuid"}:
+            family, sql_type = Family.UUID, "UUID"
+        if family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}:
+            digits = int(getattr(kind, "fsp", None) or 0)
+            sql_type = f"DATETIME({digits})"
+        elif family is Family.DATE:
+            sql_type = "DATE"
+        elif family is Family.NUMERIC:
+            sql_type = f"DECIMAL({kind.precision or 65}, {kind.scale or 0})"
+        return Column(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
+
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+        """A query's column; its digits are unknown, so the coarsest are assumed (a bound is rounded by them)."""
+        if isinstance(value, datetime):
+            zoned = description[1] == _TIMESTAMP_CODE
+            family = Family.TIMESTAMPTZ if zoned else Family.TIMESTAMP
+            return Column(name=name, family=family, sql_type="DATETIME(6)", digits=0)
+        if isinstance(value, date):
+            return Column(name=name, family=Family.DATE, sql_type="DATE")
+        if isinstance(value, decimal.Decimal):
+            return Column(name=name, family=Family.NUMERIC, sql_type="DECIMAL(65, 30)")
+        if isinstance(value, uuid.UUID):
+            return Column(name=name, family=Family.UUID, sql_type="UUID")
+        kinds: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Family.TEXT), (bytes, Family.BYTES))
+        return Column(name=name, family=next((f for t, f in kinds if isinstance(value, t)), Family.UNFIT))
+
+    def render(self, sql: str, column: Column) -> str:
+        """The session is in UTC, so a TIMESTAMP's text is too."""
+        match column.family:
+            case Family.TIMESTAMPTZ:
+                return f"DATE_FORMAT({sql}, '%Y-%m-%dT%H:%i:%s.%fZ')"
+            case Family.TIMESTAMP:
+                return f"DATE_FORMAT({sql}, '%Y-%m-%dT%H:%i:%s.%f')"
+            case Family.DATE:
+                return f"DATE_FORMAT({sql}, '%Y-%m-%d')"
+            case Family.BYTES:
+                return f"LOWER(HEX({sql}))"
+            case _:
+                return f"CAST({sql} AS CHAR)"
+
+    def bind(self, value: KeyValue, column: Column) -> Any:
+        """A DATETIME literal takes no `Z`."""
+        if column.family in MOMENTS:
+            return str(value).removesuffix("Z")
+        return super().bind(value, column)
+
+    def tie(self, cursor: str, value: str) -> str:
+        """No equality: that may be read by its value alone, from the tie's first row on. A range uses the key too."""
+        return f"{cursor} >= {value} AND {cursor} <= {value}"
+
+    def classify(self, error: DBAPIError) -> Fault:
+        """By the server's or client's error number."""
+        args = getattr(error.orig, "args", ())
+        number = args[0] if args and isinstance(args[0], int) else 0
+        if number == 2013 and "timed out" in str(error.orig):
+            return Fault.TIMEOUT
+        if number in _NUMBERS:
+            return _NUMBERS[number]
+        return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER

@@ -1,0 +1,216 @@
+"""PostgreSQL: row values, `to_char` in UTC, infinities by `::text`."""
+
+# ruff: noqa: ARG002, S608 - names are quoted by the caller; one shape for all families: not every family needs every argument
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.sources.columns import Column, Family
+from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.faults import Fault
+
+_FAMILIES = {
+    "timestamp with time zone": Family.TIMESTAMPTZ,
+    "timestamp without time zone": Family.TIMESTAMP,
+    "date": Family.DATE,
+    "smallint": Family.INTEGER,
+    "integer": Family.INTEGER,
+    "bigint": Family.INTEGER,
+    "oid": Family.INTEGER,
+    "numeric": Family.NUMERIC,
+    "text": Family.TEXT,
+    "character varying": Family.TEXT,
+    "character": Family.TEXT,
+    "bpchar": Family.TEXT,
+    "citext": Family.TEXT,
+    "name": Family.TEXT,
+    "uuid": Family.UUID,
+    "bytea": Family.BYTES,
+    "real": Family.UNFIT,
+    "double precision": Family.UNFIT,
+    "json": Family.UNFIT,
+    "jsonb": Family.UNFIT,
+    "boolean": Family.UNFIT,
+    "record": Family.UNFIT,
+}
+
+_SQLSTATES = {
+    "57014": Fault.TIMEOUT,
+    "42P01": Fault.NO_TABLE,
+    "3F000": Fault.NO_TABLE,
+    "42703": Fault.NO_COLUMN,
+    "28P01": Fault.LOGIN,
+    "28000": Fault.LOGIN,
+    "3D000": Fault.NO_DATABASE,
+    "42501": Fault.FORBIDDEN,
+    "55P03": Fault.BUSY,
+    "57P03": Fault.UNREACHABLE,
+    "53300": Fault.UNREACHABLE,
+}
+
+_CONNECTING = (
+    ("password authentication failed", Fault.LOGIN),
+    ("no password supplied", Fault.LOGIN),
+    ("no pg_hba.conf entry", Fault.LOGIN),
+    ("authentication failed", Fault.LOGIN),
+    ("role ", Fault.LOGIN),
+    ("database ", Fault.NO_DATABASE),
+)
+
+
+class PostgreSql(Dialect):
+    """Row values use an index at any depth; `statement_timeout` ends a query on the server."""
+
+    family: ClassVar[str] = "postgresql"
+    form: ClassVar[PageForm] = PageForm.ROW_VALUES
+    drivers: ClassVar[tuple[str, ...]] = ("psycopg", "psycopg2")
+    extra: ClassVar[str] = "postgres"
+    clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+
+    def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
+        """Keepalives end the wait for a server that vanished; no prepared statements: a new column would break them."""
+        if driver not in self.drivers:
+            return {}
+        args: dict[str, Any] = {
+            "connect_timeout": 10,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+        }
+        if driver == "psycopg":
+            args["prepare_threshold"] = None
+        return args
+
+    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+        """Only the timeout: the session's time zone stays the user's, nothing of ours depends on it."""
+        return [f"SET statement_timeout = {max(1, round(timeout.total_seconds() * 1000))}"]
+
+    def adopt(self, dbapi: Any, timeout: timedelta) -> None:
+        """A server that acknowledges and never answers (stopped, or behind a pooler) must not hold a tick for ever: the
+        driver itself waits no longer than the server's own timeout and a little more."""
+        consume = getattr(dbapi, "wait", None)
+        if consume is not None:  # psycopg; psycopg2 waits inside libpq, where only keepalives help
+            seconds = timeout.total_seconds()
+            limit = seconds + min(5.0, seconds)
+            dbapi.wait = lambda generator, *args, **kwargs: consume(_bounded(generator, limit), *args, **kwargs)
+
+    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+        """The types as the server itself names them (domains by their base type), also for a query without rows."""
+        kinds = ", ".join(
+            "(SELECT format_type(CASE WHEN typtype = 'd' THEN typbasetype ELSE oid END, NULL) FROM pg_type"
+            f" WHERE oid = CAST(pg_typeof({name}) AS oid))"
+            for name in look.columns.values()
+        )
+        declared = run(f"SELECT {kinds} FROM (SELECT 1) AS poller_one LEFT JOIN {look.relation} ON false").rows[0]
+        precisions: dict[str, int | None] = {}
+        if look.reflected is None:
+            described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
+            precisions = {name: part[4] for name, part in zip(look.columns, described, strict=True)}
+        found = {}
+        for name, kind in zip(look.columns, declared, strict=True):
+            facts: Mapping[str, Any] = look.reflected[name] if look.reflected is not None else {}
+            precision = getattr(facts.get("type"), "precision", None) if facts else precisions.get(name)
+            family = _FAMILIES.get(kind, Family.OTHER)
+            timed = family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}
+            found[name] = Column(
+                name=name,
+                family=family,
+                sql_type="bpchar" if kind == "character" else kind,
+                digits=6 if precision is None or not timed else int(precision),
+                nullable=facts.get("nullable"),
+            )
+        return found
+
+    def render(self, sql: str, column: Column) -> str:
+        """`to_char` knows no infinity and no era: those keep PostgreSQL's own text, which casts back."""
+        match column.family:
+            case Family.TIMESTAMPTZ:
+                moment, first, form = f"{sql} AT TIME ZONE 'UTC'", "0001-01-02Z", 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+            case Family.TIMESTAMP:
+                moment, first, form = sql, "0001-01-01", 'YYYY-MM-DD"T"HH24:MI:SS.US'
+            case Family.DATE:
+                moment, first, form = sql, "0001-01-01", "YYYY-MM-DD"
+            case Family.BYTES:
+                return f"encode({sql}, 'hex')"
+            case _:
+                return f"CAST({sql} AS text)"
+        return (
+            f"CASE WHEN {sql} >= '{first}' AND {sql} < 'infinity' THEN to_char({moment}, '{form}')"
+            f" ELSE CAST({sql} AS text) END"
+        )
+
+    def recover(self, error: DBAPIError, dbapi: Any) -> bool:
+        """Python has no infinite dates, and psycopg fails on a row that holds one: let it hand over the text."""
+        adapters = getattr(dbapi, "adapters", None)
+        text = str(error.orig)
+        if adapters is None or not ("too large" in text or "too small" in text):
+            return False
+        from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
+
+        for name, loader in (
+            ("date", DateLoader),
+            ("timestamp", TimestampLoader),
+            ("timestamptz", TimestamptzLoader),
+        ):
+            adapters.register_loader(name, _text_where_python_has_no_value(loader))
+        return True
+
+    def classify(self, error: DBAPIError) -> Fault:
+        """By SQLSTATE; errors of connecting carry none and are told apart by the server's words."""
+        original = error.orig
+        state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+        if state:
+            if state in _SQLSTATES:
+                return _SQLSTATES[state]
+            if state.startswith("22"):
+                return Fault.VALUE
+            return Fault.DISCONNECTED if state[:2] in {"08", "57"} else Fault.OTHER
+        text = str(original)
+        if "FATAL:" in text:
+            said = text.partition("FATAL:")[2].strip()
+            return next((fault for words, fault in _CONNECTING if words in said), Fault.UNREACHABLE)
+        if "no password supplied" in text:
+            return Fault.LOGIN
+        if "connection failed" in text or "could not" in text or "timeout expired" in text or "timed out" in text:
+            return Fault.UNREACHABLE
+        if "failed to resolve host" in text or "connect to server" in text:
+            return Fault.UNREACHABLE
+        return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER
+
+
+def _bounded(generator: Generator[Any, Any, Any], limit: float) -> Generator[Any, Any, Any]:
+    """The same exchange with the server, given up after `limit` seconds. psycopg asks again every tenth of a second
+    even when there is nothing to read or write, and then sends 0."""
+    from psycopg.errors import QueryCanceled
+
+    until = time.monotonic() + limit
+    try:
+        wanted = next(generator)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > until:
+                generator.close()
+                raise QueryCanceled("no answer from the server")
+            wanted = generator.send(ready)
+    except StopIteration as ended:
+        return ended.value
+
+
+def _text_where_python_has_no_value(base: Any) -> type:
+    from psycopg import DataError
+
+    class Tolerant(base):  # type: ignore[misc]
+        def load(self, data: Any) -> Any:
+            try:
+                return super().load(data)
+            except DataError:
+                return bytes(data).decode()
+
+    return Tolerant

@@ -1,0 +1,86 @@
+"""SQLite: text is text, and keeps the form it was stored in."""
+
+# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.sources.columns import Column, Family
+from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.faults import Fault
+from poller.sources.moments import TextForm
+
+_FAMILIES: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Family.TEXT), (bytes, Family.BYTES))
+_STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
+
+
+class Sqlite(Dialect):
+    """Types belong to values, not to columns, so what a column holds is read from its first and last row."""
+
+    family: ClassVar[str] = "sqlite"
+    form: ClassVar[PageForm] = PageForm.TWO_RANGES
+    key_form: ClassVar[PageForm] = PageForm.ROW_VALUES
+    drivers: ClassVar[tuple[str, ...]] = ("pysqlite",)
+    clock: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now') || '000Z'"
+    detaches: ClassVar[bool] = False
+
+    def session(self, connection: Connection, timeout: timedelta) -> list[str]:
+        """How long to wait for a writer's lock."""
+        return [f"PRAGMA busy_timeout = {max(1, round(timeout.total_seconds() * 1000))}"]
+
+    def before(self, dbapi: Any, timeout: timedelta) -> None:
+        """There is no server to end a query: the progress handler does."""
+        deadline = time.monotonic() + timeout.total_seconds()
+        dbapi.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
+
+    def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
+        """From the values at both ends of the order; None while there is no row."""
+        names, cursor = ", ".join(look.columns.values()), look.columns[look.cursor]
+        rest = f"FROM {look.relation} WHERE {cursor} IS NOT NULL ORDER BY {cursor}"
+        first = run(self.limited(names, rest, 1)).rows
+        if not first:
+            return None
+        last = run(self.limited(names, f"{rest} DESC", 1)).rows
+        found = {}
+        for name, low, high in zip(look.columns, first[0], (last or first)[0], strict=True):
+            facts = look.reflected[name] if look.reflected is not None else {}
+            column = self.from_value(name, low, ())
+            if self.from_value(name, high, ()).family != column.family:
+                column = Column(name=name, family=Family.UNFIT)
+            found[name] = Column(
+                name=name,
+                family=column.family,
+                nullable=facts.get("nullable"),
+                form=TextForm.of(low) if isinstance(low, str) else None,
+            )
+        return found
+
+    def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
+        """By the value's own type; a NULL key is found and named elsewhere."""
+        return Column(name=name, family=next((f for t, f in _FAMILIES if isinstance(value, t)), Family.UNFIT))
+
+    def render(self, sql: str, column: Column) -> str:
+        """Stored text as it is."""
+        return f"lower(hex({sql}))" if column.family is Family.BYTES else f"CAST({sql} AS TEXT)"
+
+    def classify(self, error: DBAPIError) -> Fault:
+        """By SQLite's words: its codes say no more than "error"."""
+        text = str(error.orig)
+        for words, fault in (
+            ("interrupted", Fault.TIMEOUT),
+            ("no such table", Fault.NO_TABLE),
+            ("no such column", Fault.NO_COLUMN),
+            ("locked", Fault.BUSY),
+            ("unable to open", Fault.UNREACHABLE),
+            ("not a database", Fault.NO_DATABASE),
+        ):
+            if words in text:
+                return fault
+        return Fault.OTHER

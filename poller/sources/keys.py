@@ -1,0 +1,151 @@
+"""Key values between the driver, the document's JSON and the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any, overload
+from urllib.parse import quote
+from uuid import UUID
+
+from poller.errors import SourceError
+from poller.model.cursor import Cursor, CursorKind, KeyValue
+from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
+
+
+def json_value(value: Any) -> KeyValue:
+    """A key part as JSON keeps it: integers as numbers; text, UUID, NUMERIC, dates and bytes (hex) as text.
+
+    Raises: TypeError for what has no exact text.
+    """
+    match value:
+        case bool() | float():
+            raise TypeError(type(value).__name__)
+        case int() | str():
+            return value
+        case Decimal():
+            return format(value, "f") if value.is_finite() else str(value)
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case UUID():
+            return str(value)
+        case date():
+            return value.isoformat()
+        case _:
+            raise TypeError(type(value).__name__)
+
+
+def parse_key(text: str, column: Column) -> KeyValue:
+    """A key part as a person typed it, in the form the document keeps. Dates and the like go through the database.
+
+    Raises: ValueError, saying what the column takes.
+    """
+    text = text.strip() if column.family is not Family.TEXT else text
+    try:
+        match column.family:
+            case Family.INTEGER:
+                return int(text)
+            case Family.NUMERIC:
+                return json_value(Decimal(text))
+            case Family.UUID:
+                return str(UUID(text))
+            case Family.BYTES:
+                return bytes.fromhex(text.removeprefix("0x").removeprefix("\\x")).hex()
+            case _:
+                return text
+    except (ValueError, ArithmeticError):
+        raise ValueError(f"column {column.name} holds {column.family.value} values, and {text!r} is none") from None
+
+
+def idempotency_key(table: str, cursor: Cursor) -> str:
+    """Table, key and cursor text, in one line without spaces; a later version of the row has another."""
+    parts = [f"{quote(name, safe='')}={quote(str(v), safe=':-')}" for name, v in (cursor.tiebreaker or {}).items()]
+    return "/".join((quote(table, safe="."), ",".join(parts), quote(cursor.value, safe=":-+ ").replace(" ", "_")))
+
+
+class KeyReader:
+    """Takes the cursor's parts out of a fetched record: from the user's own columns where the driver's value is
+    exact, from helper columns behind them where only the database writes it without loss."""
+
+    def __init__(self, kind: CursorKind, table: str, cursor: Column, keys: Sequence[Column]) -> None:
+        self._kind = kind
+        self._table = table
+        self.helpers = [k for k in keys if k.family in RENDERED_BY_DATABASE and k.name != cursor.name]
+        self._cursor = cursor
+        self._keys = keys
+
+    def plan(self, names: Sequence[str]) -> ReadPlan:
+        """Where in a record each part stands; `names` are the user's columns, the helpers follow them."""
+        width = len(names)
+        rendered = {column.name: width + 1 + i for i, column in enumerate(self.helpers)}
+        if self._cursor.family in RENDERED_BY_DATABASE:
+            rendered[self._cursor.name] = width
+        places = [(k.name, rendered[k.name] if k.name in rendered else names.index(k.name)) for k in self._keys]
+        return ReadPlan(self._kind, self._table, width, places)
+
+
+class ReadPlan:
+    """How to make a `Cursor` of a record. Records are the driver's tuples: what a handler does to its rows cannot
+    reach them."""
+
+    def __init__(self, kind: CursorKind, table: str, text_at: int, places: Sequence[tuple[str, int]]) -> None:
+        self._kind = kind
+        self._table = table
+        self.text_at = text_at
+        self._places = places
+
+    def cursor(self, record: Sequence[Any]) -> Cursor:
+        """The position right after this record."""
+        tiebreaker = {}
+        for name, place in self._places:
+            value = record[place]
+            if type(value) is not int and type(value) is not str:
+                try:
+                    value = json_value(value)
+                except TypeError as error:
+                    raise SourceError(
+                        f"{self._table}: key column {name} holds a {error} value, which has no exact text.",
+                        table=self._table,
+                        column=name,
+                        next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
+                    ) from None
+            tiebreaker[name] = value
+        return Cursor.model_construct(kind=self._kind, value=str(record[self.text_at]), tiebreaker=tiebreaker)
+
+    def identity(self, record: Sequence[Any]) -> tuple[Any, ...]:
+        """Cursor and key of a record, for comparing neighbours."""
+        return (record[self.text_at], *(record[place] for _, place in self._places))
+
+    def null_key(self, record: Sequence[Any]) -> str | None:
+        """The name of a key column that is NULL in this record."""
+        return next((name for name, place in self._places if record[place] is None), None)
+
+
+class LazyCursors(Sequence[Cursor]):
+    """One cursor per record, built when it is asked for: most are never looked at."""
+
+    def __init__(self, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
+        self._records = records
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> Cursor: ...
+    @overload
+    def __getitem__(self, index: slice) -> LazyCursors: ...
+    def __getitem__(self, index: int | slice) -> Cursor | LazyCursors:
+        if isinstance(index, slice):
+            return LazyCursors(self._records[index], self._plan)
+        return self._plan.cursor(self._records[index])
+
+    def __iter__(self) -> Iterator[Cursor]:
+        return map(self._plan.cursor, self._records)
+
+
+def row_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], Mapping[str, Any]]:
+    """A record as a plain dict of the user's columns in select order; the helpers behind them fall away."""
+    columns = tuple(names)
+    return lambda record: dict(zip(columns, record, strict=False))

@@ -1,0 +1,139 @@
+"""Instants and their texts (sources.md, "Cursor fidelity").
+
+A cursor's text is the database's and is never recomputed here. What is computed here is the *bound* and the *age*: both
+begin as the database's clock in UTC and end in the column's own form.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+_FORM = re.compile(
+    r"\d{4}-\d\d-\d\d(?:(?P<sep>[T ])\d\d:\d\d(?P<sec>:\d\d(?:\.(?P<frac>\d+))?)?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """How a column of text writes its timestamps; all rows must agree, because text is compared as text.
+
+    Attributes:
+        separator: `T`, a space, or empty for a date alone.
+        seconds: whether seconds are written; digits: fractional digits of the row it was seen in.
+        zone: the suffix (`Z`, `+00:00`), empty for none.
+    """
+
+    separator: str
+    seconds: bool
+    digits: int
+    zone: str
+
+    @classmethod
+    def of(cls, text: str) -> TextForm | None:
+        """The form of one stored text; None for what is no ISO 8601 timestamp."""
+        found = _FORM.fullmatch(text)
+        if found is None:
+            return None
+        return cls(
+            separator=found["sep"] or "",
+            seconds=found["sec"] is not None,
+            digits=len(found["frac"] or ""),
+            zone=found["zone"] or "",
+        )
+
+    def pattern(self) -> re.Pattern[str]:
+        """What every other row must match. Without a suffix the fraction may be left out or be of any length: the
+        shorter text sorts first, as it should; before a `Z` it would not."""
+        if not self.separator:
+            return re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+        text = rf"\d{{4}}-\d\d-\d\d{self.separator}\d\d:\d\d"
+        if self.seconds:
+            text += r":\d\d"
+            if not self.zone:
+                text += r"(?:\.\d+)?"
+            elif self.digits:
+                text += rf"\.\d{{{self.digits}}}"
+        return re.compile(text + re.escape(self.zone), re.ASCII)
+
+    def render(self, moment: datetime) -> str:
+        """A moment of the column's own zone (naive) as the column would write it, cut off, never rounded up."""
+        text = f"{moment:%Y-%m-%d}".rjust(10, "0")
+        if not self.separator:
+            return text
+        text += f"{self.separator}{moment:%H:%M}"
+        if self.seconds:
+            text += f"{moment:%S}".join((":", ""))
+            if self.digits:
+                text += "." + f"{moment:%f}".ljust(self.digits, "0")[: self.digits]
+        return text + self.zone
+
+    def offset(self) -> timedelta | None:
+        """What the suffix means; None without one."""
+        if not self.zone:
+            return None
+        return datetime.fromisoformat(f"2000-01-01T00:00:00{_full(self.zone)}").utcoffset()
+
+    @property
+    def unit(self) -> timedelta:
+        """The smallest step between two texts of this form."""
+        if not self.separator:
+            return timedelta(days=1)
+        return unit_of(self.digits) if self.seconds else timedelta(minutes=1)
+
+
+def _full(zone: str) -> str:
+    return zone + ":00" if len(zone) == 3 else zone
+
+
+def unit_of(digits: int) -> timedelta:
+    """The smallest step of a type with so many fractional digits, not below Python's microsecond."""
+    return timedelta(microseconds=10 ** (6 - min(digits, 6)))
+
+
+def iso_text(moment: datetime, digits: int, *, zoned: bool) -> str:
+    """`YYYY-MM-DDTHH:MM:SS.ffffff`, with all the column's digits and at least six, and `Z` for zoned columns."""
+    text = moment.replace(tzinfo=None).isoformat(timespec="microseconds")
+    return text + "0" * max(0, digits - 6) + ("Z" if zoned else "")
+
+
+def floor_to(moment: datetime, unit: timedelta) -> datetime:
+    """The latest multiple of `unit` that is not after `moment`, counted from the year's first day."""
+    start = datetime(moment.year, 1, 1, tzinfo=moment.tzinfo)
+    return start + (moment - start) // unit * unit
+
+
+def parse_utc(text: str, zone: tzinfo | None) -> datetime | None:
+    """The instant a cursor's text means, in UTC; naive ones are of `zone`. None for what no calendar of ours holds
+    (infinities, years before 1 or after 9999) and for naive ones of an unknown zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            if zone is None:
+                return None
+            moment = moment.replace(tzinfo=zone)
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def to_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """What the clocks of `zone` show at that instant, naive."""
+    return moment.astimezone(zone).replace(tzinfo=None)
+
+
+def has_daylight_saving(zone: ZoneInfo) -> bool:
+    """Whether the zone's clocks are ever set back in the years a poller will live: local times then repeat."""
+    first = datetime(2020, 1, 1, tzinfo=UTC)
+    offsets = {(first + timedelta(days=10 * i)).astimezone(zone).utcoffset() for i in range(650)}
+    return len(offsets) > 1
+
+
+def plain_text(value: object) -> str:
+    """A value as somebody gave it in TOML or Python (a text, a number, a date), as text for the database to read."""
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return str(value)

@@ -1,0 +1,227 @@
+"""The statements (sources.md, "The page query"). Names are quoted by SQLAlchemy, values are bound, and the user's own
+SQL was checked by `filters`. Nothing here talks to a database."""
+
+# ruff: noqa: S608
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from poller.model.cursor import Cursor
+from poller.sources.columns import Column
+from poller.sources.dialects.base import Dialect, PageForm, is_moment
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What stands after FROM: a quoted table or a wrapped query under its quoted alias, and the checked filter."""
+
+    sql: str
+    alias: str
+    condition: str | None = None
+
+    @classmethod
+    def table(
+        cls, name: str, schema: str | None, condition: str | None, quote: Callable[[str], str], dialect: Dialect
+    ) -> Relation:
+        """A table under its own name, so that a filter may write `orders.status`."""
+        full = quote(name) if schema is None else f"{quote(schema)}.{quote(name)}"
+        return cls(sql=f"{full} {dialect.alias_word}{quote(name)}", alias=quote(name), condition=condition)
+
+    @classmethod
+    def query(cls, sql: str, condition: str | None, dialect: Dialect) -> Relation:
+        """A query, on lines of its own, so that a comment at its end ends there."""
+        return cls(sql=f"(\n{sql}\n) {dialect.alias_word}poller_query", alias="poller_query", condition=condition)
+
+
+@dataclass(frozen=True)
+class Range:
+    """One stretch of the order: a condition and what it binds."""
+
+    where: str
+    params: Params
+
+
+class Statements:
+    """All statements over one relation and one order."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        quote: Callable[[str], str],
+        relation: Relation,
+        cursor: Column,
+        keys: Sequence[Column],
+        projection: Sequence[str] | None,
+        helpers: Sequence[Column] = (),
+    ) -> None:
+        self._dialect = dialect
+        self._relation = relation
+        self._cursor = cursor
+        # A key column that is the cursor column is the same everywhere inside a tie: it need not be compared again.
+        self._keys = [key for key in keys if key.name != cursor.name]
+        self._key_holds_cursor = len(self._keys) < len(keys)
+        self._quoted: Callable[[str], str] = lambda name: f"{relation.alias}.{quote(name)}"
+        c = self._quoted(cursor.name)
+        self._c = c
+        self._k = [self._quoted(key.name) for key in self._keys]
+        self._order = ", ".join([c, *self._k])
+        chosen = [f"{relation.alias}.*"] if projection is None else [self._quoted(name) for name in projection]
+        rendered = [dialect.render(c, cursor), *(dialect.render(self._quoted(h.name), h) for h in helpers)]
+        self._select = ", ".join(
+            [*chosen, *(f"{sql} {dialect.alias_word}poller_cursor_{i}" for i, sql in enumerate(rendered))]
+        )
+
+    # ---------------------------------------------------------------------------------------------------- the page
+
+    def ranges(
+        self, after: Cursor | None, below: str | None, *, inclusive: bool = False, until: Cursor | None = None
+    ) -> list[Range]:
+        """The stretches to read one after the other: one, or two where a tie has to be read as a range of its own.
+        `until`: no row beyond it either."""
+        fixed, params = self._fixed(below, inclusive=inclusive)
+        if until is not None:
+            up_to, end = self._up_to(until)
+            fixed, params = [*fixed, up_to], params | end
+        if after is None or after.tiebreaker is None or self._dialect.form is not PageForm.TWO_RANGES or not self._k:
+            condition, bound = self._after(after)
+            return [Range(_join([*fixed, condition]), params | bound)]
+        value, bound = self._value(after)
+        inside, keys = self._key_condition(after, ">", self._dialect.key_form)
+        return [
+            Range(_join([*fixed, self._dialect.tie(self._c, value), inside]), params | bound | keys),
+            Range(_join([*fixed, f"{self._c} > {value}"]), params | bound),
+        ]
+
+    def select(self, stretch: Range, limit: int) -> tuple[str, Params]:
+        """Up to `limit` rows of a stretch: the user's columns, the cursor's text, the other helpers."""
+        rest = f"FROM {self._relation.sql} WHERE {stretch.where} ORDER BY {self._order}"
+        return self._dialect.limited(self._select, rest, limit), stretch.params
+
+    # --------------------------------------------------------------------------------------------------- the counts
+
+    def lag(self, stretch: Range, cap: int) -> tuple[str, Params]:
+        """Of a stretch: how many rows up to `cap`, the oldest cursor as text, and the server's clock."""
+        rest = f"FROM {self._relation.sql} WHERE {stretch.where} ORDER BY {self._order}"
+        inner = self._dialect.limited(f"{self._c} {self._dialect.alias_word}poller_c", rest, cap)
+        timed = is_moment(self._cursor) or self._cursor.form is not None  # not every type that sorts has a MIN
+        oldest = self._dialect.render("MIN(poller_c)", self._cursor) if timed else "NULL"
+        sql = f"SELECT COUNT(*), {oldest}, {self._dialect.clock} FROM ({inner}) {self._dialect.alias_word}poller_p"
+        return sql, stretch.params
+
+    def between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[str, Params]:
+        """How many rows stand after `low` and not after `high`, up to `cap`."""
+        fixed, params = self._fixed(None)
+        above, bound = self._after(low)
+        up_to, end = self._up_to(high)
+        return self._counted(_join([*fixed, above, up_to]), cap), params | bound | end
+
+    def nulls(self, cap: int) -> tuple[str, Params]:
+        """How many rows have no cursor, up to `cap`."""
+        return self._counted(_join([self._relation.condition, f"{self._c} IS NULL"]), cap), {}
+
+    def bad_keys(self, cap: int) -> list[tuple[str, str]]:
+        """For what has no constraints to inspect: do any of `cap` rows have a NULL in the key, do any two share it?"""
+        keys = [*self._k, self._c] if self._key_holds_cursor else self._k
+        names = [f"poller_k{i}" for i in range(len(keys))]
+        columns = ", ".join(f"{k} {self._dialect.alias_word}{n}" for k, n in zip(keys, names, strict=True))
+        filtered = f" WHERE {self._relation.condition}" if self._relation.condition else ""
+        inner = self._dialect.limited(columns, f"FROM {self._relation.sql}{filtered}", cap)
+        source = f"FROM ({inner}) {self._dialect.alias_word}poller_p"
+        group = ", ".join(names)
+        grouped = f"SELECT {group} {source} GROUP BY {group} HAVING COUNT(*) > 1"
+        missing = " OR ".join(f"{n} IS NULL" for n in names)
+        return [
+            ("NULL", self._dialect.limited("COUNT(*)", f"{source} WHERE {missing}", 1)),
+            ("twice", f"SELECT COUNT(*) FROM ({grouped}) {self._dialect.alias_word}poller_g"),
+        ]
+
+    # ----------------------------------------------------------------------------------------------------- one value
+
+    def round_trip(self, column: Column) -> str:
+        """A text through the column's type and back, in the column's own form."""
+        return f"SELECT {self._dialect.render(self._dialect.cast(':v', column), column)}{self._dialect.one_row}"
+
+    def clock(self) -> str:
+        """The server's clock in UTC."""
+        return f"SELECT {self._dialect.clock}{self._dialect.one_row}"
+
+    def highest(self, *, below: bool = False) -> str:
+        """The greatest cursor as text; `below`: of those below `:below`."""
+        limit = f"{self._c} < {self._dialect.cast(':below', self._cursor)}" if below else None
+        condition = _join([self._relation.condition, f"{self._c} IS NOT NULL", limit])
+        rest = f"FROM {self._relation.sql} WHERE {condition} ORDER BY {self._c} DESC"
+        return self._dialect.limited(self._dialect.render(self._c, self._cursor), rest, 1)
+
+    # --------------------------------------------------------------------------------------------------------- parts
+
+    def _fixed(self, below: str | None, *, inclusive: bool = False) -> tuple[list[str | None], Params]:
+        conditions: list[str | None] = [self._relation.condition, f"{self._c} IS NOT NULL"]
+        if below is None:
+            return conditions, {}
+        conditions.append(f"{self._c} {'<=' if inclusive else '<'} {self._dialect.cast(':bound', self._cursor)}")
+        return conditions, {"bound": self._dialect.bind(below, self._cursor)}
+
+    def _value(self, at: Cursor, name: str = "v") -> tuple[str, Params]:
+        return self._dialect.cast(f":{name}", self._cursor), {name: self._dialect.bind(at.value, self._cursor)}
+
+    def _after(self, after: Cursor | None) -> tuple[str | None, Params]:
+        if after is None:
+            return None, {}
+        value, params = self._value(after)
+        if after.tiebreaker is None:
+            return f"{self._c} >= {value}", params
+        if not self._k:
+            return f"{self._c} > {value}", params
+        if self._dialect.form is PageForm.ROW_VALUES:
+            binds, keys = self._key_binds(after, "k")
+            return f"({self._order}) > ({', '.join([value, *binds])})", params | keys
+        inside, keys = self._key_condition(after, ">", PageForm.AND_OR)
+        return (
+            f"{self._c} >= {value} AND ({self._c} > {value} OR ({self._c} = {value} AND {inside}))",
+            params | keys,
+        )
+
+    def _up_to(self, high: Cursor) -> tuple[str, Params]:
+        """Not after `high`; below it, where it means "at or after"."""
+        value, params = self._value(high, "high")
+        if high.tiebreaker is None:
+            return f"{self._c} < {value}", params
+        inside, keys = self._key_condition(high, "<=", PageForm.AND_OR, prefix="h")
+        tie = f"({self._c} = {value} AND {inside})" if self._k else f"{self._c} = {value}"
+        return f"{self._c} <= {value} AND ({self._c} < {value} OR {tie})", params | keys
+
+    def _key_binds(self, at: Cursor, prefix: str) -> tuple[list[str], Params]:
+        given = at.tiebreaker or {}
+        params = {f"{prefix}{i}": self._dialect.bind(given[key.name], key) for i, key in enumerate(self._keys)}
+        return [self._dialect.cast(f":{prefix}{i}", key) for i, key in enumerate(self._keys)], params
+
+    def _key_condition(self, at: Cursor, how: str, form: PageForm, prefix: str = "k") -> tuple[str, Params]:
+        """The key compared with the cursor's, inside a tie: `how` is `>` or `<=`."""
+        if not self._k:
+            return "1 = 1", {}
+        binds, params = self._key_binds(at, prefix)
+        if len(self._k) == 1:
+            return f"{self._k[0]} {how} {binds[0]}", params
+        if form is PageForm.ROW_VALUES:
+            return f"({', '.join(self._k)}) {how} ({', '.join(binds)})", params
+        strict = how[0]
+        condition = f"{self._k[-1]} {how} {binds[-1]}"
+        for column, bind in zip(self._k[-2::-1], binds[-2::-1], strict=True):
+            condition = f"({column} {strict} {bind} OR ({column} = {bind} AND {condition}))"
+        # The first key's own range, so that an index on it is used also here.
+        return f"{self._k[0]} {strict}= {binds[0]} AND {condition}", params
+
+    def _counted(self, where: str, cap: int) -> str:
+        inner = self._dialect.limited(
+            f"1 {self._dialect.alias_word}poller_1", f"FROM {self._relation.sql} WHERE {where}", cap
+        )
+        return f"SELECT COUNT(*) FROM ({inner}) {self._dialect.alias_word}poller_p"
+
+
+def _join(conditions: Sequence[str | None]) -> str:
+    return " AND ".join(c for c in conditions if c)

@@ -1,0 +1,151 @@
+"""Cursors as people type them: read by the database, given back in the column's own form."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from sqlalchemy.exc import DBAPIError
+
+from poller.errors import SourceError
+from poller.model.cursor import Cursor, KeyValue
+from poller.sources.columns import MOMENTS, RENDERED_BY_DATABASE, Column, Family
+from poller.sources.faults import Fault
+from poller.sources.inspection import did_you_mean
+from poller.sources.keys import parse_key
+from poller.sources.moments import TextForm, iso_text
+from poller.sources.session import Session
+
+
+def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> Cursor:
+    """A cursor of a value and the key's parts; without parts (None) it means "at or after".
+
+    Raises: SourceError naming the column that does not take its text, or the key column that is missing.
+    """
+    options, known = session.options, session.learn()
+    if known is None:
+        if pk is not None:
+            raise SourceError(
+                f"{options.what}: there is no row, so no cursor can be checked.",
+                table=options.what,
+                next_step="Use `poller reset-to-beginning`.",
+            )
+        if TextForm.of(value) is None and options.cursor_kind == "timestamp+pk":
+            raise _refused(session, options.cursor_column, value, "timestamps")
+        return Cursor(kind=options.cursor_kind, value=value)
+    text = column_text(session, known.cursor, value)
+    if pk is None:
+        return Cursor(kind=options.cursor_kind, value=text)
+    for name in pk:
+        if name not in options.pk_columns:
+            raise SourceError(
+                f"{options.what}: {name!r} is no key column.",
+                table=options.what,
+                column=name,
+                next_step=did_you_mean(name, options.pk_columns),
+            )
+    tiebreaker: dict[str, KeyValue] = {}
+    for key in known.keys:
+        if key.name not in pk and key.name != known.cursor.name:
+            raise SourceError(
+                f"{options.what}: the key column {key.name} is missing.",
+                table=options.what,
+                column=key.name,
+                next_step=f"Give all of: {', '.join(options.pk_columns)}.",
+            )
+        tiebreaker[key.name] = _key_value(session, key, pk.get(key.name, text))
+        if key.name == known.cursor.name and str(tiebreaker[key.name]) != text:
+            raise SourceError(
+                f"{options.what}: {key.name} is the cursor column, and its two values differ: {text} and"
+                f" {tiebreaker[key.name]}.",
+                table=options.what,
+                column=key.name,
+                next_step="Give it once.",
+            )
+    return Cursor(kind=options.cursor_kind, value=text, tiebreaker=tiebreaker)
+
+
+def column_text(session: Session, column: Column, text: str) -> str:
+    """A text as the column itself would render the value it means."""
+    text = text.strip()
+    kind = "timestamps" if column.family in MOMENTS or column.form else f"{column.family.value} values"
+    if column.form is not None:
+        return _in_form(session, column, column.form, text)
+    try:
+        text = _with_zone(session, column, text)
+        bound = session.database.dialect.bind(text, column)
+        found = session.database.run(session.statements().round_trip(column), {"v": bound}).rows[0][0]
+    except DBAPIError as error:
+        if session.database.dialect.classify(error) is not Fault.VALUE:
+            raise
+        found = None
+    except ValueError:
+        found = None
+    if found is None:
+        raise _refused(session, column.name, text, kind)
+    return str(found)
+
+
+def _key_value(session: Session, key: Column, text: str) -> KeyValue:
+    if key.family in RENDERED_BY_DATABASE or key.form is not None:
+        return column_text(session, key, text) if key.family is not Family.TEXT else text
+    try:
+        return parse_key(text, key)
+    except ValueError as error:
+        raise SourceError(
+            f"{session.options.what}: {error}.",
+            table=session.options.what,
+            column=key.name,
+            next_step="Write the value as the table shows it.",
+        ) from None
+
+
+def _with_zone(session: Session, column: Column, text: str) -> str:
+    """Zoned columns: what names no zone is meant in UTC. Naive columns take no zone: it would be dropped silently."""
+    if column.family not in MOMENTS:
+        return text
+    moment: datetime | None = None
+    with contextlib.suppress(ValueError):
+        moment = datetime.fromisoformat(text)
+    if moment is None:
+        if session.database.dialect.family != "postgresql":
+            raise ValueError(text)
+        return text  # an infinity, a year before 1: PostgreSQL says itself what it takes
+    if column.family is not Family.TIMESTAMPTZ:
+        if moment.tzinfo is not None:
+            raise SourceError(
+                f"{session.options.what}: column {column.name} has no time zone, and {text!r} names one.",
+                table=session.options.what,
+                column=column.name,
+                next_step="Write it without, as the column holds it.",
+            )
+        return text
+    if moment.tzinfo is None:
+        return text + ("Z" if len(text) > len("2026-01-01") else "T00:00:00Z")
+    return text if text.endswith("Z") else iso_text(moment.astimezone(UTC), column.digits, zoned=True)
+
+
+def _in_form(session: Session, column: Column, form: TextForm, text: str) -> str:
+    """SQLite: the stored text's own form, or what can be written in it."""
+    if form.pattern().fullmatch(text):
+        return text
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _refused(session, column.name, text, "timestamps") from None
+    offset = form.offset()
+    if moment.tzinfo is not None:
+        if offset is None:
+            raise _refused(session, column.name, text, "timestamps without a zone")
+        moment = (moment.astimezone(UTC) + offset).replace(tzinfo=None)
+    return form.render(moment)
+
+
+def _refused(session: Session, column: str, text: str, kind: str) -> SourceError:
+    return SourceError(
+        f"{session.options.what}: column {column} holds {kind}, and {text!r} is none.",
+        table=session.options.what,
+        column=column,
+        next_step="Write it as the table shows it, for example 2026-04-07T01:23:45.123456 for a timestamp.",
+    )

@@ -1,0 +1,165 @@
+"""What a table offers a poller: which column could be its cursor, which columns its key. For `poller init`."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Inspector
+from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning, SQLAlchemyError
+
+from poller.errors import SourceError
+from poller.sources.connect import Database, make_engine, read_url
+from poller.sources.dialects import dialect_for
+from poller.sources.faults import Scrubber, Where, driver_text, to_error
+from poller.sources.identity import family_of, identify, place
+from poller.sources.inspection import did_you_mean
+from poller.sources.moments import TextForm
+
+_NAMES = ("updated_at", "modified_at", "changed_at", "last_modified", "last_updated", "updated", "modified")
+_CREATED = ("created_at", "inserted_at", "created", "inserted", "timestamp", "ts")
+_TIMEOUT = timedelta(seconds=10)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """One column that rows could be followed by.
+
+    Attributes:
+        column: its name. kind: as `cursor_kind`. needs_zone: whether it holds times without a zone.
+        sees_updates: whether its name promises that it grows with every change, not only when a row is made.
+    """
+
+    column: str
+    kind: str
+    needs_zone: bool = False
+    sees_updates: bool = False
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What one table offers, the best first.
+
+    Attributes:
+        cursors: columns that could be the cursor. key: the primary key, or else a unique set of columns; may be empty.
+        columns: all of the table's.
+    """
+
+    table: str
+    schema: str | None
+    cursors: Sequence[Cursor]
+    key: Sequence[str]
+    columns: Sequence[str] = field(default=())
+
+
+class Catalogue:
+    """The tables of one database, looked at once. Use it as a context manager.
+
+    Raises: ConfigError naming `url` (no URL, no driver), SourceUnavailable.
+    """
+
+    def __init__(self, url: str, schema: str | None = None) -> None:
+        parsed = read_url(url)
+        self._dialect = dialect_for(family_of(parsed))
+        self._where = Where(what="the database", place=place(identify(parsed)), timeout="10s")
+        self._scrub = Scrubber.of(parsed)
+        self._schema = schema
+        self._database = Database(make_engine(parsed, self._dialect, _TIMEOUT), self._dialect, _TIMEOUT)
+        try:
+            self._inspector: Inspector = sa.inspect(self._database.connection())
+            found = self._inspector.get_table_names(schema=schema)
+            self.views = self._inspector.get_view_names(schema=schema)
+        except SQLAlchemyError as error:
+            raise self._translated(error) from None
+        self.tables = sorted(name for name in found if not name.startswith("poller_"))
+
+    def __enter__(self) -> Catalogue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def propose(self, table: str) -> Proposal:
+        """What a table or view offers. Raises: SourceError, where there is none."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SAWarning)
+                columns = self._inspector.get_columns(table, schema=self._schema)
+            if not columns:
+                raise NoSuchTableError(table)
+            key = self._key(table, {c["name"]: c for c in columns})
+            cursors = self._cursors(table, columns, key)
+        except NoSuchTableError:
+            known = [*self.tables, *self.views]
+            raise SourceError(
+                f"There is no table or view {table!r} that this database user can see.",
+                table=table,
+                next_step=did_you_mean(table, known),
+            ) from None
+        except SQLAlchemyError as error:
+            raise self._translated(error) from None
+        return Proposal(table, self._schema, cursors, key, [c["name"] for c in columns])
+
+    def _key(self, table: str, columns: dict[str, Any]) -> list[str]:
+        primary = list(self._inspector.get_pk_constraint(table, schema=self._schema).get("constrained_columns") or [])
+        if primary:
+            return primary
+        sets = [list(c["column_names"]) for c in self._inspector.get_unique_constraints(table, schema=self._schema)]
+        sets += [
+            [str(name) for name in index["column_names"]]
+            for index in self._inspector.get_indexes(table, schema=self._schema)
+            if index["unique"] and None not in index["column_names"]
+        ]
+        firm = [names for names in sets if not any(columns[name].get("nullable") for name in names)]
+        return min(firm, key=len, default=[])
+
+    def _cursors(self, table: str, columns: Sequence[Any], key: Sequence[str]) -> list[Cursor]:
+        found = [cursor for column in columns if (cursor := self._timed(table, column)) is not None]
+        found.sort(key=lambda cursor: _rank(cursor.column))
+        numbers = [c["name"] for c in columns if c["name"] in key and isinstance(c["type"], sa.Integer)]
+        if len(key) == 1 and numbers:
+            found.append(Cursor(numbers[0], "integer+pk"))
+        return found
+
+    def _timed(self, table: str, column: Any) -> Cursor | None:
+        name, kind = column["name"], column["type"]
+        sees = _rank(name) < len(_NAMES)
+        if self._dialect.family == "sqlite":
+            form = self._text_form(table, name)
+            return None if form is None else Cursor(name, "timestamp+pk", needs_zone=not form.zone, sees_updates=sees)
+        if isinstance(kind, sa.DateTime | sa.TIMESTAMP):
+            instant = self._dialect.family == "mysql" and type(kind).__name__ == "TIMESTAMP"
+            zoned = bool(getattr(kind, "timezone", False)) or instant
+            return Cursor(name, "timestamp+pk", needs_zone=not zoned, sees_updates=sees)
+        return None
+
+    def _text_form(self, table: str, column: str) -> TextForm | None:
+        """SQLite has no type for a time: what its first value looks like decides."""
+        quote = self._database.engine.dialect.identifier_preparer.quote
+        chosen, relation = quote(column), quote(table)
+        sql = f"SELECT {chosen} FROM {relation} WHERE {chosen} IS NOT NULL LIMIT 1"  # noqa: S608 - quoted names
+        with contextlib.suppress(DBAPIError):
+            rows = self._database.run(sql.replace(":", "\\:")).rows
+            if rows:
+                return TextForm.of(rows[0][0]) if isinstance(rows[0][0], str) else None
+        return TextForm.of("2026-01-01 00:00:00") if _rank(column) < len(_NAMES + _CREATED) else None
+
+    def _translated(self, error: SQLAlchemyError) -> SourceError:
+        if isinstance(error, DBAPIError):
+            return to_error(self._dialect.classify(error), self._scrub(driver_text(error)).rstrip("."), self._where)
+        return SourceError(f"The database cannot be looked at: {self._scrub(str(error))}.")
+
+
+def _rank(name: str) -> int:
+    """How much a name promises: that it grows with every change, that it is when a row was made, nothing."""
+    folded = name.lower()
+    known = _NAMES + _CREATED
+    for place_, word in enumerate(known):
+        if folded == word:
+            return place_
+    return next((place_ for place_, word in enumerate(known) if len(word) > 2 and word in folded), len(known))

@@ -1,0 +1,298 @@
+"""Everything that needs the database: what was learned of the table, the bound in force, and the reads themselves.
+
+Errors of the driver leave this module as they are; `sqlalchemy.SqlSource` translates them, in one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from poller.errors import SourceError, SourceUnavailable
+from poller.model.cursor import Cursor
+from poller.ports import Bound, Lag, Page, Row
+from poller.sources.bounding import Bounding
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.connect import Database
+from poller.sources.continuity import refuse_changed
+from poller.sources.dialects.base import Records
+from poller.sources.inspection import Inspection, inspect_source
+from poller.sources.keys import KeyReader, LazyCursors, ReadPlan, row_maker
+from poller.sources.moments import parse_utc
+from poller.sources.options import Options
+from poller.sources.page import Range, Relation, Statements
+
+PROBE = 10_000
+"""Rows looked at where no constraint proves the key; also the cap when NULL cursors are counted for an error."""
+
+
+class _TypesChanged(Exception):
+    """A column that the cursor rests on has another type than it had at the last page."""
+
+
+class Session:
+    """The source's side of the database."""
+
+    def __init__(self, database: Database, options: Options, relation: Relation, quote: Callable[[str], str]) -> None:
+        self.database = database
+        self.options = options
+        self.relation = relation
+        self.quote = quote
+        self._known: Inspection | None = None
+        self._statements: Statements | None = None
+        self._reader: KeyReader | None = None
+        self._types: tuple[Any, ...] | None = None
+        self.bounding = Bounding(database, options)
+
+    # ------------------------------------------------------------------------------------------------ what is known
+
+    @property
+    def known(self) -> Inspection | None:
+        """What was learned so far, without asking."""
+        return self._known
+
+    def forget(self) -> None:
+        """Learn anew at the next read. The bound in force is not forgotten: it never moves back."""
+        self._known = self._statements = self._reader = self._types = None
+
+    def learn(self) -> Inspection | None:
+        """What the database says of the table, asked once; None while there is no row to tell from."""
+        if self._known is None:
+            known = inspect_source(self.database, self.options, self.relation, self.quote)
+            if known is not None:
+                self._refuse_bad_keys(known)
+            self._known = known
+        return self._known
+
+    def statements(self) -> Statements:
+        """The statements over what is known; while nothing is, only those that need no types."""
+        if self._statements is not None:
+            return self._statements
+        known, options = self._known, self.options
+        cursor = Column(options.cursor_column, Family.TEXT) if known is None else known.cursor
+        keys = [Column(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
+        reader = KeyReader(options.cursor_kind, options.what, cursor, keys)
+        projection = options.columns
+        if projection is not None:
+            projection = tuple(dict.fromkeys([*projection, options.cursor_column, *options.pk_columns]))
+        statements = Statements(
+            self.database.dialect, self.quote, self.relation, cursor, keys, projection, reader.helpers
+        )
+        if known is not None:
+            self._statements, self._reader = statements, reader
+        return statements
+
+    # -------------------------------------------------------------------------------------------------------- reads
+
+    def page(self, after: Cursor | None, limit: int, until: Cursor | None = None) -> Page:
+        """See `ports.Source.page`; `until`: no row beyond it."""
+        return self._anew(lambda: self._page(after, limit, until))
+
+    def _anew(self, work: Callable[[], Page]) -> Page:
+        try:
+            return work()
+        except _TypesChanged:  # what was learned of the table is out of date
+            self.forget()
+            return work()
+
+    def _page(self, after: Cursor | None, limit: int, until: Cursor | None) -> Page:
+        known = self.learn()
+        if known is None:
+            self._refuse_nulls()
+            return Page(rows=[], cursors=[], bound=Bound(kind=self.options.bound, reason="no rows yet"))
+        refuse_changed(after, known, self.options)
+        bound = self.sample(known)
+        if bound.value is None and bound.kind != "none":
+            self._refuse_nulls()
+            bound = self.bounding.wait(bound, known, self.statements(), lambda: self._waiting(after))
+        if bound.value is None and bound.kind != "none":
+            return Page(rows=[], cursors=[], bound=bound)
+        stretches = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
+        rows, cursors = self._read(known, stretches, limit)
+        if len(rows) < limit or after is None:
+            self._refuse_nulls()
+        return Page(rows=rows, cursors=cursors, bound=bound)
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        """Up to `limit` rows after `low` and, where it is given, up to `high`, whatever the bound is: for looking back
+        over what was delivered, never for delivering."""
+
+        def work() -> Page:
+            known = self.learn()
+            if known is None:
+                return Page(rows=[], cursors=[], bound=Bound("none"))
+            for end in (low, high):
+                refuse_changed(end, known, self.options)
+            rows, cursors = self._read(known, self.statements().ranges(low, None, until=high), limit)
+            return Page(rows=rows, cursors=cursors, bound=Bound("none"))
+
+        return self._anew(work)
+
+    def _read(
+        self, known: Inspection, stretches: Sequence[Range], limit: int
+    ) -> tuple[Sequence[Row], Sequence[Cursor]]:
+        """Up to `limit` rows of some stretches, one after the other, each with the cursor right after it."""
+        records: list[Sequence[Any]] = []
+        names: tuple[str, ...] = ()
+        statements = self.statements()
+        for stretch in stretches:
+            found = self.database.run(*statements.select(stretch, limit - len(records)))
+            names = found.names
+            self._refuse_changed_types(found)
+            records.extend(found.rows)
+            if len(records) >= limit:
+                break
+        assert self._reader is not None  # noqa: S101 - statements() made it
+        plan = self._reader.plan(names[: len(names) - 1 - len(self._reader.helpers)])
+        self._refuse_bad_records(known, records, plan)
+        make = row_maker(names[: plan.text_at])
+        return [make(record) for record in records], LazyCursors(records, plan)
+
+    def _refuse_changed_types(self, found: Records) -> None:
+        """A column's type that was changed under way raises no error in the database: the driver tells it."""
+        wanted = {self.options.cursor_column, *self.options.pk_columns}
+        described = zip(found.names, found.description, strict=False)
+        types = tuple((name, one[1], *one[4:6]) for name, one in described if name in wanted)
+        if self._types is not None and types != self._types:
+            raise _TypesChanged
+        self._types = types
+
+    def lag(self, after: Cursor | None, cap: int) -> Lag:
+        """See `ports.Source.lag`."""
+        known = self.learn()
+        if known is not None:
+            refuse_changed(after, known, self.options)
+        timed = self.options.cursor_kind == "timestamp+pk"
+        if known is None:
+            return Lag(seconds=0.0 if timed else None, pending=0)
+        count, seconds = 0, 0.0 if timed else None
+        statements = self.statements()
+        for stretch in statements.ranges(after, None):
+            more, oldest, clock = self.database.run(*statements.lag(stretch, cap + 1 - count)).rows[0]
+            if timed and more and not count:
+                moment = parse_utc(str(oldest), self.options.zone)
+                age = None if moment is None else (datetime.fromisoformat(clock) - moment).total_seconds()
+                seconds = None if age is None else max(0.0, age)
+            count += int(more)
+            if count > cap:
+                break
+        return Lag(seconds=seconds, pending=min(count, cap), pending_capped=count > cap)
+
+    def count_between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[int, bool]:
+        """How many rows stand after `low` and up to `high`, and whether `cap` cut the count."""
+        if self.learn() is None:
+            return 0, False
+        count = int(self.database.run(*self.statements().between(low, high, cap + 1)).rows[0][0])
+        return min(count, cap), count > cap
+
+    def null_cursors(self, cap: int) -> int:
+        """How many rows have no cursor, counted up to `cap`."""
+        self.learn()
+        return int(self.database.run(*self.statements().nulls(cap)).rows[0][0])
+
+    def now(self) -> Cursor | None:
+        """The bound of this moment as a position; None (the beginning) where there is no row to tell the form from."""
+        known = self.learn()
+        if known is None:
+            return None
+        timed = self.options.cursor_kind == "timestamp+pk"
+        bound = self.bounding.wait(self.sample(known), known, self.statements(), lambda: True)
+        value = bound.value
+        if bound.kind == "none" and timed:
+            clock = self.database.run(self.statements().clock()).rows[0][0]
+            value = self.bounding.context(known, self.statements()).render(datetime.fromisoformat(clock))
+        elif not timed and (bound.inclusive or bound.kind in {"none", "heuristic"}):
+            rows = self.database.run(self.statements().highest()).rows
+            if not rows:
+                return None
+            value = str(rows[0][0])
+            if known.cursor.family in NUMBERS and re.fullmatch(r"-?\d+", value):
+                value = str(int(value) + 1)
+        if value is None:
+            raise SourceUnavailable(
+                f"{self.options.what}: the bound of this moment is not known: {bound.reason}.",
+                table=self.options.what,
+                next_step="Try again, or set `start_from` to a value.",
+            )
+        return Cursor(kind=self.options.cursor_kind, value=value)
+
+    def sample(self, known: Inspection) -> Bound:
+        """The bound now, in statements of its own, before the page."""
+        return self.bounding.sample(known, self.statements())
+
+    def _waiting(self, after: Cursor | None) -> bool:
+        """Whether any row stands after `after`, bound or not."""
+        statements = self.statements()
+        return any(
+            self.database.run(*statements.lag(stretch, 1)).rows[0][0] for stretch in statements.ranges(after, None)
+        )
+
+    # ----------------------------------------------------------------------------------------------------- refusals
+
+    def _refuse_nulls(self) -> None:
+        """`on_null_cursor`: looked for on the first page and wherever a page is not full; a column that is NOT NULL
+        costs nothing."""
+        if self.options.skip_nulls or (self._known is not None and self._known.cursor.nullable is False):
+            return
+        count = int(self.database.run(*self.statements().nulls(PROBE)).rows[0][0])
+        if count:
+            many = f"{count} rows have" if count > 1 else "1 row has"
+            many = f"at least {many}" if count == PROBE else many
+            raise SourceError(
+                f"{self.options.what}: {many} no {self.options.cursor_column} (NULL) and would never be read.",
+                table=self.options.what,
+                column=self.options.cursor_column,
+                next_step='Fill them in, or leave them out with on_null_cursor = "skip" or a `filter`.',
+            )
+
+    def _refuse_bad_keys(self, known: Inspection) -> None:
+        """Where no constraint proves the key: look at some rows at once, and at every row as it is read."""
+        if known.provable and all(key.nullable is False for key in known.keys):
+            return
+        self._known = known
+        try:
+            checks = self.statements().bad_keys(PROBE)
+        finally:
+            self.forget()
+        for what, sql in checks[: 1 if known.provable else 2]:
+            if self.database.run(sql).rows[0][0]:
+                raise self._bad_key("is NULL in some rows" if what == "NULL" else "is the same in several rows")
+
+    def _bad_key(self, why: str) -> SourceError:
+        names = ", ".join(self.options.pk_columns)
+        return SourceError(
+            f"{self.options.what}: the key {names} {why}, and rows could be skipped.",
+            table=self.options.what,
+            column=self.options.pk_columns[0],
+            next_step="Name columns in `pk_columns` that are never NULL and unique together.",
+        )
+
+    def _refuse_bad_records(self, known: Inspection, records: list[Sequence[Any]], plan: ReadPlan) -> None:
+        if not records:
+            return
+        o, text_at = self.options, plan.text_at
+        if any(key.nullable is not False for key in known.keys) and any(map(plan.null_key, records)):
+            raise self._bad_key("is NULL in some rows")
+        if not known.provable:
+            before: tuple[Any, ...] | None = None
+            for identity in map(plan.identity, records):
+                if identity == before:
+                    raise self._bad_key("is the same in several rows")
+                before = identity
+        form = known.cursor.form
+        odd: Any = None
+        if form is not None and o.cursor_kind == "timestamp+pk":
+            fits = form.pattern().fullmatch
+            odd = next((r[text_at] for r in records if not fits(str(r[text_at]))), None)
+        elif known.cursor.family in MOMENTS and str(records[0][text_at] or "0000-").startswith("0000-"):
+            odd = records[0][text_at] or "(no text)"
+        if odd is not None:
+            raise SourceError(
+                f"{o.what}: column {o.cursor_column} holds {str(odd)[:40]!r}, which is not written like its other"
+                " values or is no date; such rows do not sort by time.",
+                table=o.what,
+                column=o.cursor_column,
+                next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
+            )

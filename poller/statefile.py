@@ -1,0 +1,284 @@
+"""One poller's state document in a store: read conditionally, written by compare-and-swap, ambiguities resolved.
+
+This is protocol 2, written once for the worker's tenure and for the operator's commands. A write freezes its bytes, its
+write id and its condition. No usable answer: the same bytes go out again under the same condition, so that a copy that
+lands late is fenced. Refused: the document is read, and if our write id stands in it, the write had been applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from poller.errors import StateCorrupt, StoreDenied, StoreError, StoreUnavailable, WriteConflict
+from poller.model.document import State, decode, encode
+from poller.model.expiry import Availability, availability
+from poller.model.timing import Timing
+from poller.observability import Emitter, WriteRedone, WriteResent, WriteResolved
+from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
+
+Change: TypeAlias = Callable[[State, datetime], State]
+"""A transition with everything bound but the state and the moment, so that it can be made again on a newer state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The document as we last saw it.
+
+    Attributes:
+        state, body, tag: what it says, in which bytes, and which version that is.
+        server_time, modified_at: the server's two times at the last look, None where the store tells none.
+        first_seen: when this version was first seen, on the runtime's monotonic clock.
+    """
+
+    state: State
+    body: bytes
+    tag: str
+    server_time: datetime | None
+    modified_at: datetime | None
+    first_seen: float
+
+    def availability(self, timing: Timing, now: float) -> Availability:
+        """Whether its lease may be taken, judged at the last look."""
+        return availability(
+            self.state.lease,
+            server_time=self.server_time,
+            modified_at=self.modified_at,
+            unchanged_for=now - self.first_seen,
+            timing=timing,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A write that was applied.
+
+    Attributes:
+        state: what it wrote. copy: the document now, newer than that where `superseded`.
+        sent: when it was first sent, on the runtime's monotonic clock: deadlines count from here.
+    """
+
+    state: State
+    copy: Copy
+    sent: float
+    superseded: bool = False
+
+
+class Superseded(StoreError):
+    """The document was changed by somebody else and our write was not applied; `found` is what stands there now,
+    None where it was deleted."""
+
+    def __init__(self, message: str, *, document: str, found: Copy | None) -> None:
+        super().__init__(message, document=document)
+        self.found = found
+
+
+class Unresolved(StoreUnavailable):
+    """No answer before the deadline: the write may have been applied, or may yet be."""
+
+
+class ServerClock:
+    """The store's clock, estimated for stamps that people read. Never used to judge an expiry.
+
+    `Date` is cut to the second, so each answer only says "at least this late"; the latest such claim is kept until an
+    answer contradicts it by more than that precision explains.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._zero: datetime | None = None
+        """The server's time when the runtime's monotonic clock stood at zero."""
+
+    def saw(self, server_time: datetime | None) -> None:
+        """Take in the server's time from an answer that has just arrived."""
+        if server_time is None:
+            return
+        zero = server_time - timedelta(seconds=self._runtime.monotonic())
+        if self._zero is None or zero > self._zero or self._zero - zero > timedelta(seconds=3):
+            self._zero = zero
+
+    def now(self) -> datetime:
+        """The estimate; before the first answer, this machine's wall clock."""
+        if self._zero is None:
+            return self._runtime.utcnow()
+        return self._zero + timedelta(seconds=self._runtime.monotonic())
+
+
+class StateFile:
+    """Reads and writes `state/{app_name}/{poller_name}.json` in a store.
+
+    Not safe for concurrent use by itself: the tenure serialises its writers (protocol 1).
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        *,
+        app_name: str,
+        poller_name: str,
+        runtime: Runtime,
+        timing: Timing,
+        emit: Emitter | None = None,
+    ) -> None:
+        self.store = store
+        self.app_name = app_name
+        self.poller_name = poller_name
+        self.name = f"state/{app_name}/{poller_name}.json"
+        self.note_name = f"control/{app_name}/{poller_name}.json"
+        self.timing = timing
+        self.runtime = runtime
+        self.clock = ServerClock(runtime)
+        self._emit = emit or Emitter(())
+        self._copy: Copy | None = None
+        self._highest_token: int | None = None
+        """None until a document was seen."""
+
+    @property
+    def seen_before(self) -> bool:
+        """Whether this process has seen a document here: then a missing one was deleted."""
+        return self._highest_token is not None
+
+    @property
+    def location(self) -> str:
+        """Where the document is, for a person."""
+        return self.store.locate(self.name)
+
+    def read(self) -> Copy | None:
+        """The document now, by one GET, conditional on the version we know. None where there is none.
+
+        Raises: StateCorrupt (unreadable, or its token is lower than one we have seen), StoreUnavailable, StoreDenied.
+        """
+        known = self._copy
+        answer = self.store.read(self.name, unless=known.tag if known else None, timeout=self.timing.attempt)
+        self.clock.saw(answer.server_time)
+        if isinstance(answer, Missing):
+            self._copy = None
+            return None
+        if isinstance(answer, Unchanged):
+            if known is None:
+                raise StoreError(f"The store says that the {self.location} is unchanged, but was not asked that.")
+            self._copy = replace(known, server_time=answer.server_time or known.server_time)
+            return self._copy
+        return self._adopt(self._decoded(answer))
+
+    def write(
+        self,
+        base: Copy | None,
+        change: Change,
+        *,
+        deadline: float,
+        redo: Callable[[State, State], bool] | None = None,
+        create: State | None = None,
+    ) -> Landed:
+        """Apply a change by compare-and-swap; `base` None creates the document from `create`.
+
+        Args:
+            deadline: on the runtime's monotonic clock; nothing is sent after it.
+            redo: given the state we built on and the one found instead, whether to make the change again on that.
+
+        Raises: Superseded, Unresolved, StoreDenied, StateCorrupt (a foreign document stands there now).
+        """
+        while True:
+            write_id = self.runtime.new_id()
+            start = base.state if base else create
+            if start is None:
+                raise ValueError("write() needs a base to change or a state to create")
+            sent = self.runtime.monotonic()
+            state = change(start, self.clock.now()).with_write_id(write_id)
+            body = encode(state)
+            answer = self._send(body, base.tag if base else None, deadline)
+            if isinstance(answer, Written):
+                seen = self.runtime.monotonic()
+                copy = Copy(state, body, answer.tag, answer.server_time, answer.modified_at, seen)
+                return Landed(state, self._adopt(copy), sent)
+            found = self._reread(deadline)
+            if found is not None and write_id in found.state.write_ids:
+                self._emit(WriteResolved(poller=self.poller_name, at=self.runtime.utcnow()))
+                return Landed(state, found, sent, superseded=found.body != body)
+            if found is None or base is None or redo is None or not redo(base.state, found.state):
+                raise Superseded(f"The {self.location} was changed by another writer.", document=self.name, found=found)
+            self._emit(WriteRedone(poller=self.poller_name, at=self.runtime.utcnow()))
+            base = found
+
+    def _send(self, body: bytes, if_tag: str | None, deadline: float) -> Written | None:
+        """Send the same bytes until an answer comes; None means that the condition did not hold."""
+        attempt = 0
+        while True:
+            attempt += 1
+            self._in_time(deadline, attempt)
+            try:
+                answer = self.store.write(self.name, body, if_tag=if_tag, timeout=self.timing.attempt)
+            except WriteConflict:
+                return None
+            except StoreUnavailable as error:
+                self._pause_before_resend(deadline, attempt, error)
+            except StoreError as error:
+                if attempt == 1:
+                    raise
+                raise self._unresolved(error.message) from error  # refused now, but an earlier copy may land yet
+            else:
+                self.clock.saw(answer.server_time)
+                return answer
+
+    def _reread(self, deadline: float) -> Copy | None:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                answer = self.store.read(self.name, timeout=self.timing.attempt)
+            except StoreUnavailable as error:
+                self._pause_before_resend(deadline, attempt, error)
+                continue
+            except StoreDenied as error:
+                raise self._unresolved(error.message) from error
+            self.clock.saw(answer.server_time)
+            if isinstance(answer, Found):
+                return self._adopt(self._decoded(answer))
+            self._copy = None
+            return None
+
+    def _pause_before_resend(self, deadline: float, attempt: int, error: StoreUnavailable) -> None:
+        pause = self.runtime.jitter(*self.timing.resend)
+        if self.runtime.monotonic() + pause >= deadline:
+            raise self._unresolved(f"no answer in {attempt} attempts: {error.message}") from error
+        self._emit(
+            WriteResent(poller=self.poller_name, at=self.runtime.utcnow(), attempt=attempt + 1, error=error.message)
+        )
+        self.runtime.sleep(pause)
+
+    def _in_time(self, deadline: float, attempt: int) -> None:
+        """Look at the clock right before a send: a pause or an answer may have taken longer than it should have (a
+        machine that slept, a dribbling answer). Raises: Unresolved."""
+        if self.runtime.monotonic() >= deadline:
+            raise self._unresolved(f"the deadline had passed before attempt {attempt}")
+
+    def _unresolved(self, told: str) -> Unresolved:
+        return Unresolved(
+            f"A write to the {self.location} is not resolved: {told}",
+            document=self.name,
+            next_step="It may have been applied; the next tick reads the truth.",
+        )
+
+    def _decoded(self, found: Found) -> Copy:
+        state = decode(found.body, location=self.location, document=self.name, poller_name=self.poller_name)
+        return Copy(state, found.body, found.tag, found.server_time, found.modified_at, self.runtime.monotonic())
+
+    def _adopt(self, copy: Copy) -> Copy:
+        """Remember the newest version, the moment it was first seen, and the highest token (protocol 12)."""
+        known = self._copy
+        if known is not None and known.tag == copy.tag:
+            copy = replace(copy, first_seen=known.first_seen)
+        token = copy.state.lease.fencing_token
+        if self._highest_token is not None and token < self._highest_token:
+            raise StateCorrupt(
+                f"The {self.location} has fencing token {token}, but this process has seen {self._highest_token}: "
+                "an older copy was put back.",
+                document=self.name,
+                next_step=f"Run: poller reset-to-checkpoint {self.poller_name} FILE "
+                f"--token-at-least {self._highest_token + 1}",
+            )
+        self._highest_token = token
+        self._copy = copy
+        return copy

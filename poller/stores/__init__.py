@@ -1,0 +1,29 @@
+"""Where documents live: bytes under names, changed by compare-and-swap (`ports.StateStore`).
+
+`BlobStore` is Azure Blob Storage or Azurite, `SqlStore` any database that SQLAlchemy knows, `MemoryStore` this process.
+Each is imported when it is first used, so that a poller on SQLite loads nothing of Azure, and one on Azure no database.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.stores.blob import BlobStore
+    from poller.stores.memory import MemoryStore
+    from poller.stores.sql import SqlStore
+
+__all__ = ["BlobStore", "MemoryStore", "SqlStore"]
+
+_HOMES = {"BlobStore": "blob", "MemoryStore": "memory", "SqlStore": "sql"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

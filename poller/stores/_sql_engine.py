@@ -1,0 +1,182 @@
+"""Connections that answer in time, in autocommit, and come back by themselves after an outage.
+
+Autocommit, because every change here is one statement: a process that is stopped between a statement and its COMMIT
+would keep a row locked, and every other poller waiting, for as long as it stays stopped.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from poller.errors import ConfigError
+from poller.ports import Timeout
+
+KEY = "state.url"
+DEFAULT_TIMEOUT = Timeout(connect=2.0, read=5.0)
+# Gateways forget idle connections silently (Azure's after 4 minutes).
+_SECONDS_A_CONNECTION_LIVES = 120
+_EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "mssql": "mssql", "oracle": "oracle"}
+
+
+def engine_for(url: str, directory: Path) -> Engine:
+    """An engine of our own. A relative SQLite path stands in `directory`; directories on the way to it are created.
+
+    Raises: ConfigError (no such URL or driver, an in-memory SQLite database).
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:  # from None: the text may quote the URL with its password
+        raise ConfigError(
+            f"{KEY} is no SQLAlchemy URL.", key=KEY, next_step="Write it as postgresql+psycopg://user@host/database."
+        ) from None
+    options: dict[str, Any] = {
+        "isolation_level": "AUTOCOMMIT",
+        "skip_autocommit_rollback": True,
+        "pool_recycle": _SECONDS_A_CONNECTION_LIVES,
+        "pool_use_lifo": True,
+        "pool_timeout": DEFAULT_TIMEOUT.connect + DEFAULT_TIMEOUT.read,
+        "hide_parameters": True,
+    }
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        parsed = _sqlite_file(parsed, directory)
+    try:
+        engine = create_engine(parsed, connect_args=_connect_args(parsed), **options)
+    except (ModuleNotFoundError, NoSuchModuleError) as error:
+        extra = _EXTRAS.get(backend)
+        raise ConfigError(
+            f"{KEY} needs a database driver that is not installed: {parsed.drivername}.",
+            key=KEY,
+            next_step=f"pip install 'poller[{extra}]'" if extra else "Install its SQLAlchemy dialect.",
+        ) from error
+    if backend == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def describe(url: URL) -> str:
+    """Which database it is, for a person: no user, no password, no options."""
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return f"SQLite file {url.database}"
+    port = f":{url.port}" if url.port else ""
+    host = f" at {url.host}{port}" if url.host else ""
+    return f"{backend} database {url.database or '(default)'}{host}"
+
+
+class Watchdog:
+    """Ends a call into a driver that got no answer within `seconds`, by shutting its socket.
+
+    Few drivers can do it themselves. The driver then reports a broken connection, and the pool replaces it. Where a
+    driver shows no socket, nothing is done.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.expired = False
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def watch(self, dbapi_connection: Any) -> None:
+        """Begin to count."""
+        self._descriptor = _descriptor(dbapi_connection)
+        if self._descriptor is not None:
+            self._timer = threading.Timer(self.seconds, self._expire)
+            self._timer.name, self._timer.daemon = "poller-store-watchdog", True
+            self._timer.start()
+
+    def stop(self) -> None:
+        """The call has ended."""
+        with self._lock:
+            self._descriptor = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _expire(self) -> None:
+        with self._lock:
+            if self._descriptor is None:
+                return
+            self.expired = True
+            with (
+                suppress(OSError),
+                socket.socket(fileno=socket.dup(self._descriptor)) as line,
+            ):  # the driver keeps its own
+                line.shutdown(socket.SHUT_RDWR)
+
+
+def limit_lock_wait(dialect: str, dbapi_connection: Any, timeout: Timeout) -> None:
+    """SQLite waits for its lock, not for a server: `timeout` bounds that wait."""
+    if dialect == "sqlite":
+        milliseconds = int((timeout.connect + timeout.read) * 1000)
+        dbapi_connection.execute(f"PRAGMA busy_timeout = {milliseconds}").close()
+
+
+def _sqlite_file(url: URL, directory: Path) -> URL:
+    database = url.database or ""
+    if database in {"", ":memory:"} or "mode=memory" in database:
+        raise ConfigError(
+            f"{KEY} is an in-memory SQLite database, which forgets the checkpoint with the process.",
+            key=KEY,
+            next_step='Name a file, such as sqlite:///state.db, or set store = "memory".',
+        )
+    if database.startswith("file:"):
+        return url
+    path = (directory / database).absolute()
+    # Where that is not permitted, SQLite says so when it opens the file, and we say where.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return url.set(database=str(path))
+
+
+def _connect_args(url: URL) -> dict[str, Any]:
+    connect, read = DEFAULT_TIMEOUT.connect, DEFAULT_TIMEOUT.read
+    driver = url.get_driver_name()
+    match url.get_backend_name(), driver:
+        case "sqlite", _:
+            return {"timeout": connect + read}
+        case "postgresql", "psycopg":
+            return {"connect_timeout": int(connect), "prepare_threshold": None}  # poolers lose prepared statements
+        case "postgresql", "psycopg2":
+            return {"connect_timeout": int(connect)}
+        case (("mysql" | "mariadb"), "pymysql"):
+            return {"connect_timeout": connect, "read_timeout": read, "write_timeout": read}
+        case "mssql", "pyodbc":
+            return {"timeout": int(connect)}
+        case "oracle", "oracledb":
+            return {"tcp_connect_timeout": connect}
+    return {}
+
+
+def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
+    """WAL: readers never wait for a writer. FULL: a commit that was acknowledged survives a power failure."""
+    # The switch to WAL does not wait for its lock as other statements do; another process is making it just then.
+    import sqlite3
+    import time
+
+    for wait in (0.01, 0.05, 0.2, 0.5, 1.0, None):
+        try:
+            dbapi_connection.execute("PRAGMA journal_mode = WAL").close()
+            break
+        except sqlite3.OperationalError as busy:
+            if wait is None or "locked" not in str(busy):
+                raise
+            time.sleep(wait)
+    dbapi_connection.execute("PRAGMA synchronous = FULL").close()
+
+
+def _descriptor(dbapi_connection: Any) -> int | None:
+    for holder in (dbapi_connection, getattr(dbapi_connection, "_sock", None)):
+        fileno = getattr(holder, "fileno", None)
+        if callable(fileno):
+            with suppress(Exception):
+                return int(fileno())
+    return None

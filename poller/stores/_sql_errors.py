@@ -1,0 +1,86 @@
+"""What drivers raise, translated once, at the edge, into this library's errors.
+
+SQLAlchemy's own text is never passed on, since it may hold the statement and its values; the server's first line is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from poller.errors import StoreDenied, StoreError, StoreUnavailable
+
+# PostgreSQL's SQLSTATEs: https://www.postgresql.org/docs/current/errcodes-appendix.html
+_DENIED_STATES = {"28000", "28P01", "42501"}
+_PASSING_STATES = {"25006"}  # read-only: a standby, or a server that is failing over
+# MariaDB's: https://mariadb.com/kb/en/mariadb-error-code-reference/ ; SQL Server's: 229, 18456
+_DENIED_NUMBERS = {1044, 1045, 1130, 1142, 1143, 1227, 1698, 229, 18456}
+_PASSING_NUMBERS = {1020, 1205, 1213, 1290, 1836}
+# Drivers that report a failed connection, SQLite and Oracle give text only.
+_DENIED_TEXT = re.compile(
+    r"password authentication failed|no pg_hba\.conf entry|no password supplied|permission denied|login failed"
+    r"|role .* does not exist|ORA-01017|ORA-01031|readonly database|unable to open database file",
+    re.IGNORECASE,
+)
+_NO_DATABASE = re.compile(r"database \S+ does not exist|unknown database|cannot open database", re.IGNORECASE)
+_NOT_SQLITE = re.compile(r"file is not a database|disk image is malformed", re.IGNORECASE)
+
+
+_NO_TABLE = re.compile(r"no such table|ORA-00942|invalid object name", re.IGNORECASE)
+
+
+def says_no_table(error: SQLAlchemyError) -> bool:
+    """Whether the database itself said that a table does not exist; False where we cannot tell."""
+    original: Any = getattr(error, "orig", None)
+    state, number = _codes(original)
+    return state == "42P01" or number in {1146, 208} or _NO_TABLE.search(str(original)) is not None
+
+
+def translate(error: SQLAlchemyError, place: str, name: str, *, secret: str | None) -> StoreError:
+    """The error to raise for what SQLAlchemy raised. `place`: what `locate` says; `secret`: the password, if any."""
+    original: Any = getattr(error, "orig", None)
+    state, number = _codes(original)
+    said = _first_line(original if original is not None else error, secret)
+    if state in _DENIED_STATES or number in _DENIED_NUMBERS or _DENIED_TEXT.search(said):
+        return StoreDenied(
+            f"Access to {place} was refused: {said}.",
+            document=name,
+            next_step="Check user and password of state.url, and its rights: SELECT, INSERT and UPDATE on the tables, "
+            "CREATE for the first use; for SQLite, who may write the file and its directory.",
+        )
+    if number == 1049 or state == "3D000" or _NO_DATABASE.search(said):
+        return StoreError(f"{place} cannot be reached: {said}.", document=name, next_step="Create the database.")
+    if _NOT_SQLITE.search(said):
+        step = "Check the path in state.url; restore the file from a copy if it was damaged."
+        return StoreError(f"{place} cannot be read: {said}.", document=name, next_step=step)
+    if _passes(error, state, number):
+        return StoreUnavailable(
+            f"No usable answer came for {place}: {said}.",
+            document=name,
+            next_step="Check that the database is up and reachable. A write may or may not have been applied.",
+        )
+    step = "If its tables were made by something else, set another prefix."
+    return StoreError(f"The statement for {place} was not accepted: {said}.", document=name, next_step=step)
+
+
+def _passes(error: SQLAlchemyError, state: str | None, number: int | None) -> bool:
+    if isinstance(error, OperationalError | InterfaceError | PoolTimeout):
+        return True
+    broken = isinstance(error, DBAPIError) and error.connection_invalidated
+    return broken or state in _PASSING_STATES or number in _PASSING_NUMBERS
+
+
+def _codes(original: Any) -> tuple[str | None, int | None]:
+    """SQLSTATE and error number, where the driver gives them."""
+    arguments = getattr(original, "args", ())
+    number = arguments[0] if arguments and isinstance(arguments[0], int) else None
+    return getattr(original, "sqlstate", None) or getattr(original, "pgcode", None), number
+
+
+def _first_line(error: BaseException, secret: str | None) -> str:
+    texts = [part for part in error.args if isinstance(part, str)]
+    said = (texts[-1] if texts else type(error).__name__).strip().split("\n")[0].rstrip(". ")
+    return said.replace(secret, "***") if secret else said

@@ -1,0 +1,121 @@
+"""The two tables, and how each database tells its own time.
+
+Bodies are text, so that a person can read the state with any SQL client. Names compare byte by byte everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    Unicode,
+    UnicodeText,
+    literal_column,
+)
+from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.types import TypeEngine
+
+# 400 characters: state/app/name.json needs 150, and SQL Server keys at most 900 bytes.
+_NAME = (
+    Unicode(400)
+    .with_variant(mysql.VARCHAR(400, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+    .with_variant(mssql.NVARCHAR(400, collation="Latin1_General_100_BIN2"), "mssql")
+)
+_BODY = (
+    Text()
+    .with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+    .with_variant(mssql.NVARCHAR(), "mssql")  # of no length: (max)
+    .with_variant(UnicodeText(), "oracle")
+)
+_LINE_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only INTEGER
+_INNODB: dict[str, Any] = {
+    f"{dialect}_{option}": value
+    for dialect in ("mysql", "mariadb")
+    for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A database's clock: the SQL that reads it at this moment, and the column that holds it.
+
+    The clock is read by the statement that writes, never before its start; so a lease never looks older than it is
+    (protocol 3). `to_utc`: None where a value cannot be trusted to be a point in time.
+    """
+
+    now: ColumnElement[Any]
+    column: TypeEngine[Any]
+    to_utc: Callable[[Any], datetime | None]
+
+
+def clock_of(dialect: str) -> Clock:
+    """The clock of a SQLAlchemy dialect (its `name`), of microseconds where the database has them."""
+    if dialect == "postgresql":
+        return Clock(literal_column("clock_timestamp()"), postgresql.TIMESTAMP(timezone=True), _aware)
+    if dialect in {"mysql", "mariadb"}:
+        return Clock(literal_column("utc_timestamp(6)"), mysql.DATETIME(fsp=6), _utc)
+    if dialect == "sqlite":
+        return Clock(literal_column("strftime('%Y-%m-%dT%H:%M:%f', 'now')"), String(32), _utc)
+    if dialect == "mssql":
+        return Clock(literal_column("sysutcdatetime()"), mssql.DATETIME2(6), _utc)  # type: ignore[no-untyped-call]
+    if dialect == "oracle":
+        return Clock(literal_column("sys_extract_utc(systimestamp)"), oracle.TIMESTAMP(), _utc)
+    # Elsewhere CURRENT_TIMESTAMP may be local time, that steps by an hour: believed only when it carries its zone.
+    return Clock(literal_column("CURRENT_TIMESTAMP"), DateTime(timezone=True), _aware)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of one store on one dialect."""
+
+    documents: Table
+    log: Table
+    clock: Clock
+
+
+def schema_for(dialect: str, prefix: str) -> Schema:
+    """Tables `{prefix}_documents` and `{prefix}_log`."""
+    clock, metadata = clock_of(dialect), MetaData()
+    documents = Table(
+        f"{prefix}_documents",
+        metadata,
+        Column("name", _NAME, primary_key=True),
+        Column("tag", String(32), nullable=False),
+        Column("body", _BODY),  # nullable: Oracle stores an empty text as NULL
+        Column("modified_at", clock.column, nullable=False),
+        **_INNODB,
+    )
+    log = Table(
+        f"{prefix}_log",
+        metadata,
+        Column("id", _LINE_NUMBER, Identity(), primary_key=True),
+        Column("name", _NAME, nullable=False),
+        Column("line", _BODY),
+        Column("written_at", clock.column, nullable=False),
+        Index(f"{prefix}_log_name", "name", "id"),
+        **_INNODB,
+    )
+    return Schema(documents, log, clock)
+
+
+def _utc(value: Any) -> datetime | None:
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return at.replace(tzinfo=UTC) if isinstance(at, datetime) and at.tzinfo is None else _aware(at)
+
+
+def _aware(value: Any) -> datetime | None:
+    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else None

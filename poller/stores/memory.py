@@ -1,0 +1,125 @@
+"""Documents in this process's memory: for tests, simulations and a first try. What it holds ends with the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Protocol
+
+from poller.errors import WriteConflict
+from poller.ports import Found, Missing, Timeout, Unchanged, Written
+
+
+class WallClock(Protocol):
+    """The one thing this store needs of a `ports.Runtime`."""
+
+    def utcnow(self) -> datetime:
+        """The time that stands for the server's, zone-aware UTC."""
+        ...
+
+
+class _SystemClock:
+    def utcnow(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    body: bytes
+    tag: str
+    modified_at: datetime
+
+
+class MemoryStore:
+    """A `StateStore` that several pollers of one process may share; safe to call from several threads.
+
+    Args:
+        clock: the server's clock, such as a simulation's runtime; this machine's when None.
+        server_time: False makes every answer carry no time, as a store without a clock would (protocol 3).
+
+    Tags are "1", "2", ... in the order of writes, so that a simulation repeats to the letter.
+    """
+
+    def __init__(self, clock: WallClock | None = None, *, server_time: bool = True) -> None:
+        self._clock: WallClock = clock if clock is not None else _SystemClock()
+        self._server_time = server_time
+        self._lock = Lock()
+        self._writes = 0
+        self._documents: dict[str, _Document] = {}
+        self._logs: dict[str, list[str]] = {}
+
+    def read(
+        self,
+        name: str,
+        *,
+        unless: str | None = None,
+        timeout: Timeout | None = None,  # noqa: ARG002 - nothing here takes time
+    ) -> Found | Unchanged | Missing:
+        """See `StateStore.read`; never unavailable."""
+        with self._lock:
+            document = self._documents.get(name)
+            now = self._told(self._clock.utcnow())
+        if document is None:
+            return Missing(now)
+        if document.tag == unless:
+            return Unchanged(now)
+        return Found(document.body, document.tag, now, self._told(document.modified_at))
+
+    def write(
+        self,
+        name: str,
+        body: bytes,
+        *,
+        if_tag: str | None,
+        timeout: Timeout | None = None,  # noqa: ARG002
+    ) -> Written:
+        """See `StateStore.write`; never unavailable.
+
+        Raises: WriteConflict.
+        """
+        with self._lock:
+            stored = self._documents.get(name)
+            if (stored.tag if stored is not None else None) != if_tag:
+                raise WriteConflict(f"{self.locate(name)} is not the version this write was for.", document=name)
+            self._writes += 1
+            document = _Document(bytes(body), str(self._writes), self._clock.utcnow())
+            self._documents[name] = document
+        at = self._told(document.modified_at)
+        return Written(document.tag, at, at)
+
+    def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:  # noqa: ARG002
+        """See `StateStore.append`; never unavailable."""
+        if "\n" in line:
+            raise ValueError("a line of a log document contains no line break")
+        with self._lock:
+            self._logs.setdefault(name, []).append(line)
+
+    def lines(self, name: str, *, limit: int | None = None) -> list[str]:
+        """See `StateStore.lines`."""
+        with self._lock:
+            lines = self._logs.get(name, [])
+            return lines[max(0, len(lines) - limit) :] if limit is not None else list(lines)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """See `StateStore.names`."""
+        with self._lock:
+            found = {name for name in (*self._documents, *self._logs) if name.startswith(prefix)}
+        return iter(sorted(found))
+
+    def locate(self, name: str) -> str:
+        """See `StateStore.locate`."""
+        return f"document {name} in this process's memory"
+
+    def close(self) -> None:
+        """Nothing to let go of: the documents stay."""
+
+    def delete(self, name: str) -> None:
+        """Remove a document or log as somebody else would. For tests: this library never deletes a document."""
+        with self._lock:
+            self._documents.pop(name, None)
+            self._logs.pop(name, None)
+
+    def _told(self, at: datetime) -> datetime | None:
+        return at if self._server_time else None

@@ -1,0 +1,348 @@
+"""One tick: read the document, read rows, take the lease, deliver and commit batch by batch, give the lease back.
+
+The order matters. Nothing is written until there are rows: an idle tick is one conditional GET. The lease is taken
+after the rows were read, since the compare-and-swap that takes it proves that the checkpoint they were read from still
+stands (protocol 4 and 5). The last batch's commit also gives the lease back, since one row more than the batch was read
+(protocol 7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+
+from poller.admission import read_unless_deleted, refusal_of
+from poller.batch import Batch
+from poller.context import Context, instance_name
+from poller.errors import CommitError, LeaseLost, StoreError
+from poller.handlers import Handler, HandlerCancelled, HandlerFailure
+from poller.heartbeat import Heartbeat
+from poller.isolation import NotPortable
+from poller.model import transitions
+from poller.model.cursor import Cursor
+from poller.model.document import DeliveryError
+from poller.model.redact import error_line, redact
+from poller.observability import BatchCommitted, BatchStarted, HandlerFailed, PollerHalted
+from poller.outcome import Outcome, TickResult
+from poller.ports import Bound, Event, Page
+from poller.statefile import Copy, Superseded
+from poller.telemetry import span
+from poller.tenure import Tenure
+
+logger = logging.getLogger("poller")
+
+PAGE_LIMIT = 120.0
+"""A query ends at its own `query_timeout`; one that does not even do that keeps the lease for so many seconds."""
+
+
+class Tick:
+    """One tick while it runs. Raises what `Runner.tick` says."""
+
+    def __init__(self, context: Context, handler: Handler, stop: Event) -> None:
+        self.context = context
+        self.runtime = context.runtime
+        self.options = context.options
+        self.file = context.file
+        self.source = context.source
+        self.emit = context.emit
+        self.handler = handler
+        self.stop = stop
+        self.began = self.runtime.monotonic()
+        self.ends = self.began + context.options.tick_timeout.total_seconds()
+        self.rows = 0
+        self.batches = 0
+        self.cursor: Cursor | None = None
+        self.token: int | None = None
+        self.bound: Bound | None = None
+        self.longest = float("-inf")
+
+    def run(self) -> TickResult:
+        """Enter, and where there is something to do, drain."""
+        entered = self._enter()
+        if isinstance(entered, TickResult):
+            return entered
+        tenure, page = entered
+        with Heartbeat(
+            tenure,
+            runtime=self.runtime,
+            interval=self.options.heartbeat_interval.total_seconds(),
+            emit=self.emit,
+        ) as heartbeat:
+            return self._drain(tenure, page, heartbeat)
+
+    # --- before the lease ------------------------------------------------------------------------------------------
+
+    def _enter(self) -> TickResult | tuple[Tenure, Page]:
+        """Read document and rows, and take the lease; tried once more where the document changed under us."""
+        copy = self.file.read()
+        for last in (False, True):
+            copy = copy or read_unless_deleted(self.context)
+            refusal = self._refusal(copy) if copy is not None else None
+            if refusal is not None:
+                return refusal
+            if self.stop.is_set():
+                return self._result("idle", lag=False)
+            if copy is not None and copy.state.bound is not None:
+                self.source.recall(copy.state.bound)
+            start = self.source.start() if copy is None else copy.state.checkpoint.cursor
+            self.cursor = start
+            page = self._page(start)
+            try:
+                if not page.rows:
+                    self._create_if_missing(copy, start)
+                    self._remember(copy, page.bound)
+                    return self._result("idle")
+                return self._acquire(copy, start), page
+            except Superseded as lost:
+                if last:
+                    break
+                copy = lost.found
+            except LeaseLost as lost:
+                return self._result("lease_lost", error=lost.message, lag=False)
+        return self._result("held_elsewhere", error="another owner was quicker", lag=False)
+
+    def _page(self, after: Cursor | None) -> Page:
+        page = self.source.page(after, self.options.batch_size + 1)
+        self.bound = page.bound
+        self.context.watch(self.context.name, self.runtime.utcnow(), page.bound)
+        return page
+
+    def _refusal(self, copy: Copy) -> TickResult | None:
+        """Why this tick may not start, if it may not."""
+        self.cursor, self.token = copy.state.checkpoint.cursor, copy.state.lease.fencing_token
+        refusal = refusal_of(self.context, copy)
+        if refusal is not None:
+            return self._result(refusal.outcome, error=refusal.error)
+        if copy.state.delivery.attempts >= self.options.max_attempts:
+            return self._halt(copy)
+        return None
+
+    def _halt(self, copy: Copy) -> TickResult:
+        """The pending batch was started too often and never finished: its handler ends its process, most likely."""
+        attempts = copy.state.delivery.attempts
+        reason = f"the pending batch was started {attempts} times and never finished"
+        try:
+            self.file.write(
+                copy,
+                lambda state, now: transitions.halt(state, reason=reason, now=now),
+                deadline=self.runtime.monotonic() + self.file.timing.tenure,
+            )
+        except Superseded:
+            return self._result("held_elsewhere", error="another owner was quicker", lag=False)
+        self._told_halt(reason)
+        return self._result("halted", error=reason)
+
+    def _told_halt(self, reason: str) -> None:
+        self.emit(PollerHalted(poller=self.context.name, at=self.runtime.utcnow(), reason=reason))
+        self.context.audit.add("halt", by="poller", reason=reason, before=None, after={"halted": True})
+
+    def _create_if_missing(self, copy: Copy | None, start: Cursor | None) -> None:
+        """The first tick ever creates the document even when idle: `start_from` is applied once (design)."""
+        if copy is not None:
+            return
+        landed = self.file.write(
+            None,
+            lambda state, _: state,
+            deadline=self.runtime.monotonic() + self.file.timing.tenure,
+            create=transitions.create(
+                self.context.name,
+                self.source.describe(),
+                start,
+                ttl=self.file.timing.ttl,
+                now=self.file.clock.now(),
+                memory=self.source.remember(),
+            ),
+        )
+        self.token = landed.state.lease.fencing_token
+
+    def _remember(self, copy: Copy | None, bound: Bound) -> None:
+        """Rows wait, and this process has only begun to look at what is open: keep what it saw for the next one, or a
+        poller whose processes live for one tick would never know more (sources.md, "Rules for every bound")."""
+        memory = self.source.remember() if bound.cold else None
+        if copy is None or memory is None or not transitions.may_remember(copy.state, now=self.file.clock.now()):
+            return
+        try:
+            self.file.write(
+                copy,
+                lambda state, now: transitions.remember(state, memory=memory, now=now),
+                deadline=self.runtime.monotonic() + self.file.timing.tenure,
+            )
+        except StoreError as error:  # somebody else wrote, or nobody can: the next tick may
+            logger.info("%s: the samples of the bound were not kept: %s", self.context.name, error)
+
+    def _acquire(self, copy: Copy | None, start: Cursor | None) -> Tenure:
+        run = self.runtime.new_id()[:8]
+        takeover = copy is not None and copy.availability(self.file.timing, self.runtime.monotonic()).takeover
+        tenure = Tenure.acquire(
+            self.file,
+            copy,
+            owner_id=f"{self.context.app_name}/{instance_name()}/{run}",
+            source=self.source.describe(),
+            start=start,
+            takeover=takeover,
+            emit=self.emit,
+        )
+        self.token = tenure.fencing_token
+        self._record(tenure, copy if takeover else None)
+        return tenure
+
+    def _record(self, tenure: Tenure, taken_from: Copy | None) -> None:
+        """For the audit trail: an operator's change that we found, and from whom we took over."""
+        self.context.audit.copy(tenure.state.control.last_change)
+        if taken_from is not None:
+            before = taken_from.state.lease
+            self.context.audit.add(
+                "takeover",
+                by=tenure.owner_id,
+                before={"owner_id": before.owner_id, "fencing_token": before.fencing_token},
+                after={"owner_id": tenure.owner_id, "fencing_token": tenure.fencing_token},
+            )
+
+    # --- under the lease -------------------------------------------------------------------------------------------
+
+    def _drain(self, tenure: Tenure, page: Page, heartbeat: Heartbeat) -> TickResult:
+        """Batch after batch, until no row is left, the time is over, or somebody wants us to stop."""
+        try:
+            while page.rows and self._wanted(tenure):
+                batch = self._batch(tenure, page)
+                more = len(page.rows) > len(batch)
+                failure = self._deliver(tenure, batch, heartbeat, more=more)
+                if failure is not None:
+                    return failure
+                self.context.seen.add(batch.cursor_from, page.cursors[: len(batch)])
+                if tenure.released:
+                    return self._result("delivered")
+                heartbeat.expect("", max(PAGE_LIMIT, self.options.handler_limit.total_seconds()))
+                page = self._page(batch.cursor_to)
+        except BaseException:
+            self._give_back(tenure)
+            raise
+        if tenure.remaining() == 0:
+            return self._lost(tenure, "the lease was lost between two batches")
+        self._give_back(tenure)
+        return self._result("delivered" if self.batches else "idle")
+
+    def _batch(self, tenure: Tenure, page: Page) -> Batch:
+        return Batch.of(
+            page,
+            min(len(page.rows), self.options.batch_size),
+            poller_name=self.context.name,
+            batch_id=f"batch_{self.file.clock.now():%Y%m%d_%H%M%S}_{self.batches + 1:04d}",
+            fencing_token=tenure.fencing_token,
+            attempt=max(1, tenure.state.delivery.attempts),  # an operator may have resumed beside us
+            cursor_from=self.cursor,
+            keys=self.source.key,
+            lease=tenure,
+        )
+
+    def _deliver(self, tenure: Tenure, batch: Batch, heartbeat: Heartbeat, *, more: bool) -> TickResult | None:
+        """Handle and commit one batch; None when the checkpoint moved past it."""
+        heartbeat.expect(batch.batch_id, self.options.handler_limit.total_seconds())
+        self.emit(BatchStarted(batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt, **tenure.facts()))
+        began = self.runtime.monotonic()
+        try:
+            with span("poller.handle", batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt):
+                self.context.executor.run(self.handler, batch, tenure, self.options.handler_limit.total_seconds())
+        except NotPortable:
+            raise
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - all of it is an outcome
+            return self._failed(tenure, batch, error)
+        seconds = self.runtime.monotonic() - began
+        tenure.make_way()
+        try:
+            tenure.commit(
+                batch.cursor_to,
+                batch_id=batch.batch_id,
+                metadata={"row_count": len(batch)},
+                memory=self.source.remember(),
+                release=not (more and self._may_go_on(tenure, seconds) and not heartbeat.gave_up),
+            )
+        except LeaseLost as lost:
+            return self._lost(tenure, lost.message)
+        except CommitError as unknown:
+            return self._result("commit_unknown", error=unknown.message)
+        self.rows += len(batch)
+        self.batches += 1
+        self.cursor = batch.cursor_to
+        self.emit(
+            BatchCommitted(
+                batch_id=batch.batch_id,
+                rows=len(batch),
+                cursor=str(batch.cursor_to),
+                handler_seconds=round(seconds, 6),
+                **tenure.facts(),
+            )
+        )
+        return None
+
+    def _may_go_on(self, tenure: Tenure, seconds: float) -> bool:
+        """Whether another batch may follow the one that took so long."""
+        self.longest = max(self.longest, seconds)
+        limit = self.options.max_batches_per_tick
+        return (limit == 0 or self.batches + 1 < limit) and self._wanted(tenure)
+
+    def _wanted(self, tenure: Tenure) -> bool:
+        """Whether a batch may start now: nobody wants us to stop, and it may be finished in time, judged by the longest
+        so far (design, `tick_timeout`)."""
+        in_time = self.runtime.monotonic() + self.longest < self.ends
+        return in_time and not self.stop.is_set() and not tenure.paused and not tenure.lost.is_set()
+
+    def _failed(self, tenure: Tenure, batch: Batch, error: BaseException) -> TickResult:
+        """The handler raised: give the lease back with the error's first line, checkpoint unchanged (protocol 9)."""
+        if tenure.remaining() == 0 or isinstance(error, HandlerCancelled):
+            return self._lost(tenure, f"the lease was lost while {batch.batch_id} was handled")
+        kind = error.kind if isinstance(error, HandlerFailure) else type(error).__name__
+        text = error_line(error) if self.options.error_text else ""
+        told = f"{kind}: {text}" if text else kind
+        self.emit(HandlerFailed(batch_id=batch.batch_id, attempt=batch.attempt, error=told, **tenure.facts()))
+        if self.options.error_text:
+            trace = error.trace if isinstance(error, HandlerFailure) else "".join(traceback.format_exception(error))
+            logger.error("%s", redact(trace.rstrip() or told))
+        halted = False
+        try:
+            halted = tenure.fail(
+                DeliveryError(type=kind, message=text, batch_id=batch.batch_id), halt_after=self.options.max_attempts
+            )
+        except LeaseLost:
+            return self._lost(tenure, told)
+        except StoreError as unwritten:
+            logger.warning("%s: the failure could not be written: %s", self.context.name, unwritten)
+        if halted:
+            reason = f"{batch.batch_id} failed {batch.attempt} times; the last time with {told}"
+            self._told_halt(reason)
+            return self._result("halted", error=reason, exception=error)
+        return self._result("handler_failed", error=told, exception=error)
+
+    def _lost(self, tenure: Tenure, told: str) -> TickResult:
+        """The tenure is over against our will; nothing more is written to the document by it."""
+        self.context.audit.add(
+            "lease_lost", by=tenure.owner_id, reason=told, before={"fencing_token": tenure.fencing_token}, after=None
+        )
+        return self._result("lease_lost", error=told)
+
+    def _give_back(self, tenure: Tenure) -> None:
+        """Release with nothing in hand; the attempt that the last write counted was none. Best effort: what cannot be
+        released expires."""
+        try:
+            tenure.release(give_back=True)
+        except (LeaseLost, StoreError) as error:
+            logger.info("%s: the lease was not given back and will expire: %s", self.context.name, error)
+
+    def _result(
+        self, outcome: Outcome, *, error: str | None = None, exception: BaseException | None = None, lag: bool = True
+    ) -> TickResult:
+        known = self.context.lag(self.cursor, outcome in ("idle", "delivered")) if lag else None
+        return TickResult(
+            outcome=outcome,
+            rows=self.rows,
+            batches=self.batches,
+            cursor=self.cursor,
+            fencing_token=self.token,
+            duration_seconds=self.runtime.monotonic() - self.began,
+            lag_seconds=known.seconds if known else None,
+            pending=known.pending if known else None,
+            bound=self.bound,
+            error=error,
+            exception=exception,
+        )
