@@ -1,0 +1,1 @@
+"""The operator's console: the command `poller` (design, "The `poller` command")."""

@@ -1,0 +1,235 @@
+"""`backfill`: a range of a table delivered once more, or for the first time, beside the live poller.
+
+Each part of it is a poller of its own, with its own state document and the live poller's handler: leases, attempts and
+commits are those of every poller, so it resumes where it was killed. When a part has come to its end, that is written
+into its document.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, cast
+
+from poller.config.types import is_name
+from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable
+from poller.model.changes import to_resume
+from poller.model.cursor import Cursor
+from poller.model.document import Change, State, stamp
+from poller.model.fingerprint import differences
+from poller.operator import Operator
+from poller.ports import Bound
+from poller.sources import SqlSource
+from poller.statefile import Copy
+from poller.wiring import open_source
+from poller_cli.changes import identity, timing_of
+from poller_cli.effects import BACK, SAME, direction
+from poller_cli.ranges import Range, RangeSource, is_settled, pending
+from poller_cli.refusals import Refused, WrongArgument, clean
+from poller_cli.resets import is_foreign
+
+if TYPE_CHECKING:
+    from poller.app import App, Poller
+
+MOST_PARTS = 32
+COUNTED = 1_000_000
+"""Rows of a range are counted up to here."""
+FINISHED = "backfill_finished_at"
+"""The key in a checkpoint's metadata that says so."""
+
+
+@dataclass
+class Part:
+    """One stretch, with the poller that delivers it."""
+
+    poller: Poller
+    source: RangeSource
+    range: Range
+    operator: Operator
+    state: State | None = None
+    rows: int = 0
+    error: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether its document says that every row was delivered."""
+        return self.state is not None and FINISHED in self.state.checkpoint.metadata
+
+    def look(self) -> None:
+        """Read the document. Raises: FingerprintMismatch (it is of another range or source), StoreError."""
+        copy = self.operator.file.read()
+        self.state = None if copy is None else copy.state
+        own = self.source.describe()
+        if copy is None or not is_foreign(copy.state.source_fingerprint, own):
+            return
+        found = differences(copy.state.source, own)
+        shown = "; ".join(f"{d.field}: {d.stored!r} -> {d.configured!r}" for d in found)
+        raise FingerprintMismatch(
+            f"The {self.operator.file.location} is of another source or range ({shown or 'not described'}).",
+            stored=copy.state.source_fingerprint,
+            configured=own.fingerprint(),
+            differences=found,
+            next_step="Nothing was changed. Give this backfill another name: --as NEW.",
+        )
+
+    def retry(self) -> None:
+        """Take back a halt. Raises: StoreError."""
+        if self.state is not None and self.state.control.halted:
+            self.state = self.operator.change("resume", to_resume).after
+
+    def finish(self) -> None:
+        """Write down that every row was delivered. Raises: Refused (it cannot be told yet), StoreError."""
+        if not self.source.settled():
+            raise Refused(unsettled(self.source.bound, self.range.high), next_step="Run it again later.")
+        copy = self.operator.look()
+        if FINISHED not in copy.state.checkpoint.metadata:
+            copy = _after(self.operator.change("backfill", _finished, base=copy).after, copy)
+        self.state = copy.state
+
+
+def _after(state: State, copy: Copy) -> Copy:
+    return Copy(state, copy.body, copy.tag, copy.server_time, copy.modified_at, copy.first_seen)
+
+
+def _finished(state: State, change: Change, now: datetime) -> State:
+    metadata = {**state.checkpoint.metadata, FINISHED: stamp(now)}
+    done = to_resume(state, change, now)
+    return done.model_copy(update={"checkpoint": done.checkpoint.model_copy(update={"metadata": metadata})})
+
+
+class Backfill:
+    """The parts of one backfill of the configured poller `name`.
+
+    Args:
+        low, high: what was typed for `--from` and `--to`. new_name: for its documents. parts: how many.
+    Raises: WrongArgument, Refused (rows may still appear below `high`), FingerprintMismatch, SourceError, StoreError.
+    """
+
+    def __init__(self, app: App, name: str, *, low: str, high: str, new_name: str | None, parts: int) -> None:
+        self.app = app
+        self.of = app.known(name)
+        self._source = cast("SqlSource", app.poller(name).source)
+        self.empty = self._is_empty()
+        self.range = Range(self._end(low, "--from"), self._end(high, "--to"))
+        if direction(self.range.low, self.range.high) in (SAME, BACK):
+            raise WrongArgument(
+                f"--from {self.range.low.value} does not lie before --to {self.range.high.value}.",
+                next_step="Rows of the value of --from are in the range, those of --to are not.",
+            )
+        self.name = self._named(new_name)
+        self.begun_with = self._begun_with()
+        self.parts = self._parts(self.begun_with or parts)
+        for part in self.parts:
+            part.look()
+
+    def refuse_unsettled(self) -> None:
+        """Raises: Refused, where rows may still appear below the end."""
+        bound = self._source.bound()
+        if bound.value is not None and not is_settled(bound, self.range.high):
+            raise Refused(
+                unsettled(bound, self.range.high),
+                next_step="Nothing was delivered. Name an earlier --to, or wait.",
+            )
+
+    def count(self) -> tuple[int, bool] | None:
+        """Rows that are yet to be delivered, and whether there are more; None where the database does not tell."""
+        counts = [self.count_of(part) for part in self.parts if not part.finished]
+        known = [one for one in counts if one is not None]
+        return None if len(known) < len(counts) else (sum(n for n, _ in known), any(more for _, more in known))
+
+    def count_of(self, part: Part) -> tuple[int, bool] | None:
+        """The same of one part."""
+        after = None if part.state is None else part.state.checkpoint.cursor
+        return pending(self._source, after, part.range, cap=COUNTED)
+
+    def close(self) -> None:
+        """Let go of the parts' connections; the store is the app's."""
+        for part in self.parts:
+            part.source.close()
+
+    def _is_empty(self) -> bool:
+        return not self._source.lag(None, cap=1).pending
+
+    def _end(self, text: str, option: str) -> Cursor:
+        try:
+            return self._source.parse_cursor(clean(text, option), None)
+        except SourceUnavailable:
+            raise
+        except SourceError as error:
+            raise WrongArgument(f"{option}: {error.message}", next_step=error.next_step) from None
+        except OverflowError:
+            raise WrongArgument(f"{option}: {text[:80]} is out of the range of the column.") from None
+
+    def _named(self, new_name: str | None) -> str:
+        """Its name; the default holds the range and the source, so that each has one of its own."""
+        longest = 63 - len(_suffix(MOST_PARTS, MOST_PARTS))
+        if new_name is None:
+            ends = [self.range.low.value, self.range.high.value, self._source.describe().fingerprint()]
+            tail = "-backfill-" + hashlib.sha256("\n".join(ends).encode()).hexdigest()[:8]
+            return self.of[: longest - len(tail)] + tail
+        if not is_name(clean(new_name, "--as")) or len(new_name) > longest:
+            raise WrongArgument(
+                f"--as: {new_name[:80]!r} is no name: 1 to {longest} lower-case letters, digits, hyphens."
+            )
+        if new_name in self.app.config.pollers:
+            raise WrongArgument(
+                f"--as: {new_name!r} is a configured poller; a backfill has a document of its own.",
+                next_step="Name another.",
+            )
+        return new_name
+
+    def _begun_with(self) -> int | None:
+        """In how many parts it was begun, if it was."""
+        start = f"state/{self.app.config.app_name}/{self.name}"
+        for found in self.app.store.names(start):
+            rest = found.removeprefix(start).removesuffix(".json")
+            if not rest:
+                return 1
+            part, _, count = rest.removeprefix("-").partition("of")
+            if part.isdigit() and count.isdigit() and rest == _suffix(int(part), int(count)):
+                return int(count)
+        return None
+
+    def _parts(self, count: int) -> list[Part]:
+        try:
+            ranges = self.range.split(self._source, count) if count > 1 else [self.range]
+        except ValueError:
+            raise WrongArgument(
+                f"--parallel: {self.range.low.value} to {self.range.high.value} cannot be cut into parts: only times "
+                "and whole numbers can.",
+                next_step="Leave --parallel out, or run several backfills of smaller ranges.",
+            ) from None
+        return [
+            self._part(self.name + ("" if count == 1 else _suffix(i, count)), one) for i, one in enumerate(ranges, 1)
+        ]
+
+    def _part(self, name: str, range_: Range) -> Part:
+        config = self.app.config.pollers[self.of]
+        whole = cast("SqlSource", open_source(config, self.of, file=str(self.app.path)))
+        source = RangeSource(whole, range_)
+        poller = self.app.wire(name, config, source)
+        operator = Operator(
+            poller.store,
+            app_name=poller.app_name,
+            poller_name=name,
+            runtime=poller.runtime,
+            timing=timing_of(poller),
+            by=identity(),
+            reason=f"{self.of} from {range_.low.value} to {range_.high.value}",
+        )
+        return Part(poller, source, range_, operator)
+
+
+def _suffix(part: int, count: int) -> str:
+    return f"-{part}of{count}"
+
+
+def unsettled(bound: Bound | None, high: Cursor) -> str:
+    """Why a range is not delivered to its end yet."""
+    stands = "is not known yet"
+    if bound is not None and bound.value is not None:
+        stands = f"is {bound.value}" + (f", held by {bound.held_by}" if bound.held_by else "")
+    elif bound is not None and bound.reason:
+        stands += f" ({bound.reason})"
+    return f"Rows may still appear below --to {high.value}: the bound {stands}."

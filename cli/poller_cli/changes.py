@@ -1,0 +1,213 @@
+"""How every command changes state: preview, refusals, confirmation, then one compare-and-swap, then what was done.
+
+The operator confirms a target ("orders goes back to the beginning"), not a version of the document. A worker that
+commits while the operator reads only changes where the poller comes from: that is told, what is replaced is backed up
+anew, and the change goes on. Another operator's change in between shows everything again and asks again.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from poller.errors import FieldDifference, LeaseHeld
+from poller.model.changes import is_operators
+from poller.model.document import Change, State
+from poller.model.timing import Timing
+from poller.operator import Applied, Operator
+from poller.statefile import Copy
+from poller_cli.change_outputs import ChangeOutput
+from poller_cli.change_report import Report, moves
+from poller_cli.confirmation import confirm
+from poller_cli.effects import NOTHING, Effect
+from poller_cli.refusals import Refused, clean
+from poller_cli.session import Session
+from poller_cli.terminal import printable, tell
+
+if TYPE_CHECKING:
+    from poller.app import App, Poller
+    from poller.model.changes import Transition
+    from poller_cli.guards import Consent
+
+REASON_LIMIT = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One change, before it is made.
+
+    Attributes:
+        kind: the command's name, and the record's kind.
+        transition: what becomes of a state.
+        effect: what that does to rows.
+        nothing: why there is nothing to do, if there is not.
+        fenced: whether it takes the lease (all but pause and resume).
+        strict: whether production wants the name.
+        differences: between the source that the checkpoint belonged to and the one it will.
+        notes: for people, from the state before.
+    """
+
+    kind: str
+    transition: Transition
+    effect: Callable[[State], Effect] = lambda _: NOTHING
+    nothing: Callable[[State], str | None] = lambda _: None
+    fenced: bool = True
+    strict: bool = True
+    differences: Callable[[State], list[FieldDifference]] = lambda _: []
+    notes: Callable[[State], list[str]] = lambda _: []
+
+
+@dataclass
+class _Shown:
+    """What the operator was shown last."""
+
+    copy: Copy
+    effect: Effect
+    output: ChangeOutput
+    notes: list[str] = field(default_factory=list)
+
+
+class _NothingLeft(Exception):
+    """Somebody else made the same change meanwhile."""
+
+
+class Desk:
+    """Where one operator changes one poller's document.
+
+    Args:
+        poller: whose store, timing and source are used. name: whose document is changed; default: the poller's.
+    """
+
+    def __init__(
+        self, session: Session, app: App, poller: Poller, consent: Consent, *, name: str | None = None
+    ) -> None:
+        self.session = session
+        self.app = app
+        self.poller = poller
+        self.consent = consent
+        self.name = name or poller.name
+        reason = consent.reason
+        if reason is not None:
+            reason = clean(reason, "--reason").strip()[:REASON_LIMIT] or None
+        self.operator = Operator(
+            poller.store,
+            app_name=poller.app_name,
+            poller_name=self.name,
+            runtime=poller.runtime,
+            timing=timing_of(poller),
+            by=identity(),
+            reason=reason,
+        )
+        self.told = Report(session, consent, self.operator)
+
+    def carry_out(self, plan: Plan) -> int:
+        """The whole of it. Raises: LeaseHeld, Refused, StoreError, SourceError."""
+        copy = self.operator.look()
+        told = plan.nothing(copy.state)
+        if told is not None:
+            return self.told.idle(plan.kind, copy.state, told)
+        shown = self._show(plan, copy)
+        if self.consent.dry_run:
+            return self.told.report(shown.output)
+        self.confirm(plan.kind, strict=plan.strict)
+
+        def review(copy: Copy) -> None:
+            nonlocal shown
+            shown = self._again(plan, shown, copy)
+
+        try:
+            applied = self._apply(plan, review, copy)
+        except _NothingLeft as left:
+            return self.told.idle(plan.kind, shown.copy.state, str(left))
+        return self.told.report(self.told.done(shown.output, applied, shown.effect))
+
+    def _apply(self, plan: Plan, review: Callable[[Copy], None], base: Copy) -> Applied:
+        if not plan.fenced:
+            return self.operator.change(plan.kind, plan.transition, review=review, base=base)
+        return self.operator.fenced(
+            plan.kind, plan.transition, break_lease=self.consent.break_lease, review=review, base=base
+        )
+
+    def _show(self, plan: Plan, copy: Copy) -> _Shown:
+        """Preview and refusals."""
+        state, operator = copy.state, self.operator
+        now = operator.file.clock.now()
+        change = Change(id="preview", kind=plan.kind, by=operator.by, reason=operator.reason, at=now)
+        after = plan.transition(state, change, now)
+        busy = operator.busy(copy) if plan.fenced else None
+        effect = plan.effect(state)
+        notes = plan.notes(state)
+        found = plan.differences(state)
+        output = self.told.preview(plan.kind, state, after, effect, notes, found)
+        lines = moves(output)
+        if busy is not None:
+            lines.append(("lease", f"{state.lease.owner_id or 'nobody'}, live for up to {busy:.0f} s more"))
+        if plan.fenced:
+            lines += [("rows", line) for line in effect.lines()]
+        self.told.say_preview(plan.kind, lines, notes)
+        if busy is not None and not self.consent.break_lease and not is_operators(state.lease.owner_id):
+            raise LeaseHeld(
+                f"{state.lease.owner_id or 'Somebody'} holds the lease of {self.name!r} for up to {busy:.0f} s more.",
+                owner_id=state.lease.owner_id,
+                fencing_token=state.lease.fencing_token,
+                expires_in_seconds=busy,
+                next_step="Nothing was changed. Wait until it is released, pause the poller, or add --break-lease.",
+            )
+        self.refuse_skipping(effect)
+        return _Shown(copy, effect, output)
+
+    def refuse_skipping(self, effect: Effect) -> None:
+        """Raises: Refused, where rows would never be delivered and that was not allowed."""
+        if effect.skips and not self.consent.allow_skip:
+            raise Refused(
+                f"{self.name}: {'; '.join(effect.lines())}. Nothing was changed.",
+                next_step="If that is meant, add --allow-skip.",
+            )
+
+    def _again(self, plan: Plan, shown: _Shown, copy: Copy) -> _Shown:
+        """A version that may be another than the one that was shown."""
+        before, now = shown.copy.state, copy.state
+        if copy.tag == shown.copy.tag:
+            return shown
+        told = plan.nothing(now)
+        if told is not None:
+            raise _NothingLeft(told)
+        same_source = before.source_fingerprint == now.source_fingerprint
+        if before.checkpoint.generation != now.checkpoint.generation or not same_source:
+            tell(f"{self.name}: another operator changed it meanwhile. It is now:")
+            shown = self._show(plan, copy)
+            self.confirm(plan.kind, strict=plan.strict)
+            return shown
+        if before.checkpoint.cursor != now.checkpoint.cursor and plan.fenced:
+            line = f"A worker committed meanwhile: the checkpoint was at {now.checkpoint.cursor or 'the beginning'}."
+            tell(f"{self.name}: {line}")
+            shown.output.notes[:] = [*(note for note in shown.output.notes if "meanwhile" not in note), line]
+        shown.copy = copy
+        return shown
+
+    def confirm(self, kind: str, *, strict: bool) -> None:
+        """Raises: Refused, unless the operator agreed; `strict` ones need the name in production."""
+        production = str(self.session.config) if strict and self.app.config.environment == "production" else None
+        confirm(self.consent, self.name, kind, production=production)
+
+
+def timing_of(poller: Poller) -> Timing:
+    """The numbers of its lease."""
+    options = poller.options
+    return Timing(options.lease_ttl.total_seconds(), options.heartbeat_interval.total_seconds())
+
+
+def identity() -> str:
+    """Who changes something: `POLLER_OPERATOR`, else user and host."""
+    told = os.environ.get("POLLER_OPERATOR", "").strip()
+    if not told:
+        try:
+            user = getpass.getuser()
+        except (OSError, KeyError, ImportError):
+            user = "unknown"
+        told = f"{user}@{socket.gethostname()}"
+    return printable(told).encode("utf-8", "replace").decode()[:200]

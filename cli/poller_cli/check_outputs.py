@@ -1,0 +1,81 @@
+"""What `poller check` prints under `--json`, as models (see `outputs`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from poller.model.cursor import Cursor
+from poller_cli.outputs import _Output
+
+
+class FindingOutput(_Output):
+    """One thing that was looked at."""
+
+    check: str
+    """What was looked at: `storage`, `state`, `index`, `bound`, ..."""
+    severity: Literal["ok", "warn", "error"]
+    """`error`: rows could be skipped or repeated, or nothing runs; `warn`: it works, at a price or a risk."""
+    message: str
+    """What was found."""
+    mend: str | None
+    """The statement or command that mends it, or a sentence where there is none."""
+
+
+class PollerCheck(_Output):
+    """One poller's findings."""
+
+    name: str
+    app_name: str
+    errors: int
+    warnings: int
+    findings: list[FindingOutput]
+
+
+class CheckOutput(_Output):
+    """`poller check --json`."""
+
+    ok: bool
+    """Whether no error stands."""
+    pollers: list[PollerCheck]
+
+
+class InitOutput(_Output):
+    """`poller init --json`."""
+
+    config: str
+    """The configuration that was written."""
+    handlers: str
+    """The module that was written."""
+    name: str
+    """The poller's name."""
+    app_name: str
+    table: str
+    cursor_column: str
+    cursor_kind: str
+    cursor_time_zone: str | None
+    pk_columns: list[str]
+    setting: str | None
+    """The environment variable that must hold the database's URL; null where the URL holds no secret."""
+    findings: list[FindingOutput]
+    """What to mend in the database, such as the index to create."""
+    next: list[str]
+    """The two commands that come next."""
+
+
+class RecheckOutput(_Output):
+    """`poller recheck --json`."""
+
+    name: str
+    app_name: str
+    compared: int
+    """Rows of the table that were compared with what was delivered."""
+    stretches: int
+    """Parts of the order that are known to have been delivered within the time; 0: nothing could be compared."""
+    complete: bool
+    """Whether all of them were compared."""
+    late_rows: int
+    """Rows under the cursor that were never delivered."""
+    redelivered: int
+    """How many of them a handler took now."""
+    late: list[Cursor]
+    """Where they stand, the first thousand."""

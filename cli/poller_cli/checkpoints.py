@@ -1,0 +1,181 @@
+"""Checkpoints kept outside their document: found as a local file or as a backup in the store, and put back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from poller.app import Poller
+from poller.errors import FingerprintMismatch, StateCorrupt
+from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
+from poller.model.document import Change, State
+from poller.model.fingerprint import SourceDescription, differences
+from poller.operator import Operator
+from poller.ports import Found
+from poller_cli import exits
+from poller_cli.changes import Desk, Plan
+from poller_cli.effects import NOTHING, Effect, measure
+from poller_cli.refusals import WrongArgument, clean
+from poller_cli.resets import changed_source, is_foreign, refuse_foreign
+
+if TYPE_CHECKING:
+    from poller.model.changes import Transition
+    from poller.recovery import Recovery
+
+KIND = "reset-to-checkpoint"
+
+
+def find_origin(operator: Operator, file: str, *, app: str) -> Origin:
+    """A local file, or a backup of this poller in the store by its name, with or without its folder.
+
+    Raises: WrongArgument, where there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
+    """
+    clean(file, "FILE")
+    body, location = _local(Path(file)), f"file {file}"
+    if body is None:
+        name = file if file.startswith("backups/") else operator.backups + file
+        found = operator.store.read(name)
+        if not isinstance(found, Found):
+            raise WrongArgument(
+                f"There is neither a file {file} nor a backup {name} in the store.", next_step=_newest(operator)
+            )
+        body, location = found.body, operator.store.locate(name)
+    try:
+        return read_origin(body, location=location, app=app, now=operator.file.clock.now())
+    except StateCorrupt as error:
+        raise WrongArgument(
+            error.message, next_step="Nothing was changed. Give an export, a backup or a whole state document."
+        ) from None
+
+
+def _local(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WrongArgument(f"The file {path} cannot be read: {error.strerror or error}.") from None
+
+
+def _newest(operator: Operator) -> str:
+    backups = list(operator.store.names(operator.backups))
+    return f"The newest backup is {backups[-1]}." if backups else "There is no backup of this poller."
+
+
+class Restoring:
+    """`reset-to-checkpoint`: of a document that is there, is gone, or cannot be read.
+
+    Args:
+        rebind: accept a checkpoint of another source. token_at_least: for the document's fencing token.
+    """
+
+    def __init__(self, desk: Desk, poller: Poller, origin: Origin, *, rebind: bool, token_at_least: int) -> None:
+        self.desk = desk
+        self.poller = poller
+        self.origin = origin
+        self.source: SourceDescription = poller.source.describe()
+        self._rebind = rebind
+        self._token = token_at_least
+
+    def carry_out(self) -> int:
+        """The whole of it. Raises: FingerprintMismatch, and as `Desk.carry_out`."""
+        self._refuse_other_source()
+        try:
+            gone = self.desk.operator.file.read() is None
+        except StateCorrupt:
+            gone = True
+        if gone:
+            return self._recover()
+        return self.desk.carry_out(
+            Plan(
+                kind=KIND,
+                transition=self._transition(self._token),
+                effect=self._effect,
+                differences=changed_source(self.source),
+                notes=self._notes,
+            )
+        )
+
+    def _transition(self, token_at_least: int) -> Transition:
+        def restored(state: State, change: Change, now: datetime) -> State:
+            return restore(
+                state, self.origin, source=self.source, token_at_least=token_at_least, change=change, now=now
+            )
+
+        return restored
+
+    def _refuse_other_source(self) -> None:
+        """A checkpoint of another source means nothing here, unless the operator says that it does."""
+        export = self.origin.export
+        if is_foreign(export.source_fingerprint, self.source) and not self._rebind:
+            found = differences(export.source, self.source)
+            shown = "; ".join(f"{d.field}: {d.stored!r} -> {d.configured!r}" for d in found)
+            raise FingerprintMismatch(
+                f"The {self.origin.location} holds a checkpoint of another source, {export.source_fingerprint}; "
+                f"{self.poller.name!r} is configured with {self.source.fingerprint()}"
+                + (f" ({shown})." if shown else "."),
+                stored=export.source_fingerprint,
+                configured=self.source.fingerprint(),
+                differences=found,
+                next_step="Nothing was changed. Put the former source back into the configuration, or, if the cursor "
+                "is right for the new one, add --rebind.",
+            )
+        refuse_foreign(self.poller, export.cursor)
+
+    def _effect(self, state: State) -> Effect:
+        effect = measure(
+            self.poller.source,
+            state.checkpoint.cursor,
+            self.origin.export.cursor,
+            foreign=is_foreign(state.source_fingerprint, self.source),
+        )
+        if effect.skips and undoes(state, self.origin):
+            return replace(effect, skipped=0, open_ended=False, unknown=False)
+        return effect
+
+    def _notes(self, state: State) -> list[str]:
+        notes = [f"It goes back to the {self.origin.location}."]
+        if undoes(state, self.origin):
+            notes.append("It takes back the last reset: rows that were delivered before it count as delivered.")
+        return notes + self._foreign_notes()
+
+    def _foreign_notes(self) -> list[str]:
+        export = self.origin.export
+        if export.poller != self.poller.name:
+            return [f"The checkpoint was taken from the poller {export.poller!r}."]
+        return []
+
+    # --- a document that is gone -----------------------------------------------------------------------------------
+
+    def _recover(self) -> int:
+        """Raises: StateCorrupt (a newer version's document), StoreError, Refused."""
+        from poller.recovery import Recovery
+
+        desk, operator = self.desk, self.desk.operator
+        recovery = Recovery(operator)
+        now = operator.file.clock.now()
+        start = begin(desk.name, self.source, self.origin, now=now)
+        token = max(self._token, recovery.highest_token + 1)
+        change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
+        after = self._transition(token)(start, change, now)
+        notes = [f"It goes back to the {self.origin.location}.", *self._foreign_notes(), _told(recovery)]
+        output = desk.told.preview(KIND, None, after, NOTHING, notes)
+        lines = [
+            ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),
+            ("token", f"-> {after.lease.fencing_token}"),
+        ]
+        desk.told.say_preview(KIND, lines, notes)
+        if desk.consent.dry_run:
+            return desk.told.report(output)
+        desk.confirm(KIND, strict=True)
+        applied = recovery.apply(KIND, start, self._transition(token))
+        desk.told.report(desk.told.done(output, applied, NOTHING))
+        return exits.DONE
+
+
+def _told(recovery: Recovery) -> str:
+    if recovery.body is None:
+        return "There is no document: it is made anew, with the highest fencing token that left a trace."
+    return "The document cannot be read: it is replaced, and its bytes are kept as a backup."

@@ -1,0 +1,100 @@
+"""`clone-checkpoint`: into a document that is there, or into a new one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from poller.app import App, Poller
+from poller.config.types import is_name
+from poller.errors import StateCorrupt
+from poller.model.checkpoint_file import clone
+from poller.model.document import Change, Lease, State
+from poller.recovery import Recovery
+from poller_cli import exits
+from poller_cli.changes import Desk, Plan
+from poller_cli.effects import NOTHING, Effect, measure
+from poller_cli.guards import Consent
+from poller_cli.refusals import Refused, WrongArgument, clean
+from poller_cli.session import Session
+
+KIND = "clone-checkpoint"
+
+
+class Cloning:
+    """Copies the checkpoint of `poller` to the poller `new_name` of the same app.
+
+    Raises (here): WrongArgument, for a name that is none or the same.
+    """
+
+    def __init__(self, session: Session, app: App, poller: Poller, new_name: str, consent: Consent) -> None:
+        if not is_name(clean(new_name, "NEW_NAME")):
+            raise WrongArgument(f"NEW_NAME: {new_name[:80]!r} is no name: 1 to 63 lower-case letters, digits, hyphens.")
+        if new_name == poller.name:
+            raise WrongArgument("NEW_NAME: is the poller itself.", next_step="Name another.")
+        self._poller = poller
+        self._app = app
+        self._new = app.poller(new_name) if new_name in app.config.pollers else None
+        self._origin = Desk(session, app, poller, consent).operator.look().state
+        self._desk = Desk(session, app, self._new or poller, consent, name=new_name)
+
+    def carry_out(self, *, overwrite: bool) -> int:
+        """The whole of it. Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError."""
+        desk = self._desk
+        try:
+            copy = desk.operator.file.read()
+        except StateCorrupt as error:
+            raise StateCorrupt(
+                error.message,
+                document=error.document,
+                next_step=f"Put it back first: poller reset-to-checkpoint {desk.name} FILE.",
+            ) from None
+        if copy is None:
+            return self._create()
+        if not overwrite:
+            raise Refused(
+                f"{desk.name} has a checkpoint already, at {copy.state.checkpoint.cursor or 'the beginning'}; "
+                "nothing was changed.",
+                next_step="If it is to be replaced, add --overwrite.",
+            )
+        return desk.carry_out(
+            Plan(kind=KIND, transition=self._transition, effect=self._effect, notes=lambda _: self._notes())
+        )
+
+    def _transition(self, state: State, change: Change, now: datetime) -> State:
+        return clone(state, self._origin, change=change, now=now)
+
+    def _effect(self, state: State) -> Effect:
+        """Counted in whichever configured source the checkpoint belongs to."""
+        fingerprint = self._origin.source_fingerprint
+        sources = [one.source for one in (self._new, self._poller) if one is not None]
+        source = next((one for one in sources if one.describe().fingerprint() == fingerprint), None)
+        foreign = source is None or state.source_fingerprint != fingerprint
+        return measure(
+            source or self._poller.source, state.checkpoint.cursor, self._origin.checkpoint.cursor, foreign=foreign
+        )
+
+    def _notes(self) -> list[str]:
+        name, notes = self._desk.name, [f"It begins where {self._poller.name} stands."]
+        if self._new is None:
+            notes.append(f"{name} is not configured in {self._app.path} yet.")
+        elif self._new.source.describe().fingerprint() != self._origin.source_fingerprint:
+            notes.append(f"{name} is configured with another source; before it runs: poller rebind {name}")
+        return notes
+
+    def _create(self) -> int:
+        """A new document; one that was deleted goes on above its old fencing token."""
+        desk, operator = self._desk, self._desk.operator
+        recovery = Recovery(operator)
+        now = operator.file.clock.now()
+        start = State(poller_name=desk.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now))
+        change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
+        after, notes = self._transition(start, change, now), self._notes()
+        output = desk.told.preview(KIND, None, after, NOTHING, notes)
+        lines = [("cursor", f"none -> {after.checkpoint.cursor or 'the beginning'}")]
+        desk.told.say_preview(KIND, lines, notes)
+        if desk.consent.dry_run:
+            return desk.told.report(output)
+        desk.confirm(KIND, strict=False)
+        applied = recovery.apply(KIND, start, self._transition, keep=bool(recovery.highest_token))
+        desk.told.report(desk.told.done(output, applied, NOTHING))
+        return exits.DONE

@@ -1,0 +1,244 @@
+"""`poller backfill`: a range of the table through the same handler, beside the live poller."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import nullcontext, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, YesOption
+from poller_cli.session import Session
+
+if TYPE_CHECKING:
+    from poller.observability import Observer, PollerEvent
+    from poller_cli.backfilling import Backfill, Part
+    from poller_cli.loops import Loop
+    from poller_cli.progress import LiveProgress
+    from poller_cli.work_outputs import BackfillOutput
+
+
+def backfill(
+    session: Session,
+    name: NameArgument,
+    begins: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="TEXT", help="The cursor column's first value in the range.", show_default=False
+        ),
+    ],
+    ends: Annotated[
+        str, typer.Option("--to", metavar="TEXT", help="The first value behind the range.", show_default=False)
+    ],
+    new_name: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="NEW", help="The name of its state document. [default: NAME-backfill-HASH of the range]"
+        ),
+    ] = None,
+    parallel: Annotated[
+        int,
+        typer.Option("--parallel", metavar="N", min=1, max=32, help="Cut the range into N parts, delivered at once."),
+    ] = 1,
+    retry: Annotated[bool, typer.Option("--retry", help="Also where it halted because a batch failed too often.")] = (
+        False
+    ),
+    yes: YesOption = False,
+    confirm: ConfirmOption = None,
+    dry_run: DryRunOption = False,
+) -> int:
+    """Deliver the rows of a range to the handler, beside the live poller, whose checkpoint is not touched.
+
+    It has a state document of its own: run it again to go on where it was interrupted, by whatever it was. A range
+    that was finished is not delivered again; to do that, give it another name with --as. With --parallel the handler
+    is called from several threads at once.
+
+    Example: poller backfill orders --from 2026-04-06 --to 2026-04-07
+    """
+    from poller_cli.backfilling import Backfill
+    from poller_cli.confirmation import confirm as ask
+    from poller_cli.terminal import tell
+
+    stop = threading.Event()
+    doing = _Doing(session, stop)
+    with session.app(observers=doing.observers) as app:
+        work = Backfill(app, name, low=begins, high=ends, new_name=new_name, parts=parallel)
+        try:
+            if work.begun_with not in (None, parallel) and parallel != 1:
+                tell(f"It was begun with --parallel {work.begun_with}, and goes on so.")
+            if work.empty:
+                tell(f"{name}: the table holds no row; there is nothing to deliver.")
+                return exits.DONE
+            if all(part.finished for part in work.parts):
+                return doing.told(work, already_done=True)
+            work.refuse_unsettled()
+            doing.preview(work)
+            if dry_run:
+                return doing.told(work, dry_run=True)
+            ask(Consent(yes=yes, confirm=confirm), name, "backfill", production=None)
+            for part in work.parts:
+                if retry:
+                    part.retry()
+            return doing.deliver(work)
+        finally:
+            work.close()
+
+
+class _Doing:
+    """What is told, and to whom, while a backfill works."""
+
+    def __init__(self, session: Session, stop: threading.Event) -> None:
+        from poller_cli.commands.run import log_to_stderr, plain
+        from poller_cli.events import EventPrinter
+
+        self._session = session
+        self._stop = stop
+        self._counted: tuple[int, bool] | None = None
+        self._printer = EventPrinter(json_lines=None, debug=session.debug, quiet_errors=True)
+        self._progress: LiveProgress | None = None
+        if not plain(session):
+            from poller_cli.progress import LiveProgress
+
+            self._progress = LiveProgress()
+        self._parts: dict[str, Part] = {}
+        self.observers: list[Observer] = [self._count, self._printer, *([self._progress] if self._progress else [])]
+        log_to_stderr(debug=session.debug)
+
+    def _count(self, event: PollerEvent) -> None:
+        from poller.observability import BatchCommitted
+
+        if isinstance(event, BatchCommitted):
+            self._parts[event.poller].rows += event.rows
+
+    def preview(self, work: Backfill) -> None:
+        """What will be done, before anything is asked."""
+        from poller_cli.terminal import printable
+
+        self._counted = work.count()
+        if self._session.json:
+            return
+        rows = "not counted" if self._counted is None else f"{self._counted[0]:,}{' or more' * self._counted[1]}"
+        lines = [
+            ("range", f"from {work.range.low.value}, up to but not including {work.range.high.value}"),
+            ("rows", f"{rows} will be delivered to {work.app.config.pollers[work.of].handler}"),
+            *(("state", _place(part)) for part in work.parts),
+        ]
+        print(f"backfill {work.of} as {work.name}")
+        for name, text in lines:
+            print(printable(f"{name:<9} {text}", indent="  "))
+        sys.stdout.flush()
+
+    def deliver(self, work: Backfill) -> int:
+        """All parts at once, each to its end."""
+        from poller_cli.commands.run import stopped_by_signals
+        from poller_cli.loops import Loop, run_all
+        from poller_cli.terminal import claim_stdout
+
+        self._parts = {part.poller.name: part for part in work.parts}
+        todo = [part for part in work.parts if not part.finished]
+        stdout = claim_stdout() if self._session.json else None
+        if self._progress is not None:
+            for part in todo:
+                self._show(self._progress, work, part)
+        with stopped_by_signals(self._stop), self._progress or nullcontext():
+            loops = [Loop(part.poller, "until_idle", self._stop, self._printer, self._session.debug) for part in todo]
+            code = run_all(loops, partial(self._ended, self._parts))
+        if stdout is not None:
+            sys.stdout = stdout
+        return self.told(work, code=code)
+
+    def _show(self, progress: LiveProgress, work: Backfill, part: Part) -> None:
+        """A line for the whole of a part, with all its rows where they could be counted."""
+        from poller.sources.moments import parse_utc
+        from poller_cli.pace import Pace
+        from poller_cli.progress import zones_of
+
+        zones, name = zones_of(work.app.config), part.poller.name
+        end = None
+        if work.of in zones:
+            progress.zones[name] = zones[work.of]
+            end = parse_utc(part.range.high.value, zones[work.of])
+        count = work.count_of(part)
+        progress.lasting[name] = Pace(total=None if count is None or count[1] else count[0], end=end)
+
+    def _ended(self, parts: dict[str, Part], loop: Loop) -> None:
+        from poller.errors import PollerError
+        from poller_cli.terminal import complain
+
+        part = parts[loop.poller.name]
+        if loop.code == exits.DONE:
+            try:
+                part.finish()
+            except PollerError as error:
+                loop.code, loop.error = error.exit_code, str(error)
+        else:
+            with suppress(PollerError):
+                part.look()
+        if loop.error is not None:
+            part.error = loop.error
+            if loop.error.startswith("halted"):
+                loop.error = f"{loop.error.rstrip('.')}. Mend it, then run the same command with --retry."
+            complain(f"{loop.poller.name}: {loop.error}")
+
+    def told(self, work: Backfill, *, code: int = exits.DONE, already_done: bool = False, dry_run: bool = False) -> int:
+        """Say what came of it."""
+        from poller_cli.outputs import as_json
+        from poller_cli.terminal import print_json
+
+        output = self._output(work, already_done=already_done, dry_run=dry_run)
+        if self._session.json:
+            print_json(as_json(output))
+        elif already_done:
+            print(f"{work.name} was done already: every row of the range was delivered. Nothing was done.")
+            print(f"To deliver it once more, give it another name: --as {work.of}-again")
+        elif dry_run:
+            print("A dry run: nothing was delivered.")
+        elif output.finished:
+            print(f"Done: {output.rows:,} rows delivered. Every row of the range was; {work.name} is released.")
+        else:
+            print(f"Not finished: {output.rows:,} rows delivered. Run the same command again to go on.")
+        return code
+
+    def _output(self, work: Backfill, *, already_done: bool, dry_run: bool) -> BackfillOutput:
+        from poller_cli.work_outputs import BackfillOutput, BackfillPart
+
+        return BackfillOutput(
+            name=work.name,
+            poller=work.of,
+            app_name=work.app.config.app_name,
+            dry_run=dry_run,
+            already_done=already_done,
+            finished=all(part.finished for part in work.parts),
+            begins=work.range.low.value,
+            ends=work.range.high.value,
+            pending=None if self._counted is None else self._counted[0],
+            pending_capped=self._counted is not None and self._counted[1],
+            rows=sum(part.rows for part in work.parts),
+            parts=[
+                BackfillPart(
+                    name=part.poller.name,
+                    document=part.operator.file.location,
+                    begins=part.range.low.value,
+                    ends=part.range.high.value,
+                    finished=part.finished,
+                    rows=part.rows,
+                    cursor=None if part.state is None else part.state.checkpoint.cursor,
+                    error=part.error,
+                )
+                for part in work.parts
+            ],
+        )
+
+
+def _place(part: Part) -> str:
+    where = part.operator.file.location
+    if part.finished:
+        return f"{where}, finished"
+    if part.state is None:
+        return f"{where}, new"
+    halted = ", halted" if part.state.control.halted else ""
+    return f"{where}, goes on from {part.state.checkpoint.cursor}{halted}"

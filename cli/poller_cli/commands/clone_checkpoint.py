@@ -1,0 +1,48 @@
+"""`poller clone-checkpoint`: another poller begins where this one stands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from poller_cli.guards import (
+    AllowSkipOption,
+    BreakLeaseOption,
+    ConfirmOption,
+    Consent,
+    DryRunOption,
+    NameArgument,
+    ReasonOption,
+    YesOption,
+)
+from poller_cli.session import Session
+
+
+def clone_checkpoint(
+    session: Session,
+    name: NameArgument,
+    new_name: Annotated[
+        str, typer.Argument(metavar="NEW_NAME", help="The other poller; need not be configured.", show_default=False)
+    ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also where NEW_NAME has a checkpoint; its token stays, and grows.")
+    ] = False,
+    reason: ReasonOption = None,
+    yes: YesOption = False,
+    confirm: ConfirmOption = None,
+    dry_run: DryRunOption = False,
+    break_lease: BreakLeaseOption = False,
+    allow_skip: AllowSkipOption = False,
+) -> int:
+    """Copy a poller's checkpoint, with the source it belongs to, to another poller of the same app.
+
+    What is changed is NEW_NAME's document, so that is the name to type or to confirm.
+
+    Example: poller clone-checkpoint orders orders-v2
+    """
+    from poller_cli.cloning import Cloning
+
+    consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
+    with session.app() as app:
+        return Cloning(session, app, app.poller(name), new_name, consent).carry_out(overwrite=overwrite)

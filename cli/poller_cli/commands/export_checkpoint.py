@@ -1,0 +1,75 @@
+"""`poller export-checkpoint`: a checkpoint as JSON, for another place or another day."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.guards import NameArgument
+from poller_cli.session import Session
+
+
+def export_checkpoint(
+    session: Session,
+    name: NameArgument,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to write it; default: stdout.", show_default=False)
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if there is one.")] = False,
+) -> int:
+    """Write a poller's checkpoint as JSON. Changes nothing in the store.
+
+    Example: poller export-checkpoint orders before-deploy.json
+    """
+    from poller.model.checkpoint_file import export_of
+    from poller.operator import Operator
+    from poller_cli.changes import identity, timing_of
+    from poller_cli.terminal import print_json, printable
+
+    with session.app() as app:
+        poller = app.poller(name)
+        operator = Operator(
+            poller.store,
+            app_name=poller.app_name,
+            poller_name=name,
+            runtime=poller.runtime,
+            timing=timing_of(poller),
+            by=identity(),
+        )
+        state = operator.look().state
+        exported = export_of(state, app=poller.app_name, now=operator.file.clock.now()).model_dump(mode="json")
+    if file is not None:
+        _write(file, json.dumps(exported, indent=2, ensure_ascii=False) + "\n", overwrite=overwrite)
+    if file is None or session.json:
+        print_json(exported)
+    else:
+        told = f"{name}: the checkpoint at {state.checkpoint.cursor or 'the beginning'} was written to {file}."
+        print(printable(told), file=sys.stdout)
+    return exits.DONE
+
+
+def _write(file: Path, text: str, *, overwrite: bool) -> None:
+    """Whole or not at all. Raises: Refused, where the file exists; WrongArgument, where it cannot be written."""
+    from poller_cli.refusals import Refused, WrongArgument
+
+    part = file.with_name(f".{file.name}.{os.getpid()}.part") if file.name else file
+    try:
+        part.write_text(text, encoding="utf-8")
+        try:
+            if overwrite:
+                part.replace(file)
+            else:
+                os.link(part, file)  # fails where the file exists, and is never seen half written
+        finally:
+            part.unlink(missing_ok=True)
+    except FileExistsError:
+        raise Refused(f"The file {file} exists already.", next_step="Give another name, or add --overwrite.") from None
+    except (OSError, ValueError) as error:
+        told = getattr(error, "strerror", None) or "that is no name of a file"
+        raise WrongArgument(f"The file {file} cannot be written: {told}.") from None

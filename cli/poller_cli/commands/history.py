@@ -1,0 +1,114 @@
+"""`poller history`: the audit trail of one poller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from poller_cli import exits
+from poller_cli.guards import NameArgument
+from poller_cli.session import Session
+
+if TYPE_CHECKING:
+    from poller.app import Poller
+    from poller_cli.change_outputs import HistoryRecord
+
+SLACK = 50
+"""So many lines more are read: copies of one record are one."""
+
+
+def history(
+    session: Session,
+    name: NameArgument,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="How many, the newest.")
+    ] = 20,
+) -> int:
+    """Show who changed, took over or lost what, when and why; the newest last. Changes nothing.
+
+    Example: poller history orders --limit 5
+    """
+    from poller_cli.change_outputs import HistoryOutput
+    from poller_cli.outputs import as_json
+    from poller_cli.terminal import print_json, printable
+
+    with session.app() as app:
+        poller = app.poller(name)
+        trail, records = _records(poller, limit)
+    if session.json:
+        print_json(as_json(HistoryOutput(name=name, app_name=poller.app_name, document=trail, records=records)))
+        return exits.DONE
+    if not records:
+        print(f"{name}: nothing was recorded yet.")
+    for record in records:
+        for line in _lines(record):
+            print(printable(line, indent="    " if line.startswith(" ") else ""))
+    return exits.DONE
+
+
+def _records(poller: Poller, limit: int) -> tuple[str, list[HistoryRecord]]:
+    """The trail's place, and its newest records, with the change that only the document knows yet."""
+    from poller.audit import AuditTrail
+    from poller.errors import StateCorrupt
+    from poller.statefile import StateFile
+    from poller_cli.changes import timing_of
+
+    app, name = poller.app_name, poller.name
+    trail = AuditTrail(poller.store, app_name=app, poller_name=name, runtime=poller.runtime)
+    entries = trail.entries(limit=limit + SLACK)
+    file = StateFile(poller.store, app_name=app, poller_name=name, runtime=poller.runtime, timing=timing_of(poller))
+    try:
+        copy = file.read()
+    except StateCorrupt:
+        copy = None  # what happened before is wanted all the more
+    change = None if copy is None else copy.state.control.last_change
+    if change is not None and all(entry.get("id") != change.id for entry in entries):
+        entries.append(change.model_dump(mode="json"))
+    records = [_record(entry) for entry in entries]
+    records.sort(key=lambda record: record.at or "")
+    return poller.store.locate(trail.name), records[-limit:]
+
+
+def _record(entry: dict[str, Any]) -> HistoryRecord:
+    """A line of the trail, whoever wrote it."""
+    from poller_cli.change_outputs import HistoryRecord
+
+    def text(key: str) -> str | None:
+        value = entry.get(key)
+        return None if value is None else str(value)
+
+    return HistoryRecord(
+        id=text("id") or "",
+        kind=text("kind") or "unknown",
+        at=text("at"),
+        by=text("by"),
+        reason=text("reason"),
+        before=entry.get("before"),
+        after=entry.get("after"),
+    )
+
+
+def _lines(record: HistoryRecord) -> list[str]:
+    at = (record.at or "unknown time").replace("T", " ")[:19]
+    lines = [f"{at}Z  {record.kind}  by {record.by or 'unknown'}" + (f": {record.reason}" if record.reason else "")]
+    moves = _moves(record.before, record.after)
+    return lines + ([f"  {moves}"] if moves else [])
+
+
+def _moves(before: Any, after: Any) -> str:
+    """What changed, of what both tell."""
+    one = before if isinstance(before, dict) else {}
+    other = after if isinstance(after, dict) else {}
+    changed = [key for key in other if key in one and one[key] != other[key]]
+    return ", ".join(f"{key.replace('_', ' ')} {_short(one[key])} -> {_short(other[key])}" for key in changed)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict) and "value" in value:
+        keys = value.get("tiebreaker")
+        named = ", ".join(f"{k}={v}" for k, v in keys.items()) if isinstance(keys, dict) else ""
+        return f"{value['value']} / {named}" if named else str(value["value"])
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)

@@ -1,0 +1,105 @@
+"""`poller peek`: the next rows, without taking the lease."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from poller_cli import exits
+from poller_cli.guards import NameArgument
+from poller_cli.session import Session
+
+WIDEST = 40
+"""A cell shows so many characters at most on a terminal."""
+
+
+def peek(
+    session: Session,
+    name: NameArgument,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="How many rows.")] = 10,
+) -> int:
+    """Show the rows that would be delivered next. Takes no lease, changes nothing.
+
+    Example: poller peek orders --limit 3
+    """
+    from poller.admission import guard
+    from poller.outcome import bound_as_json
+    from poller.statefile import StateFile
+    from poller_cli.change_outputs import PeekOutput
+    from poller_cli.changes import timing_of
+    from poller_cli.outputs import BoundOutput, as_json
+    from poller_cli.terminal import print_json
+
+    with session.app() as app:
+        poller = app.poller(name)
+        file = StateFile(
+            poller.store,
+            app_name=poller.app_name,
+            poller_name=name,
+            runtime=poller.runtime,
+            timing=timing_of(poller),
+        )
+        copy = file.read()
+        if copy is not None:
+            guard(poller.name, copy, poller.source.describe())
+            if copy.state.bound is not None:
+                poller.source.recall(copy.state.bound)
+        cursor = poller.source.start() if copy is None else copy.state.checkpoint.cursor
+        page = poller.source.page(cursor, limit)
+        bound = bound_as_json(page.bound)
+        output = PeekOutput(
+            name=name,
+            app_name=poller.app_name,
+            cursor=cursor,
+            checkpoint_updated_at=None if copy is None else copy.state.checkpoint.updated_at,
+            rows=[{key: plain(value) for key, value in row.items()} for row in page.rows],
+            bound=None if bound is None else BoundOutput.model_validate(bound),
+        )
+    if session.json:
+        print_json(as_json(output))
+    else:
+        print("\n".join(_screen(output)))
+    return exits.DONE
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON keeps it: what it has no form for becomes a text; bytes as hex; no NaN, which is no JSON."""
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return value if value == value and abs(value) != float("inf") else str(value)
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case dict():
+            return {str(key): plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [plain(inner) for inner in value]
+        case _ if hasattr(value, "isoformat"):
+            return value.isoformat()
+        case _:
+            return str(value).encode("utf-8", "replace").decode()
+
+
+def _screen(output: Any) -> list[str]:
+    from poller_cli.terminal import is_terminal, printable
+
+    start = printable(str(output.cursor or "the beginning"))
+    if not output.rows:
+        held = f" ({printable(output.bound.reason)})" if output.bound is not None and output.bound.reason else ""
+        return [f"{output.name}: no row after {start}{held}"]
+    terminal = is_terminal(sys.stdout)
+    table = [list(output.rows[0]), *(["" if v is None else str(v) for v in row.values()] for row in output.rows)]
+    cells = [[_cut(printable(cell), WIDEST if terminal else None) for cell in line] for line in table]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    width = shutil.get_terminal_size().columns if terminal else None
+    return [_cut(line, width) for line in [f"{output.name}: after {start}", *lines]]
+
+
+def _cut(text: str, width: int | None) -> str:
+    return text if width is None or len(text) <= width else text[: max(width - 1, 0)] + "…"

@@ -1,0 +1,112 @@
+"""`poller recheck`: rows that appeared under the cursor, and were never delivered."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, YesOption
+from poller_cli.session import Session
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from poller_cli.check_outputs import RecheckOutput
+
+SHOWN = 10
+
+
+def recheck(
+    session: Session,
+    name: NameArgument,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="How far to look back. [default: the audit_window]"),
+    ] = None,
+    redeliver: Annotated[
+        bool, typer.Option("--redeliver", help="Hand the late rows to the handler; the checkpoint stays.")
+    ] = False,
+    yes: YesOption = False,
+    confirm: ConfirmOption = None,
+    dry_run: DryRunOption = False,
+) -> int:
+    """Compare the table with what was delivered, and show the rows under the cursor that never were.
+
+    Needs `audit_window` in the poller's configuration, and knows what was delivered since that was set. Such rows come
+    from restores, from bulk loads that keep old times, and from clocks that are wrong. Without --redeliver it changes
+    nothing.
+
+    Example: poller recheck orders --since 2h --redeliver
+    """
+    from poller.errors import PollerError
+    from poller_cli.check_outputs import RecheckOutput
+    from poller_cli.confirmation import confirm as ask
+    from poller_cli.outputs import as_json
+    from poller_cli.terminal import claim_stdout, complain, print_json, tell
+
+    window = _duration(since)
+    out = claim_stdout() if session.json else sys.stdout
+    failure: BaseException | None = None
+    with session.app(observers=()) as app:
+        poller = app.poller(name)
+        found = poller.recheck(window)
+        if found.rows and redeliver and not dry_run:
+            tell(f"{name}: {len(found.rows):,} late rows go to the handler; the checkpoint stays where it is.")
+            production = str(app.path) if app.config.environment == "production" else None
+            ask(Consent(yes=yes, confirm=confirm), name, "redelivering", production=production)
+            try:
+                poller.redeliver(found)
+            except PollerError:
+                raise
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the handler raises
+                failure = error
+        output = RecheckOutput(
+            name=name,
+            app_name=poller.app_name,
+            compared=found.compared,
+            stretches=found.stretches,
+            complete=found.complete,
+            late_rows=len(found.rows),
+            redelivered=found.redelivered,
+            late=list(found.cursors[:1_000]),
+        )
+    if session.json:
+        print_json(as_json(output), out)
+    else:
+        print("\n".join(_screen(output)))
+    if failure is not None:
+        complain(f"{name}: the handler failed on a batch of late rows: {type(failure).__name__}: {failure}")
+        return exits.FAILED
+    return exits.DONE
+
+
+def _duration(text: str | None) -> timedelta | None:
+    from poller.model.durations import parse_duration
+    from poller_cli.refusals import WrongArgument
+
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise WrongArgument(f"--since: {error}.") from None
+
+
+def _screen(found: RecheckOutput) -> list[str]:
+    from poller_cli.terminal import printable
+
+    if not found.stretches:
+        return [f"{found.name}: nothing was noted as delivered in that time, so nothing could be compared."]
+    some = "" if found.complete else " so far (not all could be compared: look again, or with a smaller --since)"
+    lines = [f"{found.name}: {found.compared:,} rows compared, {found.late_rows:,} never delivered{some}"]
+    lines += [f"  {printable(str(cursor))}" for cursor in found.late[:SHOWN]]
+    if found.late_rows > SHOWN:
+        lines.append(f"  ... and {found.late_rows - SHOWN:,} more")
+    if found.redelivered:
+        lines.append(f"  {found.redelivered:,} of them went to the handler now")
+    elif found.late_rows:
+        lines.append(f"  Deliver them: poller recheck {found.name} --redeliver")
+    return lines

@@ -1,0 +1,133 @@
+"""`poller run`: deliver rows to the configured handlers, once, until idle, or for ever."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.session import NamesArgument, Session
+
+if TYPE_CHECKING:
+    from poller.observability import Observer
+    from poller_cli.loops import Loop, Mode
+    from poller_cli.progress import LiveProgress
+
+
+def run(
+    session: Session,
+    names: NamesArgument = None,
+    once: Annotated[bool, typer.Option("--once", help="One tick of each poller, then exit.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Until no row is left, then exit.")] = False,
+) -> int:
+    """Deliver rows to the handlers: for ever, on each poller's schedule, unless told otherwise.
+
+    Several processes may run the same pollers: leases decide who works. SIGTERM or Ctrl-C finishes and commits the
+    batch in hand; a second one abandons it.
+
+    Example: poller run orders --until-idle
+    """
+    from poller.errors import PollerError
+    from poller_cli.events import EventPrinter
+    from poller_cli.loops import Loop, run_all
+    from poller_cli.terminal import claim_stdout, complain
+
+    if once and until_idle:
+        raise typer.BadParameter("--once and --until-idle exclude each other.")
+    mode: Mode = "once" if once else "until_idle" if until_idle else "forever"
+    printer = EventPrinter(
+        json_lines=claim_stdout() if session.json else None, debug=session.debug, quiet_errors=mode != "forever"
+    )
+    log_to_stderr(debug=session.debug)
+    stop = threading.Event()
+    codes: list[int] = []
+    progress = None if plain(session) else _progress()
+    observers: list[Observer] = [printer] if progress is None else [printer, progress]
+    with stopped_by_signals(stop), session.app(observers=observers) as app, progress or nullcontext():
+        if progress is not None:
+            progress.show_times(app.config)
+        chosen = list(dict.fromkeys(app.known(name) for name in names)) if names else list(app.pollers)
+        loops: list[Loop] = []
+        for name in chosen:
+            try:
+                loops.append(Loop(app.poller(name), mode, stop, printer, session.debug))
+            except PollerError as error:
+                complain(str(error))
+                codes.append(error.exit_code)
+        codes.append(run_all(loops, partial(_conclude, debug=session.debug)))
+    return exits.worst(codes)
+
+
+def _conclude(loop: Loop, *, debug: bool) -> None:
+    """Say why a poller ended, if it did not end well; the others may go on for days."""
+    from poller_cli.terminal import complain
+
+    if loop.error is not None:
+        complain(f"{loop.poller.name}: {loop.error}")
+    if loop.crash is not None and debug:
+        traceback.print_exception(loop.crash)
+
+
+def plain(session: Session) -> bool:
+    """Whether nobody sees stderr move: a program reads, or a file is written."""
+    from poller_cli.terminal import is_terminal
+
+    return session.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
+
+
+def _progress() -> LiveProgress:
+    from poller_cli.progress import LiveProgress
+
+    return LiveProgress()
+
+
+class _CurrentStderr(logging.Handler):
+    """Writes to whatever stderr is at that moment: the progress display stands in for it while it is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            print(self.format(record), file=sys.stderr, flush=True)
+        except Exception:  # noqa: BLE001 - logging's own way with its failures
+            self.handleError(record)
+
+
+def log_to_stderr(*, debug: bool) -> None:
+    """Show what handlers and libraries log; events have their own way."""
+    logging.basicConfig(
+        handlers=[_CurrentStderr()], level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )
+    logging.getLogger("poller").setLevel(logging.DEBUG if debug else logging.INFO)
+    for chatty in ("azure", "urllib3", "sqlalchemy"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+@contextmanager
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Set `stop` at SIGTERM or Ctrl-C; leave at once at the second."""
+
+    def on_signal(_: int, __: FrameType | None) -> None:
+        # Only what is safe in a signal handler: no locks of the logging or of streams.
+        if stop.is_set():
+            os.write(2, b"poller: abandoned; the batch in hand will come again when its lease has expired\n")
+            os._exit(exits.FAILED)
+        os.write(2, b"poller: stopping after the batch in hand; once more to abandon it\n")
+        stop.set()
+
+    numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+    former = [(number, signal.signal(number, on_signal)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in former:
+            signal.signal(number, handler)

@@ -1,0 +1,44 @@
+"""`poller schema export`: write the JSON Schemas, or check that they are what the models say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.session import Session
+
+
+def export(
+    session: Session,
+    directory: Annotated[Path, typer.Option("--directory", metavar="DIR", help="Where to write.")] = Path("schemas"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail where a file differs.")] = False,
+) -> int:
+    """Write a JSON Schema for the configuration, the state document and every command's output.
+
+    Example: poller schema export --check
+    """
+    from poller_cli.outputs import SchemaExportOutput, as_json
+    from poller_cli.schemas import all_schemas, render
+    from poller_cli.terminal import complain, print_json
+
+    different, same = [], []
+    for name, schema in all_schemas().items():
+        path, text = directory / name, render(schema)
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            same.append(name)
+            continue
+        different.append(name)
+        if not check:
+            directory.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if session.json:
+        print_json(as_json(SchemaExportOutput(directory=str(directory), written=different, unchanged=same)))
+    elif not check:
+        print("\n".join(f"{directory / name}" for name in [*different, *same]))
+    if check and different:
+        complain(f"Not up to date in {directory}: {', '.join(different)}. Run: poller schema export")
+        return exits.FAILED
+    return exits.DONE

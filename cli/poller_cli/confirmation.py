@@ -1,0 +1,53 @@
+"""Asking an operator before something is changed."""
+
+from __future__ import annotations
+
+import sys
+
+from poller_cli.guards import Consent
+from poller_cli.refusals import Refused
+from poller_cli.terminal import is_terminal
+
+
+def will_ask(consent: Consent) -> bool:
+    """Whether somebody sits at a terminal who may be asked."""
+    return consent.confirm is None and not consent.dry_run and sys.stdin is not None and is_terminal(sys.stdin)
+
+
+def confirm(consent: Consent, name: str, kind: str, *, production: str | None) -> None:
+    """Return when the operator agreed to `kind` of the poller `name`.
+
+    `production`: the configuration file that says so, where `--yes` alone is not enough; else None.
+    Raises: Refused.
+    """
+    if consent.confirm is not None:
+        if consent.confirm == name:
+            return
+        raise Refused(
+            f"--confirm names another poller than {name!r}; nothing was changed.", next_step=f"--confirm {name}"
+        )
+    if consent.yes and production is None:
+        return
+    if will_ask(consent):
+        if _typed(f"Type {name} to go on: ") == name:
+            return
+        raise Refused("Not confirmed; nothing was changed.")
+    if production is not None:
+        raise Refused(
+            f'{production} says environment = "production", so {kind} wants the poller\'s name; nothing was changed.',
+            next_step=f"Add --confirm {name}.",
+        )
+    raise Refused(
+        f"{kind} was not confirmed, and there is no terminal to ask on; nothing was changed.", next_step="Add --yes."
+    )
+
+
+def _typed(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return ""
+    except UnicodeDecodeError:
+        return ""

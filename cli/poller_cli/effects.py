@@ -1,0 +1,163 @@
+"""What moving a checkpoint does to rows: how many come again, how many never come. Counted by the database, up to a
+cap and within the source's `query_timeout`; where it cannot be counted, the worse is assumed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, cast
+
+from poller.errors import SourceError
+from poller.model.cursor import Cursor
+from poller.ports import Bound, Source
+from poller.runner import PENDING_CAP
+
+BACK, SAME, FORWARD = -1, 0, 1
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
+
+
+class CountingSource(Source, Protocol):
+    """What the console asks of a source beyond `poller.ports.Source`; `poller.sources.SqlSource` has it."""
+
+    def parse_cursor(self, value: str, pk: dict[str, str]) -> Cursor: ...
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]: ...
+    def bound(self) -> Bound: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a move does.
+
+    Attributes:
+        redelivered, skipped: rows that come again, and that never come; None where the database did not tell.
+        capped: there are at least so many.
+        not_counted: why it did not tell.
+        open_ended: rows that are yet to appear may be skipped too: the new cursor is not below the bound.
+        unknown: it cannot be told that the move does not skip anything.
+    """
+
+    redelivered: int | None = 0
+    skipped: int | None = 0
+    capped: bool = False
+    not_counted: str | None = None
+    open_ended: bool = False
+    unknown: bool = False
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows may be left undelivered."""
+        return bool(self.skipped) or self.open_ended or self.unknown
+
+    def lines(self) -> list[str]:
+        """For people."""
+        told = []
+        if self.redelivered:
+            told.append(f"{_count(self.redelivered, self.capped)} will be delivered again")
+        if self.skipped:
+            told.append(f"{_count(self.skipped, self.capped)} will never be delivered")
+        if self.open_ended:
+            told.append("rows that appear up to the new cursor will never be delivered")
+        if self.not_counted is not None:
+            told.append(f"not counted: {self.not_counted}")
+        if self.unknown:
+            told.append("rows may be skipped")
+        return told or ["no row is delivered again, none is skipped"]
+
+
+NOTHING = Effect()
+
+
+def measure(source: Source, before: Cursor | None, after: Cursor | None, *, foreign: bool = False) -> Effect:
+    """What moving from `before` to `after` does to the rows of this source (None: the beginning). Raises nothing.
+
+    `foreign`: `before` belongs to another source, so that nothing lies between the two.
+    """
+    if before == after and not foreign:
+        return NOTHING
+    way = BACK if after is None else None if foreign else direction(before, after)
+    if way == SAME:
+        return NOTHING
+    if foreign:
+        return _uncounted("the checkpoint belongs to another source", way)
+    asked = cast("CountingSource", source)
+    try:
+        # Both ways, whatever the texts say: the database knows its order, and the wrong way round is an empty range.
+        again, capped = asked.count_between(after, before, cap=PENDING_CAP)
+        ahead, many = asked.count_between(before, after, cap=PENDING_CAP)
+        risky = way != BACK and not ahead and not again
+        return Effect(again, ahead, capped or many, open_ended=risky and not _below(asked.bound(), after))
+    except SourceError as error:
+        return _uncounted(error.message.rstrip("."), way)
+    except OverflowError:
+        return _uncounted("a value is out of the column's range", way)
+
+
+def direction(before: Cursor | None, after: Cursor | None) -> int | None:
+    """Which way `after` lies from `before`, by their texts; None where these do not tell."""
+    if before == after:
+        return SAME
+    if before is None or after is None:
+        return FORWARD if before is None else BACK
+    way = _compare(before.value, after.value)
+    if way != SAME:
+        return way
+    if before.tiebreaker is None or after.tiebreaker is None:
+        return FORWARD if before.tiebreaker is None else BACK
+    pairs = [(before.tiebreaker.get(name), value) for name, value in after.tiebreaker.items()]
+    for one, other in pairs:
+        if not isinstance(one, int) or not isinstance(other, int):
+            return None  # how text compares is the database's business
+        if one != other:
+            return FORWARD if other > one else BACK
+    return SAME
+
+
+def _compare(one: str, other: str) -> int | None:
+    if one == other:
+        return SAME
+    for infinity, way in (("-infinity", FORWARD), ("infinity", BACK)):
+        if one == infinity or other == infinity:
+            return way if one == infinity else -way
+    if one.lstrip("-").isdigit() and other.lstrip("-").isdigit():
+        try:
+            return FORWARD if int(other) > int(one) else BACK
+        except ValueError:
+            return None
+    if _MOMENT.fullmatch(one) and _MOMENT.fullmatch(other):
+        alike = (one[10], one[19:20], one[-1]) == (other[10], other[19:20], other[-1])
+        if alike and len(one) == len(other) and (one[-1] == "Z" or "+" not in one + other):
+            return FORWARD if other > one else BACK
+        try:
+            first, second = datetime.fromisoformat(one), datetime.fromisoformat(other)
+            return None if first == second else FORWARD if second > first else BACK
+        except (ValueError, TypeError):
+            return None
+    if len(one) == len(other) and all(c in "0123456789abcdef" for c in one + other):
+        return FORWARD if other > one else BACK  # a rowversion
+    return None
+
+
+def _below(bound: Bound, cursor: Cursor | None) -> bool:
+    """Whether no row can appear up to `cursor` any more: it lies below what open transactions may still write."""
+    return cursor is None or (bound.value is not None and _compare(cursor.value, bound.value) == FORWARD)
+
+
+def _uncounted(why: str, way: int | None) -> Effect:
+    if way == BACK:
+        return Effect(None, 0, not_counted=why)
+    return Effect(None, None, not_counted=why, unknown=True)
+
+
+def _count(count: int, capped: bool) -> str:
+    return f"{count:,} {'rows or more' if capped else 'row' if count == 1 else 'rows'}"
+
+
+def rows_up_to(source: Source, cursor: Cursor | None) -> str:
+    """How many rows stand up to a cursor, for people. Raises nothing."""
+    try:
+        return _count(*cast("CountingSource", source).count_between(None, cursor, cap=PENDING_CAP))
+    except SourceError as error:
+        return f"rows (not counted: {error.message.rstrip('.')})"
+    except OverflowError:
+        return "rows (not counted: a value is out of the column's range)"

@@ -1,0 +1,101 @@
+"""What `poller run` tells while it runs: JSON lines for programs, log lines for files, readable lines for people."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from datetime import datetime
+from typing import IO, Any
+
+from poller.model.redact import redact
+from poller.observability import PollerEvent, TickFailed, TickFinished
+from poller_cli.terminal import coloured, is_terminal, printable
+
+_QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
+"""Outcomes that are told once, and not again until something else happens."""
+_COLOURS = {"WARNING": "yellow", "ERROR": "red"}
+
+
+class EventPrinter:
+    """An observer that writes each event as one line.
+
+    Args:
+        json_lines: a stream for JSON, one line per event; None: none is written.
+        debug: also tell people what happens all the time, such as every heartbeat.
+        quiet_errors: leave failed ticks to the caller, who will tell them.
+    """
+
+    def __init__(self, *, json_lines: IO[str] | None, debug: bool, quiet_errors: bool) -> None:
+        self._json_lines = json_lines
+        self._level = logging.DEBUG if debug else logging.INFO
+        if json_lines is not None and not debug:
+            self._level = logging.WARNING
+        self._quiet_errors = quiet_errors
+        self._lock = threading.Lock()
+        self._last: dict[str, str] = {}
+
+    def __call__(self, event: PollerEvent) -> None:
+        """Tell one event."""
+        with self._lock:
+            if self._json_lines is not None:
+                print(json.dumps(event.as_json(), ensure_ascii=False), file=self._json_lines, flush=True)
+            if event.level >= self._level and not self._is_repetition(event):
+                print(self._line(event), file=sys.stderr, flush=True)
+
+    def _is_repetition(self, event: PollerEvent) -> bool:
+        if isinstance(event, TickFailed):
+            return self._quiet_errors
+        if not isinstance(event, TickFinished):
+            return False
+        before, self._last[event.poller] = self._last.get(event.poller), event.outcome
+        return event.outcome in _QUIET and event.rows == 0 and before == event.outcome and self._level > logging.DEBUG
+
+    def _line(self, event: PollerEvent) -> str:
+        level = logging.getLevelName(event.level)
+        if isinstance(event, TickFailed):
+            told = redact(event.error)
+        elif is_terminal(sys.stderr) and isinstance(event, TickFinished):
+            told = _tick(event)
+        else:
+            told = _fields(event)
+        line = printable(f"{_time(event.at)} {level:<7} {event.poller}: {told}")
+        return coloured(line, _COLOURS[level], sys.stderr) if level in _COLOURS else line
+
+
+def _time(at: datetime) -> str:
+    if is_terminal(sys.stderr):
+        return at.astimezone().strftime("%H:%M:%S")
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def _tick(event: TickFinished) -> str:
+    parts = [event.outcome.replace("_", " ")]
+    if event.rows:
+        rate = event.rows / max(event.duration_seconds, 1e-6)
+        parts.append(
+            f"{event.rows:,} rows in {event.batches} batches, {event.duration_seconds:.2f} s, {rate:,.0f} rows/s"
+        )
+    if event.pending:
+        parts.append(f"{event.pending:,} rows pending")
+    if event.lag_seconds is not None and event.pending:
+        parts.append(f"{event.lag_seconds:.1f} s behind")
+    if event.error:
+        parts.append(redact(event.error))
+    return ", ".join(parts)
+
+
+def _fields(event: PollerEvent) -> str:
+    data = event.as_json()
+    name = data.pop("event")
+    for shown_elsewhere in ("poller", "at", "owner_id"):
+        data.pop(shown_elsewhere, None)
+    return " ".join([name, *(f"{key}={_value(value)}" for key, value in data.items() if value is not None)])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):  # the bound: its kind says enough here, unless something holds it
+        value = f"{value['kind']} held by {value['held_by']}" if value.get("held_by") else value["kind"]
+    text = redact(str(value))
+    return json.dumps(text, ensure_ascii=False) if " " in text or not text else text

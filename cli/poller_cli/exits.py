@@ -1,0 +1,31 @@
+"""Exit codes: what each means, and which one stands for several pollers (design, "The `poller` command")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+DONE = 0
+FAILED = 1
+"""A handler, an unreachable store or database, a lost lease, a commit that is unknown, a halted poller."""
+USAGE = 2
+"""The command line or the configuration."""
+REFUSED = 3
+"""The lease is held, a change was not confirmed, rows would be skipped, the poller is paused."""
+MISMATCH = 4
+"""The checkpoint belongs to another source."""
+
+PRECEDENCE = (MISMATCH, USAGE, FAILED, REFUSED, DONE)
+"""The first of these that occurred is what the command ends with."""
+
+_OUTCOMES = {"idle": DONE, "delivered": DONE, "held_elsewhere": DONE, "paused": REFUSED}
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The one code for several pollers; 0 for none. A code outside the table counts as a failure."""
+    occurred = {code if code in PRECEDENCE else FAILED for code in codes}
+    return next((code for code in PRECEDENCE if code in occurred), DONE)
+
+
+def of_outcome(outcome: str) -> int:
+    """The code for a tick's outcome."""
+    return _OUTCOMES.get(outcome, FAILED)

@@ -1,0 +1,314 @@
+"""`import azure-functions-db`: the place of a poller of that library becomes ours.
+
+Its state blob holds `checkpoint.cursor`, a list of the cursor column's value and the key columns' values in the order
+of its `pk_columns`, and `batch_id`; it reads rows after that in the same order as we do, so the same cursor continues
+it without a row twice or none. Where the list cannot be read so with certainty we begin at or after its first value:
+rows of that one value may come again, and none is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlalchemy.engine import make_url
+
+from poller.errors import LeaseHeld, SourceError, SourceUnavailable, StateCorrupt
+from poller.model import transitions
+from poller.model.cursor import Cursor
+from poller.model.document import Change, Lease, State
+from poller.ports import Found
+from poller.recovery import Recovery
+from poller.runner import PENDING_CAP
+from poller.sources import SqlSource
+from poller_cli import exits
+from poller_cli.changes import Desk, Plan
+from poller_cli.effects import NOTHING, measure
+from poller_cli.refusals import Refused, WrongArgument, clean
+from poller_cli.resets import changed_source, is_foreign
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from poller.app import App, Poller
+    from poller.config import SourceOptions
+
+KIND = "import"
+_SCALARS = (str, int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What that library's state blob says.
+
+    Attributes:
+        location: where it was read, for people. poller: its name there.
+        fingerprint: of its source, made in its own way. parts: the cursor column's value and the key columns'.
+        batch_id: the last batch. token: its fencing token. owner, expires_at: its lease. read_at: the moment it was
+            read, by the store's clock where it tells one.
+    """
+
+    location: str
+    poller: str
+    fingerprint: str
+    parts: tuple[Any, ...]
+    batch_id: str | None
+    token: int
+    owner: str | None
+    expires_at: datetime | None
+    read_at: datetime
+
+    def live_for(self) -> float:
+        """For how many seconds its lease is live; 0 where it is not."""
+        return 0.0 if self.expires_at is None else max(0.0, (self.expires_at - self.read_at).total_seconds())
+
+
+def read_foreign(where: str, *, connection: str, environ: Mapping[str, str], now: datetime) -> Foreign:
+    """The blob at an address, or a file.
+
+    Raises: WrongArgument (there is none, or it is none of that library's), ConfigError (no address), StoreError.
+    """
+    clean(where, "URL|FILE")
+    if where.startswith(("http://", "https://")):
+        from poller.stores._blob_address import open_address
+
+        store, name = open_address(where, connection=connection, environ=environ)
+        try:
+            found = store.read(name)
+            location = store.locate(name)
+        finally:
+            store.close()
+        if not isinstance(found, Found):
+            raise WrongArgument(f"There is no {location}.", next_step="Its name there is state/POLLER.json.")
+        return _parsed(found.body, location, found.server_time or now)
+    try:
+        return _parsed(Path(where).read_bytes(), f"file {where}", now)
+    except OSError as error:
+        raise WrongArgument(f"The file {where} cannot be read: {error.strerror or error}.") from None
+
+
+def _parsed(body: bytes, location: str, now: datetime) -> Foreign:
+    try:
+        data = json.loads(body)
+        checkpoint, lease = data["checkpoint"], data.get("lease") or {}
+        cursor, name = checkpoint.get("cursor"), data["poller_name"]
+        expires = lease.get("expires_at")
+        expires_at = datetime.fromisoformat(expires) if expires else None
+        token = lease.get("fencing_token", 0)
+        version = data["version"]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise _not_theirs(location) from None
+    if isinstance(cursor, dict):
+        raise WrongArgument(
+            f"The {location} is a state document of poller, not of azure-functions-db.",
+            next_step="Use: poller reset-to-checkpoint NAME FILE, or poller clone-checkpoint NAME NEW_NAME.",
+        )
+    if version != 1 or not isinstance(name, str) or isinstance(token, bool) or not isinstance(token, int) or token < 0:
+        raise _not_theirs(location)
+    parts = tuple(cursor) if isinstance(cursor, list) else (cursor,)
+    if not parts or isinstance(parts[0], bool) or not isinstance(parts[0], _SCALARS):
+        raise WrongArgument(
+            f"The {location} holds no cursor: that poller has delivered nothing yet, or keeps its place elsewhere.",
+            next_step="There is nothing to take over; set `start_from` and run the poller.",
+        )
+    batch = checkpoint.get("batch_id")
+    return Foreign(
+        location=location,
+        poller=name,
+        fingerprint=str(data.get("source_fingerprint") or ""),
+        parts=parts,
+        batch_id=batch if isinstance(batch, str) else None,
+        token=token,
+        owner=lease.get("owner_id") if isinstance(lease.get("owner_id"), str) else None,
+        expires_at=expires_at if expires_at is None or expires_at.tzinfo else expires_at.replace(tzinfo=UTC),
+        read_at=now,
+    )
+
+
+def _not_theirs(location: str) -> WrongArgument:
+    return WrongArgument(
+        f"The {location} is no state blob of azure-functions-db.",
+        next_step="Its blobs are named state/POLLER.json, in the container that its BlobCheckpointStore was given.",
+    )
+
+
+# --- its cursor as ours -----------------------------------------------------------------------------------------------
+
+
+def convert(foreign: Foreign, source: SqlSource, options: SourceOptions) -> tuple[Cursor, list[str]]:
+    """Its place as a cursor of the configured source, and what a person should know of it.
+
+    Raises: WrongArgument, where the value is none of the configured column's; SourceError.
+    """
+    order = key_order(foreign.fingerprint, options)
+    value, *keys = foreign.parts
+    why = _uncertain(keys, options.pk_columns, order)
+    source.lag(None, cap=1)  # a table that cannot be read is no fault of the blob's
+    pk = None if why else {name: str(key) for name, key in zip(options.pk_columns, keys, strict=True)}
+    try:
+        cursor = source.parse_cursor(str(value), pk)
+        source.count_between(cursor, cursor, cap=1)
+    except SourceUnavailable:
+        raise
+    except (SourceError, OverflowError) as error:
+        told = error.message if isinstance(error, SourceError) else "a value is out of its column's range"
+        raise WrongArgument(
+            f"The cursor in the {foreign.location} does not fit the configured source: {told}",
+            next_step="Nothing was changed. Configure the table, cursor_column and pk_columns that it was made with.",
+        ) from None
+    notes = []
+    if why:
+        notes.append(f"It begins at or after {cursor.value}, because {why}: rows of that value may come again.")
+    if order is None:
+        notes.append(
+            "Whether its source is the configured one cannot be told: its fingerprint covers user, driver and options. "
+            "See that table, cursor column, key and filter are the same."
+        )
+    return cursor, notes
+
+
+def _uncertain(keys: list[Any], pk_columns: tuple[str, ...], order: tuple[str, ...] | None) -> str | None:
+    """Why the key's values cannot be used, if they cannot."""
+    if not keys:
+        return "its cursor holds no key"
+    if len(keys) != len(pk_columns):
+        raise WrongArgument(
+            f"Its cursor holds {len(keys)} key values, and pk_columns names {', '.join(pk_columns)}.",
+            next_step="Nothing was changed. Configure the pk_columns that it was made with, in their order.",
+        )
+    if any(isinstance(key, bool) or not isinstance(key, (str, int)) for key in keys):
+        return "its key holds a value that is neither text nor a whole number"
+    if order is not None and order != pk_columns:
+        return f"its key is ordered by {', '.join(order)}"
+    if order is None and len(pk_columns) > 1:
+        return "the order of its key columns is not known"
+    return None
+
+
+def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | None:
+    """In which order that library was given the key columns, where its fingerprint is that of the configured source;
+    None where it is not, or where the configuration says the same in another way."""
+    try:
+        url = str(make_url(options.url.get_secret_value()).set(password=None))
+    except Exception:  # noqa: BLE001 - an address that it could not have read either
+        return None
+    for order in itertools.islice(itertools.permutations(options.pk_columns), 120):
+        told: dict[str, object] = {
+            "url": url,
+            "schema": options.schema_name,
+            "table": options.table,
+            "query": options.query,
+            "cursor_column": options.cursor_column,
+            "pk_columns": list(order),
+            "where": options.filter,
+            "parameters": {},
+            "strategy": "cursor",
+            "operation_mode": "upsert_only",
+            "cursor_types": [],
+        }
+        if hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest() == fingerprint:
+            return order
+    return None
+
+
+# --- the change -------------------------------------------------------------------------------------------------------
+
+
+class Importing:
+    """Makes `foreign` the place of `poller`. Guarded like a reset."""
+
+    def __init__(self, desk: Desk, app: App, poller: Poller, foreign: Foreign) -> None:
+        self._desk = desk
+        self._foreign = foreign
+        self._poller = poller
+        self._source = cast("SqlSource", poller.source)
+        self._described = poller.source.describe()
+        self._cursor, self._notes = convert(foreign, self._source, app.config.pollers[poller.name].source)
+
+    def carry_out(self, *, overwrite: bool) -> int:
+        """The whole of it. Raises: LeaseHeld (that library is at work), Refused (there is a checkpoint), StoreError."""
+        desk, foreign = self._desk, self._foreign
+        left = foreign.live_for()
+        if left and not desk.consent.break_lease:
+            raise LeaseHeld(
+                f"azure-functions-db is at work on {foreign.poller!r}: its lease is live for up to {left:.0f} s more.",
+                owner_id=foreign.owner,
+                fencing_token=foreign.token,
+                expires_in_seconds=left,
+                next_step="Nothing was changed. Stop that function app first, then import.",
+            )
+        try:
+            copy = desk.operator.file.read()
+        except StateCorrupt as error:
+            raise StateCorrupt(
+                error.message,
+                document=error.document,
+                next_step=f"Put it back first: poller reset-to-checkpoint {desk.name} FILE.",
+            ) from None
+        if copy is None:
+            return self._create()
+        if not overwrite:
+            raise Refused(
+                f"{desk.name} has a checkpoint already, at {copy.state.checkpoint.cursor or 'the beginning'}; "
+                "nothing was changed.",
+                next_step="If it is to be replaced, add --overwrite.",
+            )
+        return desk.carry_out(
+            Plan(
+                kind=KIND,
+                transition=self._transition,
+                effect=lambda state: measure(
+                    self._source,
+                    state.checkpoint.cursor,
+                    self._cursor,
+                    foreign=is_foreign(state.source_fingerprint, self._described),
+                ),
+                differences=changed_source(self._described),
+                notes=lambda _: self._told(),
+            )
+        )
+
+    def _transition(self, state: State, change: Change, now: datetime) -> State:
+        moved = transitions.bind(transitions.reset(state, cursor=self._cursor, change=change, now=now), self._described)
+        checkpoint = moved.checkpoint.model_copy(
+            update={
+                "last_successful_batch_id": self._foreign.batch_id,
+                "metadata": {"imported_from": "azure-functions-db"},
+            }
+        )
+        # Sinks that refuse lower tokens must take ours: it goes on above theirs.
+        token = max(moved.lease.fencing_token, self._foreign.token + 1)
+        return moved.model_copy(
+            update={"checkpoint": checkpoint, "lease": moved.lease.model_copy(update={"fencing_token": token})}
+        )
+
+    def _told(self) -> list[str]:
+        waiting = self._source.lag(self._cursor, cap=PENDING_CAP)
+        rows = f"{waiting.pending:,}{' or more' if waiting.pending_capped else ''}"
+        return [
+            f"From the {self._foreign.location}, poller {self._foreign.poller!r}.",
+            f"Rows that wait behind it: {rows}.",
+            *self._notes,
+            "Nothing keeps that library from going on: see that its function app is stopped.",
+        ]
+
+    def _create(self) -> int:
+        desk, operator = self._desk, self._desk.operator
+        recovery = Recovery(operator)
+        now = operator.file.clock.now()
+        start = State(poller_name=desk.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now))
+        change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
+        after, notes = self._transition(start, change, now), self._told()
+        output = desk.told.preview(KIND, None, after, NOTHING, notes)
+        desk.told.say_preview(KIND, [("cursor", f"none -> {after.checkpoint.cursor}")], notes)
+        if desk.consent.dry_run:
+            return desk.told.report(output)
+        desk.confirm(KIND, strict=True)
+        applied = recovery.apply(KIND, start, self._transition, keep=bool(recovery.highest_token))
+        desk.told.report(desk.told.done(output, applied, NOTHING))
+        return exits.DONE

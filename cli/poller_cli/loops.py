@@ -1,0 +1,135 @@
+"""One thread per poller: once, until nothing is left, or for ever on its schedule; stopping without losing the batch.
+
+What ends a loop is decided here; what a tick does is the runner's business.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from poller.app import Poller
+from poller.errors import ConfigError, FingerprintMismatch, PollerError
+from poller.observability import PollerEvent, TickFailed
+from poller.outcome import TickResult
+from poller.ports import Event
+from poller.schedule import Schedule
+from poller_cli import exits
+
+Mode: TypeAlias = Literal["once", "until_idle", "forever"]
+
+LONGEST_BACKOFF = 300.0
+"""After failures the next tick waits, doubling, up to so many seconds."""
+_GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown"})
+"""Outcomes after which `--until-idle` ticks again: there may be more, or the next tick will know more."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """The ticks of one poller on a thread of their own.
+
+    Attributes:
+        code: what this poller contributes to the exit code, when it has ended.
+        error: why it ended before it was asked to, for a person.
+    """
+
+    poller: Poller
+    mode: Mode
+    stop: Event
+    emit: Callable[[PollerEvent], None]
+    debug: bool = False
+    code: int = exits.DONE
+    error: str | None = None
+    crash: BaseException | None = None
+    _thread: threading.Thread = field(init=False)
+
+    def start(self, ended: Callable[[Loop], None]) -> None:
+        """Begin; `ended` is called with this loop when no more ticks will come."""
+
+        def run() -> None:
+            try:
+                self._run()
+            except PollerError as error:
+                self.code, self.error = error.exit_code, str(error)
+            except Exception as error:  # noqa: BLE001 - one poller's fault must not take the others down
+                self.code, self.error, self.crash = exits.FAILED, f"{type(error).__name__}: {error}", error
+            finally:
+                ended(self)
+
+        self._thread = threading.Thread(target=run, name=f"poller-{self.poller.name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        _ = self.poller.handler  # before anything is read: a handler that cannot be imported is an error now
+        if self.mode == "once":
+            self._conclude(self.poller.tick(stop=self.stop))
+        elif self.mode == "until_idle":
+            self._until_idle()
+        else:
+            self._forever()
+
+    def _conclude(self, result: TickResult) -> None:
+        self.code = exits.of_outcome(result.outcome)
+        if self.code != exits.DONE:
+            self.error = f"{result.outcome.replace('_', ' ')}: {result.error}" if result.error else result.outcome
+
+    def _until_idle(self) -> None:
+        pause = min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
+        while not self.stop.is_set():
+            result = self.poller.tick(stop=self.stop)
+            if self.stop.is_set():
+                break
+            if result.outcome not in _GO_ON:
+                return self._conclude(result)
+            if result.outcome != "delivered":
+                self.stop.wait(self.poller.runtime.jitter(pause / 2, pause))
+        self.code, self.error = exits.FAILED, "stopped before nothing was left"
+        return None
+
+    def _forever(self) -> None:
+        schedule = Schedule(self.poller.schedule)
+        failures = 0
+        while self._wait(schedule, failures):
+            try:
+                self.poller.tick(stop=self.stop)
+                failures = 0
+            except (ConfigError, FingerprintMismatch):
+                raise  # no later tick can mend it
+            except PollerError:
+                failures += 1  # the runner has told it
+            except Exception as error:  # noqa: BLE001 - reported; the next tick may go well
+                failures += 1
+                self.crash = error if self.debug else None
+                self.emit(
+                    TickFailed(
+                        poller=self.poller.name,
+                        at=self.poller.runtime.utcnow(),
+                        error_type=type(error).__name__,
+                        error=f"{type(error).__name__}: {error}",
+                    )
+                )
+
+    def _wait(self, schedule: Schedule, failures: int) -> bool:
+        """Until the schedule's next moment, later after failures; False when it is time to stop."""
+        runtime = self.poller.runtime
+        longest = min(LONGEST_BACKOFF, 2.0**failures) if failures else 0.0
+        target = schedule.next_after(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
+        # In short steps: the wall clock may be set, and the machine may sleep.
+        while (left := (target - runtime.utcnow()).total_seconds()) > 0:
+            if self.stop.wait(min(left, 30.0)):
+                return False
+        return not self.stop.is_set()
+
+
+def run_all(loops: list[Loop], told: Callable[[Loop], None]) -> int:
+    """Run every loop to its end, and tell each as it ends; returns the exit code for all of them."""
+    ended: queue.Queue[Loop] = queue.Queue()
+    for loop in loops:
+        loop.start(ended.put)
+    for _ in loops:
+        told(ended.get())
+    return exits.worst(loop.code for loop in loops)

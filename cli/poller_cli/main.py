@@ -1,0 +1,157 @@
+"""The entry point of the command `poller`: wires the commands, and turns errors into one line and an exit code.
+
+Every command stands in a file of its own under `poller_cli.commands` and imports what it needs when it runs, so that
+`poller --help` and the shell's completion are quick.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.commands import (
+    backfill,
+    check,
+    clone_checkpoint,
+    demo,
+    export_checkpoint,
+    history,
+    import_,
+    init,
+    pause,
+    peek,
+    rebind,
+    recheck,
+    reset_to_beginning,
+    reset_to_checkpoint,
+    reset_to_cursor,
+    resume,
+    run,
+    schema,
+    status,
+    watch,
+)
+from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command
+from poller_cli.terminal import complain
+
+_UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""What typer raises for a wrong command line; it has no public name in every version."""
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from poller import __version__
+
+        print(f"poller {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    ctx: typer.Context,
+    config: Annotated[
+        Path,
+        typer.Option("--config", "-c", metavar="FILE", envvar="POLLER_CONFIG", help="The configuration file."),
+    ] = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> int:
+    """Turn a SQL table into a trigger: look at pollers, run them, move their checkpoints.
+
+    Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 the checkpoint belongs to another source.
+    """
+    ctx.obj = Session(config=config, json=as_json, debug=debug)
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+    return exits.DONE
+
+
+def build() -> typer.Typer:
+    """The whole command."""
+    app = typer.Typer(
+        name="poller",
+        invoke_without_command=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    app.command("run")(command(run.run))
+    app.command("status")(command(status.status))
+    app.command("watch")(command(watch.watch))
+    app.command("check")(command(check.check))
+    app.command("peek")(command(peek.peek))
+    app.command("history")(command(history.history))
+    app.command("pause")(command(pause.pause))
+    app.command("resume")(command(resume.resume))
+    app.command("reset-to-beginning")(command(reset_to_beginning.reset_to_beginning))
+    app.command("reset-to-cursor")(command(reset_to_cursor.reset_to_cursor))
+    app.command("reset-to-checkpoint")(command(reset_to_checkpoint.reset_to_checkpoint))
+    app.command("clone-checkpoint")(command(clone_checkpoint.clone_checkpoint))
+    app.command("export-checkpoint")(command(export_checkpoint.export_checkpoint))
+    app.command("recheck")(command(recheck.recheck))
+    app.command("rebind")(command(rebind.rebind))
+    app.command("backfill")(command(backfill.backfill))
+    app.command("init")(command(init.init))
+    app.command("demo")(command(demo.demo))
+    imports = typer.Typer(no_args_is_help=False, help="Go on where another library stands.")
+    imports.command("azure-functions-db")(command(import_.azure_functions_db))
+    # A group of one command is still a group: `poller import azure-functions-db`.
+    imports.callback()(lambda: None)
+    app.add_typer(imports, name="import")
+    schemas = typer.Typer(no_args_is_help=False, help="JSON Schemas of everything that poller reads and writes.")
+    schemas.command("export")(command(schema.export))
+    # A group of one command is still a group: `poller schema export`.
+    schemas.callback()(lambda: None)
+    app.add_typer(schemas, name="schema")
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and leave the process with its exit code."""
+    sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
+
+
+def execute(arguments: list[str]) -> int:
+    """Run the command; every error becomes one line on stderr, and a traceback only with `--debug`."""
+    try:
+        code = build()(arguments, prog_name="poller", standalone_mode=False)
+        sys.stdout.flush()
+    except Exception as error:  # noqa: BLE001 - the one place that turns errors into exit codes
+        if "--debug" in arguments:
+            traceback.print_exc()
+        return _explained(error)
+    except KeyboardInterrupt:
+        complain("Interrupted.")
+        return exits.FAILED
+    return code if isinstance(code, int) else exits.DONE
+
+
+def _explained(error: Exception) -> int:
+    from poller.errors import PollerError
+
+    if isinstance(error, PollerError):
+        complain(str(error))
+        return error.exit_code
+    if isinstance(error, _UsageProblem):
+        complain(f"{error.format_message()} See: poller --help")  # type: ignore[attr-defined]
+        return exits.USAGE
+    if isinstance(error, typer.Abort):
+        complain("Not confirmed; nothing was changed.")
+        return exits.REFUSED
+    if isinstance(error, BrokenPipeError):
+        sys.stdout = None  # its reader has gone; flushing at exit would fail again
+        return exits.FAILED
+    complain(f"{type(error).__name__}: {error}. This is a fault in poller; --debug shows where.")
+    return exits.FAILED
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""What commands print under `--json`, as models: `schemas/` is generated from them, so documents and schemas agree."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+
+from poller.model.cursor import Cursor
+from poller.model.document import DeliveryError, stamp
+
+Stamp = Annotated[AwareDatetime, PlainSerializer(stamp, return_type=str, when_used="json")]
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class BoundOutput(_Output):
+    """Below what rows are read."""
+
+    kind: str
+    """How it was found: exact, observed, observed-strict, heuristic, none."""
+    value: str | None = None
+    """The bound, in the cursor column's own form."""
+    age_seconds: float | None = None
+    """How far it lies behind the database's clock."""
+    held_by: str | None = None
+    """Which transaction holds it back, if one does."""
+    reason: str | None = None
+    """Why this kind was taken, or why it does not advance."""
+
+
+class TickOutput(_Output):
+    """One tick's result (`poller.TickResult`)."""
+
+    outcome: Literal[
+        "idle",
+        "delivered",
+        "held_elsewhere",
+        "paused",
+        "lease_lost",
+        "handler_failed",
+        "commit_unknown",
+        "halted",
+    ]
+    """What it came to."""
+    rows: int = Field(ge=0)
+    """Rows delivered and committed in this tick."""
+    batches: int = Field(ge=0)
+    """In how many batches."""
+    cursor: Cursor | None
+    """Where the checkpoint stands."""
+    fencing_token: int | None
+    """The token of this tick's tenure, or of the document where it took none."""
+    duration_seconds: float = Field(ge=0)
+    """How long it took."""
+    lag_seconds: float | None
+    """Age of the oldest row not yet delivered, by the database's clock."""
+    pending: int | None
+    """Rows not yet delivered, counted up to a cap."""
+    bound: BoundOutput | None
+    """Below what rows were read."""
+    error: str | None
+    """One line, where the outcome has a reason."""
+
+
+class LeaseOutput(_Output):
+    """Who works."""
+
+    owner_id: str | None = None
+    """Null where nobody holds the lease."""
+    fencing_token: int = 0
+    """Grows with every acquisition and every reset."""
+    live: bool = False
+    """Whether another must keep away."""
+    expires_in_seconds: float | None = None
+    """When it may be taken over, if it is not renewed."""
+    acquired_at: Stamp | None = None
+    """Since when, by the store's clock."""
+    heartbeat_at: Stamp | None = None
+    """Last renewal, by the store's clock."""
+
+
+class ControlOutput(_Output):
+    """Who paused or halted the poller, why and when."""
+
+    by: str | None = None
+    reason: str | None = None
+    at: Stamp | None = None
+
+
+class PollerStatus(_Output):
+    """One poller's place."""
+
+    name: str
+    app_name: str
+    document: str
+    """Where its state is kept."""
+    exists: bool = False
+    """Whether the state document is there; before the first tick it is not."""
+    paused: bool = False
+    """An operator stopped it."""
+    halted: bool = False
+    """A batch failed too often; an operator must resume."""
+    control: ControlOutput = ControlOutput()
+    cursor: Cursor | None = None
+    """Everything up to here was delivered; null is the beginning."""
+    checkpoint_updated_at: Stamp | None = None
+    """When it moved last, by the store's clock."""
+    last_successful_batch_id: str | None = None
+    lease: LeaseOutput = LeaseOutput()
+    lag_seconds: float | None = None
+    """Age of the oldest row not yet delivered, by the database's clock."""
+    pending: int | None = None
+    """Rows not yet delivered, counted up to a cap; null where the database does not tell."""
+    pending_capped: bool = False
+    """There are at least so many."""
+    bound: BoundOutput | None = None
+    attempts: int = 0
+    """How often the pending batch was started."""
+    last_error: DeliveryError | None = None
+    """How it last failed."""
+    error: str | None = None
+    """What kept this status from being complete: an unreachable store or database, a changed source."""
+
+
+class StatusOutput(_Output):
+    """`poller status --json`."""
+
+    pollers: list[PollerStatus]
+
+
+class DemoOutput(_Output):
+    """`poller demo --json`: the closing table."""
+
+    rows_written: int
+    rows_delivered: int
+    """Different rows that reached a handler."""
+    missing: int
+    """Rows that never did; anything but 0 is a failure."""
+    delivered_twice: int
+    """Rows that reached a handler twice."""
+    killed_batch_rows: int
+    """Rows of the batch whose worker was killed: only these may be delivered twice."""
+    twice_outside_killed_batch: int
+    """Rows delivered twice for any other reason; anything but 0 is a failure."""
+    token_before_kill: int
+    token_after_takeover: int
+    takeover_seconds: float
+    """From the kill to the other worker's first batch."""
+    elapsed_seconds: float
+    ok: bool
+
+
+class SchemaExportOutput(_Output):
+    """`poller schema export --json`."""
+
+    directory: str
+    written: list[str]
+    """Files that were made or changed; with `--check`, that would be."""
+    unchanged: list[str]
+
+
+def as_json(output: BaseModel) -> dict[str, Any]:
+    """The output as it is printed."""
+    return output.model_dump(mode="json")

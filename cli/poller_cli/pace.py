@@ -1,0 +1,82 @@
+"""How fast a poller works, how far behind it is and how long it will yet take. Time is an argument."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+
+WINDOW = 30.0
+"""Seconds that a rate is taken over."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """Told of each batch that was committed.
+
+    Attributes:
+        total: rows to be delivered, where that is known.
+        end: the moment that its rows' times run up to; None: the present, which moves on meanwhile.
+        rows: delivered so far. lag: how many seconds the last row was old when it was committed.
+    """
+
+    total: int | None = None
+    end: datetime | None = None
+    rows: int = 0
+    lag: float | None = None
+    _seen: deque[tuple[float, int, datetime | None]] = field(default_factory=deque)
+
+    def begin(self, now: float) -> None:
+        """Work begins. `now`: seconds on any clock that only goes forward."""
+        if not self._seen:
+            self._seen.append((now, 0, None))
+
+    def committed(self, rows: int, moment: datetime | None, *, now: float, at: datetime) -> None:
+        """A batch was committed: its last row is of `moment`, and it is `at` now."""
+        self.begin(now)
+        self.rows += rows
+        self.lag = None if moment is None else max(0.0, (at - moment).total_seconds())
+        self._seen.append((now, self.rows, moment))
+        while len(self._seen) > 2 and now - self._seen[1][0] > WINDOW:
+            self._seen.popleft()
+
+    def rate(self) -> float | None:
+        """Rows per second, over the last moments."""
+        (first, before, _), (last, after, _) = self._ends()
+        return (after - before) / (last - first) if last > first else None
+
+    def left(self) -> float | None:
+        """Seconds until it has caught up, where that can be told: by the rows that are left, else by how much faster
+        than time itself the rows' times pass."""
+        rate = self.rate()
+        if self.total is not None and self.total >= self.rows:
+            return (self.total - self.rows) / rate if rate else None
+        timed = [(at, moment) for at, _, moment in self._seen if moment is not None]
+        if len(timed) < 2 or self.lag is None:
+            return None
+        (first, begun), (last, reached) = timed[0], timed[-1]
+        if last <= first:
+            return None
+        speed = (reached - begun).total_seconds() / (last - first)
+        if self.end is not None:
+            return max(0.0, (self.end - reached).total_seconds()) / speed if speed > 0 else None
+        return self.lag / (speed - 1) if speed > 1 else None
+
+    def _ends(self) -> tuple[tuple[float, int, datetime | None], tuple[float, int, datetime | None]]:
+        if not self._seen:
+            return (0.0, 0, None), (0.0, 0, None)
+        return self._seen[0], self._seen[-1]
+
+
+def span(seconds: float) -> str:
+    """A length of time in few characters: `8 s`, `4 min`, `3 h 20 min`, `2 d 4 h`."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

@@ -1,0 +1,130 @@
+"""Progress on a terminal: a line per poller at work, with rows per second, lag and time left."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import suppress
+from datetime import tzinfo
+from types import TracebackType
+from typing import Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.text import Text
+
+from poller.config import AppConfig
+from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
+from poller.runner import PENDING_CAP
+from poller.sources.moments import parse_utc
+from poller_cli.pace import Pace, span
+from poller_cli.terminal import is_terminal
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        """Rows per second, over the last moments."""
+        rate = task.fields["pace"].rate()
+        return Text(f"{rate:,.0f} rows/s" if rate else "", no_wrap=True)
+
+
+class _Left(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        """How far behind, and how long yet."""
+        pace: Pace = task.fields["pace"]
+        left = pace.left()
+        behind = f"{span(pace.lag)} behind" if pace.end is None and pace.lag is not None else ""
+        return Text(", ".join(part for part in (behind, f"{span(left)} left" if left else "") if part), no_wrap=True)
+
+
+def zones_of(config: AppConfig) -> dict[str, tzinfo | None]:
+    """The `zones` of all pollers of a configuration."""
+    zones: dict[str, tzinfo | None] = {}
+    for name, poller in config.pollers.items():
+        if poller.source.cursor_kind == "timestamp+pk":
+            with suppress(ZoneInfoNotFoundError, ValueError):
+                zone = poller.source.cursor_time_zone
+                zones[name] = None if zone is None else ZoneInfo(zone)
+    return zones
+
+
+class LiveProgress:
+    """An observer that shows which poller is at work and how fast. A context manager: the lines live inside it.
+
+    What is printed meanwhile, by us or by a handler, appears above the lines.
+
+    Attributes:
+        zones: of the pollers whose cursor is a time: what it means where it names no zone.
+        lasting: by poller, of those whose line stays from tick to tick: how much there is to do.
+    """
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed:,.0f} rows"),
+            _Rate(),
+            _Left(),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=is_terminal(sys.stdout),
+        )
+        self.zones: dict[str, tzinfo | None] = {}
+        self.lasting: dict[str, Pace] = {}
+        self._tasks: dict[str, tuple[TaskID, Pace]] = {}
+        self._pending: dict[str, int] = {}
+        """Rows that each poller's last tick left behind, where it told."""
+        self._lock = threading.Lock()
+
+    def show_times(self, config: AppConfig) -> None:
+        """Know what the times of this configuration's pollers mean."""
+        self.zones |= zones_of(config)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, event: PollerEvent) -> None:
+        """Show one event, if it is about rows."""
+        with self._lock:
+            if isinstance(event, BatchStarted):
+                self._begin(event.poller)
+            elif isinstance(event, BatchCommitted) and event.poller in self._tasks:
+                self._advance(event)
+            elif isinstance(event, (TickFinished, TickFailed)):
+                self._end(event)
+
+    def _begin(self, poller: str) -> None:
+        if poller not in self._tasks:
+            pace = self.lasting.get(poller) or Pace(total=self._pending.get(poller) or None)
+            pace.begin(time.monotonic())
+            self._tasks[poller] = (self._progress.add_task(poller, total=pace.total, pace=pace), pace)
+
+    def _advance(self, event: BatchCommitted) -> None:
+        task, pace = self._tasks[event.poller]
+        moment = None
+        if event.poller in self.zones:
+            moment = parse_utc(event.cursor.partition(" / ")[0], self.zones[event.poller])
+        pace.committed(event.rows, moment, now=time.monotonic(), at=event.at)
+        if pace.total is not None and pace.rows > pace.total:
+            pace.total = None  # more has arrived: how much is not known
+            self._progress.update(task, total=None)
+        self._progress.update(task, completed=pace.rows)
+
+    def _end(self, event: TickFinished | TickFailed) -> None:
+        if isinstance(event, TickFinished):
+            # A count that its cap has cut says nothing of how much there is.
+            known = event.pending if event.pending is not None and event.pending < PENDING_CAP else 0
+            self._pending[event.poller] = known
+        shown = self._tasks.get(event.poller)
+        if shown is not None and event.poller not in self.lasting:
+            del self._tasks[event.poller]
+            self._progress.remove_task(shown[0])

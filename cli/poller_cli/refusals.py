@@ -1,0 +1,31 @@
+"""Errors of the console's own: what it refuses to do, and arguments that cannot be meant."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from poller.errors import PollerError
+from poller_cli import exits
+
+
+class Refused(PollerError):
+    """Nothing was changed, because it was not confirmed, would skip rows, or would overwrite something."""
+
+    exit_code: ClassVar[int] = exits.REFUSED
+
+
+class WrongArgument(PollerError):
+    """An argument that cannot be meant as it stands."""
+
+    exit_code: ClassVar[int] = exits.USAGE
+
+
+def clean(text: str, option: str) -> str:
+    """The text, if it can be kept. Raises: WrongArgument for what is no Unicode text (bytes of another encoding)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise WrongArgument(f"{option} is not UTF-8 text.") from None
+    if "\0" in text:
+        raise WrongArgument(f"{option} contains a NUL character.")
+    return text

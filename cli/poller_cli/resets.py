@@ -1,0 +1,117 @@
+"""What the resets share: the plan, the cursor that an operator typed, and the checks of a cursor against the source."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from poller.app import Poller
+from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
+from poller.model.changes import to_reset
+from poller.model.cursor import Cursor
+from poller.model.document import State
+from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription, differences
+from poller_cli.changes import Plan
+from poller_cli.effects import CountingSource, measure
+from poller_cli.refusals import WrongArgument, clean
+
+
+def reset_plan(poller: Poller, kind: str, cursor: Cursor | None) -> Plan:
+    """Move the checkpoint; it then belongs to the configured source, whatever it belonged to before."""
+    source = poller.source.describe()
+    return Plan(
+        kind=kind,
+        transition=to_reset(cursor, source),
+        effect=lambda state: measure(
+            poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state.source_fingerprint, source)
+        ),
+        differences=changed_source(source),
+    )
+
+
+def is_foreign(fingerprint: str, source: SourceDescription) -> bool:
+    """Whether a checkpoint is known to belong to another source than this one."""
+    return fingerprint not in UNKNOWN_FINGERPRINTS and fingerprint != source.fingerprint()
+
+
+def changed_source(source: SourceDescription) -> Callable[[State], list[FieldDifference]]:
+    """How the document's source differs from the configured one, if it does."""
+    return lambda state: differences(state.source, source) if is_foreign(state.source_fingerprint, source) else []
+
+
+def refuse_foreign(poller: Poller, cursor: Cursor | None) -> None:
+    """Raises: FingerprintMismatch, for a cursor of another kind or key than the configured source has."""
+    source = poller.source.describe()
+    if cursor is None or fits(cursor, source):
+        return
+    keys = ", ".join(cursor.tiebreaker or {})
+    raise FingerprintMismatch(
+        f"The cursor {cursor} is of kind {cursor.kind} with key {keys or 'none'}, but {poller.name!r} is configured "
+        f"with kind {source.cursor_kind} and key {', '.join(source.pk_columns)}: it means nothing there.",
+        stored="",
+        configured=source.fingerprint(),
+        next_step=f"Nothing was changed. To go on elsewhere: poller reset-to-cursor {poller.name}, or poller "
+        f"reset-to-beginning {poller.name}.",
+    )
+
+
+def fits(cursor: Cursor, source: SourceDescription) -> bool:
+    """Whether a cursor is of the source's kind and key."""
+    keys = cursor.tiebreaker
+    return cursor.kind == source.cursor_kind and (keys is None or set(keys) == set(source.pk_columns))
+
+
+def checked_cursor(
+    poller: Poller, value: str, pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str
+) -> Cursor:
+    """The cursor that an operator typed, as the column itself writes it.
+
+    Raises: WrongArgument, for a key column that is missing, unknown or named twice, and for what the database does not
+    take; SourceUnavailable, SourceError where it cannot be asked.
+    """
+    clean(value, "--value")
+    keys = _keys(pk, pk_columns, cursor_column)
+    source = cast("CountingSource", poller.source)
+    source.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
+    try:
+        cursor = source.parse_cursor(value, keys)
+        source.count_between(cursor, cursor, cap=1)  # and it can be bound back
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        raise WrongArgument(error.message, next_step=error.next_step) from None
+    except OverflowError:
+        raise WrongArgument(f"--pk: a value is out of the range of its column: {', '.join(pk)[:80]}") from None
+    return cursor
+
+
+def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> dict[str, str]:
+    """`--pk` by column, every key column exactly once."""
+    keys: dict[str, str] = {}
+    for one in pk:
+        name, equals, value = clean(one, "--pk").partition("=")
+        if not equals:
+            raise WrongArgument(f"--pk {one[:80]}: must be COLUMN=VALUE.", next_step=f"--pk {pk_columns[0]}=12093")
+        if name not in pk_columns:
+            near = difflib.get_close_matches(name, pk_columns, 1, cutoff=0.5)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise WrongArgument(
+                f"--pk: {name[:80]!r} is no key column of {poller_keys(pk_columns)}.{hint}",
+            )
+        if name in keys:
+            raise WrongArgument(f"--pk: {name} is given twice.")
+        keys[name] = value
+    missing = [name for name in pk_columns if name not in keys and name != cursor_column]
+    if missing:
+        raise WrongArgument(
+            f"--pk: the key column{'s' * (len(missing) > 1)} {', '.join(missing)} of {poller_keys(pk_columns)} "
+            f"{'are' if len(missing) > 1 else 'is'} missing.",
+            next_step=" ".join(f"--pk {name}=..." for name in missing),
+        )
+    return keys
+
+
+def poller_keys(pk_columns: Sequence[str]) -> str:
+    """The key, for people."""
+    return f"the key ({', '.join(pk_columns)})"

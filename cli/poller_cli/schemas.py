@@ -1,0 +1,150 @@
+"""JSON Schemas of everything that poller reads and writes, generated from the models that read and write it."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from poller import observability
+from poller.config import AppConfig, PollerConfig, SourceOptions, StateOptions
+from poller.model.document import State
+from poller.model.durations import format_duration
+from poller.observability import PollerEvent
+from poller_cli import change_outputs, check_outputs, outputs, work_outputs
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def all_schemas() -> dict[str, dict[str, Any]]:
+    """Every schema by its file's name."""
+    return {
+        "backfill.schema.json": _output(work_outputs.BackfillOutput),
+        "change.schema.json": _output(change_outputs.ChangeOutput),
+        "check.schema.json": _output(check_outputs.CheckOutput),
+        "checkpoint.schema.json": _finished(
+            "A checkpoint as poller export-checkpoint writes it",
+            change_outputs.CheckpointExport.model_json_schema(mode="serialization"),
+        ),
+        "config.schema.json": _config(),
+        "demo.schema.json": _output(outputs.DemoOutput),
+        "history.schema.json": _output(change_outputs.HistoryOutput),
+        "init.schema.json": _output(check_outputs.InitOutput),
+        "peek.schema.json": _output(change_outputs.PeekOutput),
+        "recheck.schema.json": _output(check_outputs.RecheckOutput),
+        "run-event.schema.json": _events(),
+        "schema-export.schema.json": _output(outputs.SchemaExportOutput),
+        "state.schema.json": _finished("The state document of a poller", State.model_json_schema(mode="validation")),
+        "status.schema.json": _output(outputs.StatusOutput),
+        "tick-result.schema.json": _output(outputs.TickOutput),
+        "watch.schema.json": _output(work_outputs.WatchOutput),
+    }
+
+
+def render(schema: dict[str, Any]) -> str:
+    """The text of a schema's file."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _finished(title: str, schema: dict[str, Any]) -> dict[str, Any]:
+    _plain(schema)
+    return {"$schema": DIALECT, **schema, "title": title}
+
+
+def _plain(node: Any) -> None:
+    """Descriptions on one line, and no titles that only repeat a key's name."""
+    if isinstance(node, list):
+        for item in node:
+            _plain(item)
+    elif isinstance(node, dict):
+        if isinstance(node.get("description"), str):
+            node["description"] = " ".join(node["description"].split())
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        for item in node.values():
+            _plain(item)
+
+
+def _output(model: type[BaseModel]) -> dict[str, Any]:
+    title = (model.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
+    return _finished(title, model.model_json_schema(mode="serialization"))
+
+
+def _config() -> dict[str, Any]:
+    """The file's schema: as the model, with [defaults] and with %NAME% allowed wherever no text is expected."""
+    schema = AppConfig.model_json_schema(mode="validation")
+    definitions = schema["$defs"]
+    for model in (PollerConfig, SourceOptions, StateOptions):
+        _as_written(definitions[model.__name__]["properties"], model)
+    for name in ("PollerConfig", "SourceOptions"):
+        optional = deepcopy(definitions[name])
+        optional.pop("required", None)
+        definitions[f"Default{name}"] = optional
+    definitions["DefaultPollerConfig"]["properties"]["source"] = {"$ref": "#/$defs/DefaultSourceOptions"}
+    definitions["DefaultPollerConfig"]["description"] = "Any key of a poller, for all pollers that do not set it."
+    # What [defaults] gives is not missing in a poller: the loader checks the two together.
+    for name in ("PollerConfig", "SourceOptions"):
+        definitions[name].pop("required", None)
+    schema["properties"]["defaults"] = {"$ref": "#/$defs/DefaultPollerConfig"}
+    _allow_settings(schema)
+    return _finished("The configuration file poller.toml", schema)
+
+
+def _as_written(properties: dict[str, Any], model: type[BaseModel]) -> None:
+    """As people write TOML: durations like `4m30s`, and no null, which TOML does not have."""
+    for name, field in model.model_fields.items():
+        told = properties[field.alias or name]
+        if isinstance(field.default, timedelta):
+            told["default"] = format_duration(field.default)
+        if field.default is None:
+            told.pop("default", None)
+        kinds = [kind for kind in told.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(kinds) == 1:
+            del told["anyOf"]
+            told.update(kinds[0])
+
+
+_SETTING = {"type": "string", "pattern": "%[A-Z_][A-Z0-9_]*%"}
+
+
+def _allow_settings(node: Any) -> None:
+    """Let every value that must look like something also be taken from a setting."""
+    if isinstance(node, list):
+        for item in node:
+            _allow_settings(item)
+    elif isinstance(node, dict):
+        for name, child in list(node.items()):
+            _allow_settings(child)
+            if name == "properties":
+                for key, value in child.items():
+                    if _constrained(value):
+                        told = {k: value.pop(k) for k in ("title", "description", "default") if k in value}
+                        child[key] = {**told, "anyOf": [value, _SETTING]}
+
+
+def _constrained(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    return kind in {"integer", "number", "boolean"} or (kind == "string" and ("enum" in value or "pattern" in value))
+
+
+def _events() -> dict[str, Any]:
+    """One line of `poller run --json`: which fields an event has is told by its `event`."""
+    kinds = [
+        kind
+        for kind in vars(observability).values()
+        if isinstance(kind, type) and issubclass(kind, PollerEvent) and "name" in vars(kind)
+    ]
+    variants = [_event(kind) for kind in sorted(kinds, key=lambda kind: kind.name) if kind is not PollerEvent]
+    return _finished("One event of poller run --json", {"oneOf": variants})
+
+
+def _event(kind: type[PollerEvent]) -> dict[str, Any]:
+    schema = TypeAdapter(kind).json_schema(mode="serialization")
+    schema["properties"] = {"event": {"const": kind.name}, **schema["properties"]}
+    schema["required"] = ["event", *(item.name for item in fields(kind))]
+    schema["additionalProperties"] = False
+    return schema

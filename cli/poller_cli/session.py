@@ -1,0 +1,99 @@
+"""What every command shares: `--config`, `--json`, `--debug`, accepted before the command and after it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from poller.app import App
+    from poller.observability import Observer
+
+DEFAULT_CONFIG = Path("poller.toml")
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="The configuration file. [default: poller.toml]"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout and nothing else; the rest to stderr.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show more, tracebacks included.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How this invocation was asked to behave."""
+
+    config: Path = DEFAULT_CONFIG
+    json: bool = False
+    debug: bool = False
+
+    def app(self, observers: Sequence[Observer] = ()) -> App:
+        """The configured application. Raises: ConfigError."""
+        from poller.app import load_app
+
+        return load_app(self.config, observers=observers)
+
+
+def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """For the shell's completion: pollers of the configuration file, read without its settings."""
+    import tomllib
+
+    while ctx.parent is not None and not isinstance(ctx.obj, Session):
+        ctx = ctx.parent  # type: ignore[assignment]
+    path = ctx.obj.config if isinstance(ctx.obj, Session) else Path(ctx.params.get("config") or DEFAULT_CONFIG)
+    try:
+        pollers = tomllib.loads(path.read_text(encoding="utf-8")).get("pollers", {})
+        return sorted(name for name in pollers if name.startswith(incomplete))
+    except (OSError, ValueError, AttributeError):
+        return []
+
+
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="Which pollers; default: all.", autocompletion=poller_names),
+]
+
+
+def command(function: Callable[..., int]) -> Callable[..., int]:
+    """Make a typer command of a function `(session, ...) -> exit code`, with the shared options added to its own."""
+    hints = get_type_hints(function, include_extras=True)
+    hints.pop("session")
+    own = [
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "session"
+    ]
+    shared: dict[str, tuple[Any, Any]] = {
+        "config": (ConfigOption, None),
+        "as_json": (JsonOption, False),
+        "debug": (DebugOption, False),
+    }
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
+        for name, (hint, default) in shared.items()
+    ]
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+    @wraps(function)
+    def wrapper(*, context: typer.Context, config: Path | None, as_json: bool, debug: bool, **arguments: Any) -> int:
+        session = context.find_object(Session) or Session()
+        session = replace(
+            session,
+            config=config or session.config,
+            json=as_json or session.json,
+            debug=debug or session.debug,
+        )
+        return function(session, **arguments)
+
+    parameters = [context, *own, *added]
+    wrapper.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}
+    return wrapper

@@ -1,0 +1,1 @@
+"""`poller demo`: flights arrive in a table while two workers compete for them, and one is killed in mid-batch."""

@@ -1,0 +1,72 @@
+"""What `backfill` and `watch` print under `--json`, as models (see `outputs`)."""
+
+from __future__ import annotations
+
+from poller.model.cursor import Cursor
+from poller_cli.outputs import PollerStatus, Stamp, _Output
+
+__all__ = ["BackfillOutput", "BackfillPart", "WatchOutput", "WatchedPoller"]
+
+
+class BackfillPart(_Output):
+    """A stretch of a backfill, with a state document of its own."""
+
+    name: str
+    """Names its document, and stands in `batch.poller_name`."""
+    document: str
+    """Where its state is kept."""
+    begins: str
+    """The first value of the cursor column that is in it, in the column's own form."""
+    ends: str
+    """The first value that is not in it any more."""
+    finished: bool
+    """Whether every row of it was delivered."""
+    rows: int
+    """Rows that this run delivered."""
+    cursor: Cursor | None
+    """How far it came."""
+    error: str | None = None
+    """Why it is not finished."""
+
+
+class BackfillOutput(_Output):
+    """`poller backfill --json`."""
+
+    name: str
+    """Of the backfill."""
+    poller: str
+    """Whose source is read and whose handler is called."""
+    app_name: str
+    dry_run: bool = False
+    already_done: bool = False
+    """An earlier run had finished it: nothing was delivered now."""
+    finished: bool
+    """Whether every row of the range was delivered."""
+    begins: str
+    """`--from`, in the column's own form."""
+    ends: str
+    """`--to`, in the column's own form; rows of this value are not in it."""
+    pending: int | None
+    """Rows that were to be delivered when this run began, counted up to a cap."""
+    pending_capped: bool
+    """There were at least so many."""
+    rows: int
+    """Rows that this run delivered."""
+    parts: list[BackfillPart]
+
+
+class WatchedPoller(_Output):
+    """One poller as `poller watch` sees it."""
+
+    status: PollerStatus
+    rows_per_second: float | None
+    """Rows that the checkpoint passed since the sample before; null where the database did not tell, and in the first
+    sample."""
+
+
+class WatchOutput(_Output):
+    """One line of `poller watch --json`."""
+
+    at: Stamp
+    """By this machine's clock."""
+    pollers: list[WatchedPoller]
