@@ -1,0 +1,69 @@
+"""`python -m benchmarks.bound_cost delay|sample`: JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+
+import sqlalchemy as sa
+
+from benchmarks.bound_cost.delay import WAYS, Delays, Way, delays
+from benchmarks.bound_cost.probe import LOADS
+from benchmarks.bound_cost.sample import sample_ms
+from benchmarks.torture import tables
+from tests.support.mariadb import MariaDbServer
+from tests.support.postgres import PostgresServer
+
+Server = PostgresServer | MariaDbServer
+
+
+def delay(servers: dict[str, Server], loads: list[str], seconds: float, rounds: int) -> None:
+    """Every way under every load, way after way, `rounds` times over: what is noisy, is so for all."""
+    for database, server in servers.items():
+        for load in loads:
+            found: defaultdict[Way, Delays] = defaultdict(Delays)
+            for number in range(rounds):
+                for way in WAYS[database]:
+                    url = server.new_database()
+                    found[way].add(delays(url, way, load, seconds, seed=number))
+                    server.drop_database(url)
+            for way, times in found.items():
+                told = {"database": database, "load": load, **way.keys, **times.summary()}
+                print(json.dumps(told), flush=True)
+
+
+def sample(servers: dict[str, Server], many: int) -> None:
+    """With no session but ours, with 150 idle ones, and with 150 of which 50 are in a transaction."""
+    for database, server in servers.items():
+        url = server.new_database()
+        tables.make(url, "timestamp+pk")
+        with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+            connection.execute(sa.text("insert into torture (id) values (1)"))
+        for idle, in_transaction in ((0, 0), (150, 0), (100, 50)):
+            for bound in ("none", "exact", "observed") if database == "postgresql" else ("none", "exact"):
+                count = many if database == "postgresql" else many // 4
+                found = sample_ms(url, bound, count, idle=idle, in_transaction=in_transaction)
+                told = {"database": database, "sessions": idle + in_transaction, "in_transaction": in_transaction}
+                print(json.dumps({**told, "bound": bound, **found}), flush=True)
+        server.drop_database(url)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bound_cost", description=__doc__)
+    parser.add_argument("what", choices=["delay", "sample"])
+    parser.add_argument("--seconds", type=float, default=5.0, help="delay: of each run")
+    parser.add_argument("--rounds", type=int, default=2, help="delay: how often each run is made")
+    parser.add_argument("--loads", default=",".join(LOADS), help="delay: of idle, busy, late")
+    parser.add_argument("--samples", type=int, default=400, help="sample: how many (MariaDB: a quarter of it)")
+    asked = parser.parse_args()
+    with PostgresServer.start() as postgres, MariaDbServer.start() as mariadb:
+        servers: dict[str, Server] = {"postgresql": postgres, "mysql": mariadb}
+        if asked.what == "delay":
+            delay(servers, asked.loads.split(","), asked.seconds, asked.rounds)
+        else:
+            sample(servers, asked.samples)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""From commit to delivery: a poller over a store in memory, polled every 10 ms, under one bound and one load."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.torture import tables
+from poller import Batch, Poller
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
+from tests.support.services import REPOSITORY
+
+POLL = 0.01
+"""Seconds between two ticks."""
+LATE = 15.0
+"""Seconds for which what is missing is waited for."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A bound, and its margin or delay."""
+
+    bound: str
+    margin: str = ""
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        if self.bound == "heuristic":
+            return {"bound": self.bound, "commit_delay": self.margin}
+        return {"bound": self.bound, **({"bound_margin": self.margin} if self.margin else {})}
+
+
+MARGINS = ("0s", "50ms", "1s")
+WAYS = {
+    "postgresql": [
+        Way("none"),
+        *(Way(bound, margin) for bound in ("exact", "observed") for margin in MARGINS),
+        Way("heuristic", "3s"),
+    ],
+    "mysql": [Way("none"), *(Way("exact", margin) for margin in MARGINS), Way("heuristic", "3s")],
+}
+
+
+@dataclass
+class Delays:
+    """ms: from the return of each of the probe's commits to the handler's call with its row. missing: rows of the
+    probe that never came: without a bound, those whose commit somebody overtook. load: transactions of the others."""
+
+    ms: list[float] = field(default_factory=list)
+    missing: int = 0
+    load: int = 0
+
+    def add(self, more: Delays) -> None:
+        self.ms += more.ms
+        self.missing += more.missing
+        self.load += more.load
+
+    def summary(self) -> dict[str, Any]:
+        ordered = sorted(self.ms)
+        return {
+            "commits": len(ordered),
+            "missing": self.missing,
+            "load_transactions": self.load,
+            "median_ms": round(statistics.median(ordered), 1),
+            "p90_ms": round(ordered[len(ordered) * 9 // 10], 1),
+        }
+
+
+def delays(url: str, way: Way, load: str, seconds: float, seed: int) -> Delays:
+    """Write under this load, and poll under this bound."""
+    tables.make(url, "timestamp+pk")
+    source = SqlSource(url, table="torture", cursor_column="updated_at", pk_columns=["id"], **way.keys)
+    poller = Poller("bench", source=source, store=MemoryStore(), app_name="bench", batch_size=1000, observers=())
+    arrived: dict[str, float] = {}
+
+    def take(batch: Batch) -> None:
+        now = time.monotonic()
+        for row in batch:
+            arrived.setdefault(str(row["id"]), now)
+
+    def poll() -> None:
+        began = time.monotonic()
+        poller.tick(take)
+        time.sleep(max(0.0, POLL - (time.monotonic() - began)))
+
+    poll()
+    asked = {"url": url, "load": load, "seconds": seconds, "seed": seed}
+    writing = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.bound_cost.probe", json.dumps(asked)],
+        stdout=subprocess.PIPE, text=True, cwd=REPOSITORY,
+    )  # fmt: skip
+    try:
+        while writing.poll() is None:
+            poll()
+        told = json.loads(writing.communicate()[0])
+        until = time.monotonic() + LATE
+        while not arrived.keys() >= told["committed"].keys() and time.monotonic() < until:
+            poll()
+    finally:
+        writing.kill()
+        writing.wait()
+        poller.close()
+    committed = told["committed"]
+    found = [1000 * (arrived[key] - at) for key, at in committed.items() if key in arrived]
+    return Delays(found, len(committed) - len(found), told["load_transactions"])

@@ -1,0 +1,1 @@
+"""Programs that poll, one per library; each runs in an environment of its own."""

@@ -1,0 +1,42 @@
+"""What is tortured, and how hard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL = ("messages", "chain", "locks", "connections", "prepared", "idle", "burst", "savepoints", "long-select")
+"""messages: several transactions in one message. chain: COMMIT AND CHAIN. locks: table locks that statements wait for.
+connections: a new one per transaction. prepared: a detached prepared or XA transaction. idle: one session that stays
+idle in a transaction. burst: autocommit inserts as fast as they go. savepoints: and rollbacks. long-select: a
+statement that takes its time before it writes."""
+
+DEFEAT_OBSERVED = frozenset({"messages", "chain"})
+"""What `observed` says plainly that it does not survive; `exact` and `observed-strict` must."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run.
+
+    Attributes:
+        url: of an empty database; kind: the cursor's kind; writers: how many.
+        seconds: how long the writers write; longest: how long a transaction stays open at most.
+        features: of `ALL`; poll: seconds between two ticks; burners: processes that eat processor time.
+        bound, margin: as in the configuration; control: instead of a bound, a reader that must lose rows.
+        rest: how long a writer rests between two transactions at most; while somebody is always open, the clock that
+            a sample reads hardly matters.
+    """
+
+    url: str
+    bound: str = "auto"
+    kind: str = "timestamp+pk"
+    writers: int = 8
+    seconds: float = 60.0
+    longest: float = 2.0
+    features: tuple[str, ...] = ALL
+    poll: float = 0.2
+    burners: int = 0
+    margin: str = "1s"
+    control: str = ""
+    seed: int = 1
+    rest: float = 0.0

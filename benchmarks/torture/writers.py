@@ -1,0 +1,323 @@
+"""The writers: threads of a process of their own, `python -m benchmarks.torture.writers PLAN`.
+
+Prints how much was written.
+
+A transaction that the database refuses (a deadlock, a lock that took too long) is rolled back; only what the table
+holds in the end is the truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.torture.plan import Plan
+from benchmarks.torture.tables import family
+
+Run = Callable[[str], Any]
+
+
+class Writer:
+    """One writer: `loop` until the time is over. A subclass per database says how things are written there."""
+
+    errors: tuple[type[Exception], ...] = ()
+
+    def __init__(self, plan: Plan, number: int, until: float, shared: list[int]) -> None:
+        self.plan = plan
+        self.until = until
+        self.random = random.Random(plan.seed * 1000 + number)
+        self.ids = map(str, itertools.count((number + 1) * 100_000_000))
+        self.shared = shared
+        self.number = number
+        self.written = 0
+        self.refused = 0
+        self.connection: Any = None
+
+    # --- how this database does it
+
+    def connect(self) -> Any:
+        raise NotImplementedError
+
+    def run(self, sql: str) -> None:
+        raise NotImplementedError
+
+    def sleep_in_sql(self, seconds: float) -> str:
+        raise NotImplementedError
+
+    def stamp(self, how: str) -> str:
+        raise NotImplementedError
+
+    # --- what is done
+
+    def has(self, feature: str, share: float) -> bool:
+        return feature in self.plan.features and self.random.random() < share
+
+    def loop(self) -> None:
+        self.connection = self.connect()
+        while time.monotonic() < self.until:
+            try:
+                if self.has("connections", 0.2):
+                    self.connection.close()
+                    self.connection = self.connect()
+                self.once()
+                self.written += 1
+                time.sleep(self.random.uniform(0, self.plan.rest))
+            except self.errors:
+                self.refused += 1
+                with contextlib.suppress(Exception):
+                    self.connection.close()
+                self.connection = self.connect()
+        self.connection.close()
+
+    def once(self) -> None:
+        if self.random.random() < 0.15:
+            self.run(self.change())
+            return
+        self.run(self.begin())
+        for _ in range(self.random.randint(1, 3)):
+            self.run(self.change())
+            if self.random.random() < 0.3:
+                time.sleep(self.open_for() / 3)
+        if self.has("savepoints", 0.2):
+            self.run("savepoint s")
+            self.run(self.insert())
+            self.run("rollback to savepoint s")
+        time.sleep(self.open_for())
+        self.run("rollback" if self.has("savepoints", 0.1) else "commit")
+
+    def open_for(self) -> float:
+        return self.random.uniform(0, self.plan.longest)
+
+    def begin(self) -> str:
+        return "begin"
+
+    def change(self) -> str:
+        return self.update() if self.shared and self.random.random() < 0.3 and self.updates else self.insert()
+
+    @property
+    def updates(self) -> bool:
+        return self.plan.kind != "integer+pk"
+
+    def insert(self) -> str:
+        how = self.random.choice(["now", "clock", "default", "trigger"])
+        columns, values = ["how"], [f"'{how}'"]
+        if self.plan.kind != "integer+pk":
+            identity = next(self.ids)
+            columns, values = ["id", *columns], [identity, *values]
+            if self.random.random() < 0.2:
+                self.shared.append(int(identity))
+        if how in {"now", "clock"}:
+            columns, values = [*columns, "updated_at"], [*values, self.stamp(how)]
+        slow = self.has("long-select", 0.15)
+        tail = f" from {self.sleep_in_sql(self.open_for())}" if slow else ""
+        return f"insert into torture ({', '.join(columns)}) select {', '.join(values)}{tail}"
+
+    def update(self) -> str:
+        how = self.random.choice(["now", "clock", "trigger"])
+        hot = self.random.random() < 0.2
+        identity = self.random.choice(self.shared[:5] if hot else self.shared[-200:])
+        stamp = "" if how == "trigger" else f", updated_at = {self.stamp(how)}"
+        return f"update torture set n = n + 1, how = '{how}'{stamp} where id = {identity}"
+
+
+class Postgres(Writer):
+    def connect(self) -> Any:
+        import psycopg
+
+        self.errors = (psycopg.Error,)
+        url = self.plan.url.replace("postgresql+psycopg://", "postgresql://")
+        return psycopg.connect(url, autocommit=True, prepare_threshold=None)
+
+    def run(self, sql: str) -> None:
+        self.connection.execute(sql)
+
+    def stamp(self, how: str) -> str:
+        return {"now": "now()", "clock": "clock_timestamp()"}[how]
+
+    def sleep_in_sql(self, seconds: float) -> str:
+        return f"pg_sleep({seconds:.3f})"
+
+    def once(self) -> None:
+        if self.has("messages", 0.15):
+            pause = f"select pg_sleep({self.open_for() / 2:.3f})"
+            parts = ["begin", self.insert(), "commit", pause, "begin", self.insert(), pause, self.change(), "commit"]
+            if self.random.random() < 0.5:
+                self.run("; ".join(parts))
+            else:
+                with self.connection.pipeline():
+                    for part in parts:
+                        self.run(part)
+            return
+        if self.has("chain", 0.15):
+            self.run("begin")
+            self.run(self.change())
+            pause = f"select pg_sleep({self.open_for() / 2:.3f})"
+            self.run(f"commit and chain; {pause}; {self.insert()}; commit and chain; {pause}; {self.insert()}")
+            time.sleep(self.open_for() / 2)
+            self.run("commit and chain")
+            self.run(self.insert())
+            time.sleep(self.open_for() / 2)
+            self.run("commit")
+            return
+        super().once()
+
+    def lock(self, pause: float) -> None:
+        self.run("begin")
+        self.run("lock table torture in access exclusive mode")
+        time.sleep(pause)
+        self.run("commit")
+
+    def prepare(self, pause: float) -> None:
+        self.run("begin")
+        self.run(self.insert())
+        self.run(f"prepare transaction 'torture-{self.number}'")
+        self.connection.close()
+        time.sleep(pause)
+        self.connection = self.connect()
+        self.run(f"commit prepared 'torture-{self.number}'")
+
+
+class Mysql(Writer):
+    def connect(self) -> Any:
+        import pymysql
+        import sqlalchemy as sa
+
+        self.errors = (pymysql.MySQLError,)
+        url = sa.make_url(self.plan.url)
+        return pymysql.connect(
+            host=url.host, port=url.port or 3306, user=url.username, password=url.password or "",
+            database=url.database, autocommit=True,
+        )  # fmt: skip
+
+    def run(self, sql: str) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql)
+
+    def begin(self) -> str:
+        return "start transaction"
+
+    def stamp(self, how: str) -> str:
+        return {"now": "now(6)", "clock": "sysdate(6)"}[how]
+
+    def sleep_in_sql(self, seconds: float) -> str:
+        return f"(select sleep({seconds:.3f})) as slept"
+
+    def lock(self, pause: float) -> None:
+        self.run("lock tables torture write")
+        time.sleep(pause)
+        self.run("unlock tables")
+
+    def prepare(self, pause: float) -> None:
+        name = f"'torture-{self.number}'"
+        for sql in (f"xa start {name}", self.insert(), f"xa end {name}", f"xa prepare {name}"):
+            self.run(sql)
+        self.connection.close()
+        time.sleep(pause)
+        self.connection = self.connect()
+        self.run(f"xa commit {name}")
+
+
+class Sqlite(Writer):
+    def connect(self) -> Any:
+        import sqlite3
+
+        import sqlalchemy as sa
+
+        self.errors = (sqlite3.Error,)
+        return sqlite3.connect(str(sa.make_url(self.plan.url).database), timeout=30, isolation_level=None)
+
+    def run(self, sql: str) -> None:
+        self.connection.execute(sql)
+
+    def begin(self) -> str:
+        return self.random.choice(["begin", "begin immediate"])
+
+    def stamp(self, how: str) -> str:  # noqa: ARG002 - one clock
+        return "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+
+    def insert(self) -> str:
+        return super().insert().replace("'trigger'", "'default'")
+
+    def update(self) -> str:
+        sql = super().update()
+        return sql if "updated_at" in sql else sql.replace(" where", f", updated_at = {self.stamp('now')} where")
+
+    def sleep_in_sql(self, seconds: float) -> str:  # noqa: ARG002 - there is no sleep
+        return "(select 1)"
+
+
+WRITERS: dict[str, type[Writer]] = {"postgresql": Postgres, "mysql": Mysql, "sqlite": Sqlite}
+
+
+def specials(plan: Plan, make: Callable[[], Any]) -> Iterator[Callable[[], None]]:
+    """What happens once, or now and then, beside the writers."""
+
+    def locks() -> None:
+        writer = make()
+        writer.connection = writer.connect()
+        for number in itertools.count(1):
+            time.sleep(max(1.0, plan.seconds / 12))
+            if time.monotonic() > writer.until:
+                break
+            with contextlib.suppress(*writer.errors):
+                writer.lock(0.15 if number % 4 else 1.25 * plan.longest)
+
+    def prepared() -> None:
+        writer = make()
+        writer.connection = writer.connect()
+        time.sleep(plan.seconds * 0.2)
+        writer.prepare(min(5.0, plan.seconds * 0.2))
+
+    def idle() -> None:
+        writer = make()
+        writer.connection = writer.connect()
+        time.sleep(plan.seconds * 0.5)
+        writer.run(writer.begin())
+        writer.run(writer.insert())
+        time.sleep(min(10.0, plan.seconds * 0.2))
+        writer.run("commit")
+
+    def burst() -> None:
+        writer = make()
+        writer.connection = writer.connect()
+        while time.monotonic() < writer.until:
+            with contextlib.suppress(*writer.errors):
+                for _ in range(200):
+                    writer.run(writer.insert().partition(" from ")[0])
+            time.sleep(0.05)
+
+    found = {"locks": locks, "prepared": prepared, "idle": idle, "burst": burst}
+    yield from (found[name] for name in plan.features if name in found)
+
+
+def main() -> None:
+    plan = Plan(**{**json.loads(sys.argv[1]), "features": tuple(json.loads(sys.argv[1])["features"])})
+    until = time.monotonic() + plan.seconds
+    shared: list[int] = []
+    numbers = itertools.count()
+    kind = WRITERS[family(plan.url)]
+    writers = [kind(plan, next(numbers), until, shared) for _ in range(plan.writers)]
+    others = list(specials(plan, lambda: kind(plan, next(numbers), until, shared)))
+    threads = [threading.Thread(target=work) for work in [*(w.loop for w in writers), *others]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(json.dumps({"transactions": sum(w.written for w in writers), "refused": sum(w.refused for w in writers)}))
+
+
+def arguments(plan: Plan) -> list[str]:
+    """The command line that runs these writers."""
+    return [sys.executable, "-m", "benchmarks.torture.writers", json.dumps(asdict(plan))]
+
+
+if __name__ == "__main__":
+    main()
