@@ -1,0 +1,85 @@
+"""The benches run, on sizes that take seconds, and what they say of a run is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from benchmarks.bound_cost.delay import Way, delays
+from benchmarks.bound_cost.sample import sample_ms, sessions
+from benchmarks.pages.__main__ import measure
+from benchmarks.pages.table import Size
+from benchmarks.peers.bench import Run, Setup, compare, judge
+from benchmarks.torture import tables
+from tests.support.azurite import Azurite
+
+BENCHMARKS = Path(tables.__file__).parents[1]
+
+
+def test_what_never_came_is_lost_and_what_came_late_is_not() -> None:
+    told = {"version": "1", "during": [1, 2, 2, 3, 3, 3], "after": [3, 4], "polls": 1}
+    found = judge(Setup("one"), told, rows={1, 2, 3, 4, 5, 6}, took=60.0)
+    assert (found["lost"], found["lost_percent"], found["rows"]) == (2, 33.3, 6)
+    assert found["duplicates"] == 3, "what comes again after the writers ended depends on how long one waits"
+    assert found["rows_per_minute"] == 6
+
+
+@pytest.mark.parametrize("name", ["postgres_db", "mariadb_db"])
+def test_our_own_reader_is_compared(
+    name: str, request: pytest.FixtureRequest, azurite: Azurite, container: str
+) -> None:
+    url = request.getfixturevalue(name)
+    run = Run(url, azurite.connection_string, container, {}, seconds=2.0, longest=0.4, quiet=3.0)
+    found = compare(run, Setup("poller", {"bound": "exact"}))
+    assert found["rows"] == 3 * found["transactions"] > 0
+    assert (found["lost"], found["duplicates"]) == (0, 0)
+
+
+def test_a_reader_that_fails_ends_the_run(postgres_db: str, azurite: Azurite, container: str) -> None:
+    run = Run(postgres_db, azurite.connection_string, container, {}, seconds=1.0)
+    with pytest.raises(RuntimeError, match="poller did not start"):
+        compare(run, Setup("poller", {"bound": "no such bound"}))
+
+
+@pytest.mark.parametrize("name", ["postgres_db", "mariadb_db"])
+@pytest.mark.parametrize("load", ["idle", "busy"])
+def test_every_commit_of_the_probe_has_a_delay(name: str, load: str, request: pytest.FixtureRequest) -> None:
+    found = delays(request.getfixturevalue(name), Way("exact", "50ms"), load, seconds=1.0, seed=1)
+    told = found.summary()
+    assert told["missing"] == 0
+    assert told["commits"] > 1
+    assert told["median_ms"] >= 50, "a margin is waited for"
+    assert (told["load_transactions"] > 0) == (load == "busy")
+
+
+def test_samples_are_taken_beside_sessions_of_others(postgres_db: str) -> None:
+    tables.make(postgres_db, "timestamp+pk")
+    engine = sa.create_engine(postgres_db, poolclass=sa.NullPool)
+    count = sa.text("select count(*), count(xact_start) from pg_stat_activity where datname = current_database()")
+    with sessions(postgres_db, 3, 2), engine.connect() as connection:
+        assert tuple(connection.execute(count).one()) == (6, 3)
+    with engine.begin() as connection:
+        connection.execute(sa.text("insert into torture (id) values (1)"))
+    for bound in ("exact", "observed"):
+        found = sample_ms(postgres_db, bound, 3, idle=3, in_transaction=2)
+        assert (found["kind"], found["known"], found["samples"]) == (bound, True, 3)
+        assert 0 < found["least_ms"] <= found["median_ms"] <= found["p90_ms"]
+
+
+def test_pages_are_measured_at_every_place(any_db: str) -> None:
+    found = measure(any_db, Size(rows=2_000, tie=400, limit=50), repeat=2)
+    for told in (found["ms_median"], found["work"]):
+        assert list(told) == ["start", "middle", "tie", "end"]
+        assert min(told.values()) > 0
+
+
+def test_the_results_name_the_versions_that_are_pinned() -> None:
+    pinned = dict(
+        re.findall(r"^([\w-]+)(?:\[.*\])?==(.+)$", (BENCHMARKS / "requirements.txt").read_text(), re.MULTILINE)
+    )
+    results = (BENCHMARKS / "RESULTS.md").read_text()
+    for name in ("azure-functions-db", "dlt"):
+        assert f"{name} {pinned[name]}" in results

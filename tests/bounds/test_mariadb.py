@@ -1,0 +1,221 @@
+"""MariaDB: sessions tracked from sample to sample."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+import sqlalchemy as sa
+
+from poller.errors import ConfigError, SourceError
+from poller.sources.bounds import mysql
+from tests.bounds.tables import add, freshly, ids, make, session, source
+from tests.sources.tables import execute
+from tests.support.mariadb import MariaDbServer
+from tests.support.services import wait_until
+
+NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def plain_user(mariadb_db: str) -> Iterator[str]:
+    """The URL of a user that may read the table and has no PROCESS."""
+    make(mariadb_db)
+    name = "plain_" + str(sa.make_url(mariadb_db).database)[-12:]
+    execute(mariadb_db, f"create user '{name}'@'%'", f"grant select on stamped to '{name}'@'%'")
+    yield sa.make_url(mariadb_db).set(username=name).render_as_string(hide_password=False)
+    execute(mariadb_db, f"drop user '{name}'@'%'")
+
+
+@pytest.mark.parametrize("bound", ["auto", "exact", "observed"])
+def test_what_commits_after_an_open_transaction_began_waits_for_it(mariadb_db: str, bound: str) -> None:
+    make(mariadb_db)
+    add(mariadb_db, 1)
+    with source(mariadb_db, bound=bound) as reader:
+        assert reader.page(None, 10).bound.kind == "observed"
+        assert ids(freshly(reader)) == [1]
+        with session(mariadb_db, "start transaction", "insert into stamped (id) values (2)") as writer:
+            add(mariadb_db, 3)
+            assert ids(freshly(reader)) == [1]
+            assert ids(freshly(reader)) == [1]
+            writer.exec_driver_sql("commit")
+        assert ids(freshly(reader)) == [1, 2, 3]
+
+
+def test_while_nobody_does_anything_the_bound_goes_on_without_a_look_at_the_cache(mariadb_db: str) -> None:
+    """innodb_trx may be asked every 0.1 s only; who polls more often learns nothing later for it."""
+    make(mariadb_db)
+    asked: list[str] = []
+    with source(mariadb_db) as reader, session(mariadb_db, "select 1") as writer:
+        freshly(reader)
+        connection = reader._session.database.connection()
+        sa.event.listen(connection.engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+        bounds = [reader.page(None, 10).bound.value for _ in range(5)]
+        assert not [sql for sql in asked if "innodb_trx" in sql]
+        assert len(set(bounds)) == 5
+        assert bounds == sorted(bounds, key=str)
+        writer.exec_driver_sql("insert into stamped (id) values (1)")
+        assert ids(freshly(reader)) == [1]
+        assert [sql for sql in asked if "innodb_trx" in sql]
+
+
+def test_a_transaction_that_rests_holds_also_while_nobody_does_anything(mariadb_db: str) -> None:
+    make(mariadb_db)
+    with source(mariadb_db) as reader:
+        freshly(reader)
+        with session(mariadb_db, "start transaction", "insert into stamped (id) values (1)") as writer:
+            add(mariadb_db, 2)
+            freshly(reader)
+            assert [ids(reader) for _ in range(5)] == [[]] * 5
+            writer.exec_driver_sql("commit")
+        assert ids(freshly(reader)) == [1, 2]
+
+
+def test_a_statement_that_takes_long_holds_from_its_start(mariadb_db: str) -> None:
+    make(mariadb_db)
+    with source(mariadb_db) as reader, session(mariadb_db) as writer:
+        assert ids(freshly(reader)) == []
+        slow = "insert into stamped (id, updated_at) select 1, now(6) from (select sleep(1.5)) as slept"
+        thread = threading.Thread(target=writer.exec_driver_sql, args=(slow,))
+        thread.start()
+        while not execute_scalar(
+            mariadb_db, "select count(*) from information_schema.processlist where left(info, 3) = 'ins'"
+        ):
+            pass
+        add(mariadb_db, 2)
+        assert ids(freshly(reader)) == []
+        assert ids(freshly(reader)) == []
+        thread.join()
+        assert ids(freshly(reader)) == [1, 2]
+
+
+def execute_scalar(url: str, sql: str) -> int:
+    with session(url) as connection:
+        return int(connection.exec_driver_sql(sql).scalar_one())
+
+
+def test_a_prepared_xa_transaction_holds_and_is_named(mariadb_db: str) -> None:
+    make(mariadb_db)
+    add(mariadb_db, 1)
+    with source(mariadb_db) as reader:
+        assert ids(freshly(reader)) == [1]
+        with session(
+            mariadb_db, "xa start 'lost'", "insert into stamped (id) values (2)", "xa end 'lost'", "xa prepare 'lost'"
+        ):
+            pass
+        try:
+            add(mariadb_db, 3)
+            page = freshly(reader).page(None, 10)
+        finally:
+            with session(mariadb_db, "xa commit 'lost'"):
+                pass
+        assert [row["id"] for row in page.rows] == [1]
+        assert "'lost'" in str(page.bound.held_by)
+        assert "XA COMMIT" in str(page.bound.reason)
+        assert ids(freshly(reader)) == [1, 2, 3]
+
+
+def test_a_transaction_that_stays_open_is_named(mariadb_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysql, "SHOWS_HOLDER_AFTER", 0.0)
+    make(mariadb_db)
+    with source(mariadb_db) as reader:
+        reader.bound()
+        with session(mariadb_db, "start transaction", "insert into stamped (id) values (2)") as writer:
+            number = writer.exec_driver_sql("select connection_id()").scalar_one()
+            held = freshly(reader).bound().held_by
+    assert f"connection {number} of root" in str(held)
+
+
+def test_an_innodb_trx_that_somebody_keeps_from_refreshing_is_not_believed(mariadb_db: str) -> None:
+    make(mariadb_db)
+    add(mariadb_db, 1)
+    stop = threading.Event()
+
+    def hammer() -> None:
+        with session(mariadb_db) as connection:
+            while not stop.is_set():
+                connection.exec_driver_sql("select count(*) from information_schema.innodb_trx")
+
+    with source(mariadb_db) as reader:
+        assert ids(freshly(reader)) == [1]
+        thread = threading.Thread(target=hammer)
+        thread.start()
+        try:
+            add(mariadb_db, 2)
+            wait_until(lambda: "innodb_trx" in str(reader.bound().held_by), "a look that the cache spoils")
+        finally:
+            stop.set()
+            thread.join()
+        assert ids(freshly(reader)) == [1, 2]
+
+
+def test_without_process_only_the_heuristic_is_left_and_the_grant_is_named(plain_user: str) -> None:
+    with source(plain_user) as reader:
+        bound = reader.bound()
+        assert bound.kind == "heuristic"
+        assert "GRANT PROCESS" in str(bound.reason)
+    with source(plain_user, bound="exact") as reader, pytest.raises(ConfigError, match="PROCESS") as error:
+        reader.bound()
+    assert error.value.key == "bound"
+
+
+def test_another_engine_is_left_to_the_heuristic(mariadb_db: str) -> None:
+    make(mariadb_db, suffix=" engine = myisam")
+    with source(mariadb_db) as reader:
+        bound = reader.bound()
+    assert bound.kind == "heuristic"
+    assert "MyISAM" in str(bound.reason)
+
+
+def test_a_read_only_server_is_refused(mariadb_server: MariaDbServer, mariadb_db: str) -> None:
+    make(mariadb_db)
+    mariadb_server.execute("set global read_only = 1")
+    try:
+        with source(mariadb_db) as reader, pytest.raises(SourceError, match="read-only"):
+            reader.page(None, 1)
+    finally:
+        mariadb_server.execute("set global read_only = 0")
+
+
+def test_there_is_no_stricter_one() -> None:
+    with pytest.raises(ConfigError) as error, source("mysql+pymysql://root@h/d", bound="observed-strict"):
+        pass
+    assert error.value.key == "bound"
+
+
+def test_a_cold_process_knows_only_what_is_remembered(mariadb_db: str) -> None:
+    make(mariadb_db)
+    with source(mariadb_db) as first:
+        first.bound()
+        add(mariadb_db, 1)
+        assert ids(freshly(first)) == [1]
+        with session(mariadb_db, "start transaction", "insert into stamped (id) values (2)") as writer:
+            add(mariadb_db, 3)
+            assert ids(freshly(first)) == [1]
+            memory = first.remember()
+            assert memory is not None
+            with source(mariadb_db) as cold, source(mariadb_db) as warm:
+                assert cold.page(None, 10).bound.value is None
+                warm.recall(memory)
+                assert ids(freshly(warm)) == [1]
+                writer.exec_driver_sql("commit")
+                assert ids(freshly(warm)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [
+        ((None, None), (7, "a"), True),  # a statement that ran may have begun it
+        ((0, "a"), (7, "a"), True),  # it got its id at its first write
+        ((0, "a"), (7, "b"), False),
+        ((1 << 48, "a"), (7, "a"), True),
+        ((7, "a"), (7, "b"), True),
+        ((7, "a"), (8, "a"), False),
+    ],
+)
+def test_only_a_difference_proves_another_transaction(
+    before: tuple[int | None, str | None], now: tuple[int, str], same: bool
+) -> None:
+    assert mysql._Open(NOON, None, *before, "app").same(*now) is same

@@ -1,0 +1,121 @@
+"""The console in this process, where a start per command would take too long; and a look at what it changed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from jsonschema import Draft202012Validator
+
+from poller.stores import SqlStore
+from poller_cli.main import execute
+from tests.cli.conftest import Ended, Project
+from tests.support.services import REPOSITORY
+
+STATE = "state/shop/orders.json"
+
+
+class Console:
+    """Runs commands of a project; only its configuration's folder is used, never the working directory."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+
+    def run(self, *arguments: str) -> Ended:
+        """As a process without a terminal would, but in this one."""
+        out, err = io.StringIO(), io.StringIO()
+        environ = {"POLLER_CONFIG": str(self.project.folder / "poller.toml"), **self.project.environ}
+        with (
+            patch.dict(os.environ, environ),
+            patch("sys.stdin", io.StringIO()),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = execute(list(arguments))
+        assert "Traceback" not in err.getvalue()
+        return Ended(code, out.getvalue(), err.getvalue())
+
+    def done(self, *arguments: str) -> dict[str, Any]:
+        """Its JSON, held against its schema; it must have ended with 0."""
+        ended = self.run(*arguments, "--json")
+        assert ended.code == 0, ended.err
+        schema = json.loads((REPOSITORY / "schemas" / "change.schema.json").read_text())
+        Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(ended.json)
+        found: dict[str, Any] = ended.json
+        return found
+
+    def undo(self, output: dict[str, Any]) -> dict[str, Any]:
+        """The command that the output of another names, as it stands there."""
+        program, *arguments = shlex.split(output["undo"])
+        assert program == "poller"
+        return self.done(*arguments, "--yes")
+
+    def refused(self, code: int, *arguments: str, says: str = "") -> str:
+        """Its one line; it must have ended with this code, and changed nothing."""
+        before = self.everything()
+        ended = self.run(*arguments)
+        assert ended.code == code, (ended.out, ended.err)
+        assert says in ended.error
+        assert self.everything() == before
+        return ended.error
+
+    # --- the store -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def store(self) -> Iterator[SqlStore]:
+        store = SqlStore("sqlite:///state.db", directory=self.project.folder)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def state(self, name: str = STATE) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.document(name))
+        return found
+
+    def document(self, name: str = STATE) -> str:
+        ((body,),) = self.project.execute(
+            f"SELECT body FROM poller_documents WHERE name = '{name}'", database="state.db"
+        )
+        return str(body)
+
+    def put(self, body: str, name: str = STATE) -> None:
+        """As somebody would by hand."""
+        self.project.execute(
+            "UPDATE poller_documents SET body = ?, tag = ? WHERE name = ?",
+            (body, os.urandom(8).hex(), name),
+            database="state.db",
+        )
+
+    def edit(self, **parts: Any) -> None:
+        """Change parts of the document, a level deep."""
+        state = self.state()
+        for name, value in parts.items():
+            state[name] = {**state[name], **value} if isinstance(value, dict) else value
+        self.put(json.dumps(state))
+
+    def everything(self) -> list[tuple[Any, ...]]:
+        """Every document and every line of every log."""
+        if not (self.project.folder / "state.db").exists():
+            return []
+        try:
+            documents = self.project.execute("SELECT name, tag, body FROM poller_documents", database="state.db")
+            return documents + self.project.execute("SELECT name, line FROM poller_log", database="state.db")
+        except Exception:  # noqa: BLE001 - no tables yet
+            return []
+
+    def names(self, prefix: str) -> list[str]:
+        with self.store() as store:
+            return list(store.names(prefix))
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)

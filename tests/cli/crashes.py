@@ -1,0 +1,203 @@
+"""Places where commands are killed: the embedded store at each of its calls, and Azurite at each request."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from azure.storage.blob import ContainerClient
+
+from poller.ports import Found, StateStore
+from poller.stores import BlobStore, SqlStore
+from tests.cli.conftest import Project
+from tests.cli.forge import Forge
+from tests.faults import fault
+from tests.faults.fault import Fault
+from tests.faults.proxy import FaultProxy
+from tests.faults.request import Request
+
+VOLATILE = {"write_ids", "released_at", "acquired_at", "heartbeat_at", "expires_at", "updated_at", "at", "owner_id"}
+
+
+class Place(ABC):
+    """A project, its store, and a way to kill commands in it.
+
+    Attributes:
+        store: a look of our own at what stands there.
+    """
+
+    store: StateStore
+
+    def __init__(self, project: Project, forge: Forge) -> None:
+        self.project = project
+        self.forge = forge
+        forge.folder, forge.environ = project.folder, project.environ
+
+    def run(self, *arguments: str) -> Any:
+        """Undisturbed. Its output, where that is JSON."""
+        code = self.forge.run(*arguments)
+        assert code == 0, self.forge.err
+        return json.loads(self.forge.out) if "--json" in arguments else None
+
+    def body(self, poller: str) -> bytes | None:
+        found = self.store.read(f"state/shop/{poller}.json")
+        return found.body if isinstance(found, Found) else None
+
+    def backups(self, poller: str) -> list[bytes]:
+        found = [self.store.read(name) for name in self.store.names(f"backups/shop/{poller}/")]
+        return [one.body for one in found if isinstance(one, Found)]
+
+    def history(self, poller: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.run("history", poller, "--json")["records"]
+        return found
+
+    @abstractmethod
+    def steps(self, *arguments: str) -> list[str]:
+        """What the command does when nobody kills it, step by step; it must end with 0."""
+
+    @abstractmethod
+    def kill(self, step: int, when: str, *arguments: str) -> None:
+        """The command, killed there. It must not have ended by itself."""
+
+    @abstractmethod
+    def keep(self) -> None:
+        """Remember what stands there."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Put back what is remembered."""
+
+    @abstractmethod
+    def put(self, poller: str, body: bytes | None) -> None:
+        """As somebody would by hand: other bytes for the state document, or none."""
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class Embedded(Place):
+    """On SQLite: dead before a call of the store, or after it."""
+
+    def __init__(self, project: Project, forge: Forge) -> None:
+        super().__init__(project, forge)
+        self.store = SqlStore("sqlite:///state.db", directory=project.folder)
+
+    def steps(self, *arguments: str) -> list[str]:
+        self.run(*arguments)
+        return self.forge.steps
+
+    def kill(self, step: int, when: str, *arguments: str) -> None:
+        assert self.forge.run(*arguments, step=step, when=when) == -signal.SIGKILL, self.forge.err
+
+    def keep(self) -> None:
+        folder = self.project.folder
+        (folder / "kept.db").unlink(missing_ok=True)
+        with closing(sqlite3.connect(folder / "state.db")) as now, closing(sqlite3.connect(folder / "kept.db")) as kept:
+            now.backup(kept)
+
+    def restore(self) -> None:
+        self.store.close()
+        folder = self.project.folder
+        for name in ("state.db", "state.db-wal", "state.db-shm"):
+            (folder / name).unlink(missing_ok=True)
+        shutil.copyfile(folder / "kept.db", folder / "state.db")
+
+    def put(self, poller: str, body: bytes | None) -> None:
+        name = f"state/shop/{poller}.json"
+        with closing(sqlite3.connect(self.project.folder / "state.db")) as db, db:
+            if body is None:
+                db.execute("DELETE FROM poller_documents WHERE name = ?", (name,))
+            else:
+                db.execute("UPDATE poller_documents SET body = ?, tag = 'x' WHERE name = ?", (body.decode(), name))
+
+
+class HoldAt:
+    """Holds the n-th request."""
+
+    def __init__(self, number: int, make: Callable[[str], Fault]) -> None:
+        self._number = number
+        self._make = make
+
+    def __call__(self, request: Request, /) -> Fault | None:
+        return self._make("here") if request.number == self._number else None
+
+
+class OnAzurite(Place):
+    """On blobs. `before`: the request lands after its sender is dead. `after`: it landed, and nobody hears of it."""
+
+    def __init__(self, project: Project, forge: Forge, proxy: FaultProxy, connection: str, container: str) -> None:
+        super().__init__(project, forge)
+        self.store = BlobStore.from_connection_string(connection, container=container)
+        self._blobs = ContainerClient.from_connection_string(connection, container)
+        self._proxy = proxy
+        self._kept: dict[str, bytes] = {}
+
+    def steps(self, *arguments: str) -> list[str]:
+        self._proxy.reset()
+        self.run(*arguments)
+        self._proxy.settle()
+        return [f"{'write' if r.request.is_blob_write else 'ask'} {r.request.blob}" for r in self._proxy.requests]
+
+    def kill(self, step: int, when: str, *arguments: str) -> None:
+        self._proxy.reset()
+        self._proxy.plan = HoldAt(step, fault.hold_before if when == "before" else fault.hold_after)
+        process = self.forge.start(*arguments)
+        self._proxy.await_held("here")
+        os.kill(process, signal.SIGKILL)
+        assert self.forge.wait() == -signal.SIGKILL
+        self._proxy.release("here")
+        self._proxy.settle()
+        self._proxy.plan = HoldAt(0, fault.hold_before)
+
+    def keep(self) -> None:
+        names = [blob.name for blob in self._blobs.list_blobs()]
+        self._kept = {name: self._blobs.download_blob(name).readall() for name in names}
+
+    def restore(self) -> None:
+        for blob in self._blobs.list_blobs():
+            self._blobs.delete_blob(blob.name)
+        for name, body in self._kept.items():
+            if name.endswith(".jsonl"):
+                for line in body.decode().splitlines():
+                    self.store.append(name, line)
+            else:
+                self.store.write(name, _released_now(body) if name.startswith("state/") else body, if_tag=None)
+
+    def put(self, poller: str, body: bytes | None) -> None:
+        name = f"state/shop/{poller}.json"
+        if body is None:
+            self._blobs.delete_blob(name)
+        else:
+            self._blobs.upload_blob(name, body, overwrite=True)
+
+    def close(self) -> None:
+        super().close()
+        self._blobs.close()
+
+
+def _released_now(body: bytes) -> bytes:
+    """An older copy put back frees nothing (protocol 3), so it must be released by its own word."""
+    state = json.loads(body)
+    state["lease"]["released_at"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    return json.dumps(state).encode()
+
+
+def lasting(body: bytes) -> dict[str, Any]:
+    """What a state document says, but for the moments and the random ids that every write makes anew."""
+
+    def told(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: bool(one) if key in VOLATILE else told(one) for key, one in value.items()}
+
+    state: dict[str, Any] = told(json.loads(body))
+    state["control"]["last_change"]["id"] = ""
+    return state

@@ -1,0 +1,159 @@
+"""Commands as processes of their own that start at once: forked from one that has imported everything, and killed by
+itself at a step that is asked for. Run as a script it is the forge; `Forge` talks to it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+CHANGES_OF_FILES: tuple[tuple[Any, str], ...] = ((Path, "write_text"), (os, "link"), (Path, "replace"))
+
+
+class Forge:
+    """Starts commands, one after another.
+
+    Attributes:
+        folder, environ: where they work, and what they find in the environment beside the forge's own.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path()
+        self.environ: Mapping[str, str] = {}
+        kept = {k: v for k, v in os.environ.items() if k not in {"POLLER_CONFIG", "AzureWebJobsStorage"}}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], env={**kept, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def start(self, *arguments: str, step: int = 0, when: str = "") -> int:
+        """Its process id. At that step (from 1) of those in `steps` it kills itself."""
+        order = {"arguments": arguments, "step": step, "when": when}
+        order |= {"folder": str(self.folder), "environ": dict(self.environ)}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return int(self._line())
+
+    def wait(self) -> int:
+        """The exit code of what was started last, below 0 for a signal."""
+        return int(self._line())
+
+    def run(self, *arguments: str, step: int = 0, when: str = "") -> int:
+        self.start(*arguments, step=step, when=when)
+        return self.wait()
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self.folder / "err").read_text()
+
+    @property
+    def steps(self) -> list[str]:
+        """What the last one did: each call of the embedded store, and each change of a file."""
+        return (self.folder / "steps").read_text().splitlines()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+def _preload() -> None:
+    """Everything but threads, which a fork would lose."""
+    for package in ("poller", "poller_cli"):
+        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not found.name.endswith(("__main__", ".functions")):
+                with contextlib.suppress(ImportError):  # an extra that is not installed
+                    importlib.import_module(found.name)
+    for name in (
+        "sqlalchemy.dialects.sqlite",
+        "sqlalchemy.dialects.postgresql",
+        "psycopg",
+        "azure.core.pipeline.transport",
+        "requests",
+    ):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _die_at(wanted: int, when: str) -> None:
+    """Count every step, and die before, within or after one of them."""
+    steps = 0
+
+    def dying(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            mine = steps == wanted
+            about = next((one for one in arguments if isinstance(one, (str, Path))), "")
+            with Path("steps").open("a") as out:
+                out.write(f"{name} {about}\n")
+            if mine and when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if mine and when == "within":
+                path, text = arguments[:2]
+                work(path, text[: len(text) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer = work(*arguments, **named)
+            if mine and when == "after":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        return call
+
+    from poller.stores import SqlStore
+
+    of_store = [(SqlStore, name) for name in ("read", "write", "append", "lines", "names")]
+    for owner, name in (*of_store, *CHANGES_OF_FILES):
+        setattr(owner, name, dying(name, getattr(owner, name)))
+
+
+def _command(order: dict[str, Any]) -> None:
+    """Become the command. It ends at once: to take down so much that was imported is what would take long."""
+    from poller_cli.main import execute
+
+    os.chdir(order["folder"])
+    os.environ.update(order["environ"])
+    for number, name, mode in ((0, os.devnull, os.O_RDONLY), (1, "out", os.O_WRONLY), (2, "err", os.O_WRONLY)):
+        opened = os.open(name, mode | os.O_CREAT | os.O_TRUNC if number else mode, 0o644)
+        os.dup2(opened, number)
+        os.close(opened)
+    Path("steps").write_text("")
+    _die_at(order["step"], order["when"])
+    code = execute(order["arguments"])
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _serve() -> None:
+    _preload()
+    gc.freeze()
+    while line := sys.stdin.readline():
+        process = os.fork()
+        if process == 0:
+            _command(json.loads(line))
+        print(process, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()

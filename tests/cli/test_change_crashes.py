@@ -1,0 +1,239 @@
+"""A command that changes state, killed by SIGKILL between any two of its steps: nothing happened, or all of it, a
+backup of exactly what was replaced exists, the trail tells it once, and the same command works afterwards. On Azurite
+each request is held before and after it is applied; on the embedded store each call is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.cli.conftest import Project
+from tests.cli.crashes import Embedded, OnAzurite, Place, lasting
+from tests.cli.forge import Forge
+from tests.cli.test_import import fixture
+from tests.faults.proxy import FaultProxy
+
+LEAST_STEPS = 3
+
+
+def exported(place: Place) -> None:
+    """The checkpoint of the fifth row, and then rows behind it."""
+    place.run("export-checkpoint", "orders", "kept.json")
+    place.project.insert(3)
+    place.run("run", "orders", "--once")
+
+
+def gone(place: Place) -> None:
+    exported(place)
+    place.put("orders", None)
+
+
+def unreadable(place: Place) -> None:
+    exported(place)
+    place.put("orders", b'{"version": 1, "poller_na')
+
+
+def cloned_before(place: Place) -> None:
+    place.run("clone-checkpoint", "orders", "invoices", "--yes")
+
+
+def source_changed(place: Place) -> None:
+    text = (place.project.folder / "poller.toml").read_text()
+    place.project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"', 1))
+
+
+def paused(place: Place) -> None:
+    place.run("pause", "orders", "--yes")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, and what it leaves.
+
+    Attributes:
+        name: its id. at: the last row before the checkpoint afterwards. target: whose document it changes.
+        prepare: what must be there first; five rows were delivered. again: the exit code of the same command, once it
+        was made. fenced: whether it raises the token, and what it replaces is kept.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    at: int | None
+    target: str = "orders"
+    prepare: Callable[[Place], object] = lambda _: None
+    again: int = 0
+    fenced: bool = True
+
+
+ROW = ("--value", "2026-01-01 00:00:00", "--pk", "id=2")
+THEIRS = ("azure-functions-db", str(fixture("text")))
+CASES = {
+    case.name: case
+    for case in (
+        Case("reset-to-beginning", ("reset-to-beginning", "orders"), None),
+        Case("reset-to-cursor", ("reset-to-cursor", "orders", *ROW), 2),
+        Case("reset-to-checkpoint", ("reset-to-checkpoint", "orders", "kept.json"), 5, prepare=exported),
+        Case("reset-to-checkpoint-gone", ("reset-to-checkpoint", "orders", "kept.json"), 5, prepare=gone),
+        Case("reset-to-checkpoint-unreadable", ("reset-to-checkpoint", "orders", "kept.json"), 5, prepare=unreadable),
+        Case("clone-checkpoint", ("clone-checkpoint", "orders", "invoices"), 5, "invoices", again=3),
+        Case(
+            "clone-checkpoint-overwrite",
+            ("clone-checkpoint", "orders", "invoices", "--overwrite", "--allow-skip"),
+            5,
+            "invoices",
+            cloned_before,
+        ),
+        Case("rebind", ("rebind", "orders"), 5, prepare=source_changed),
+        Case("import", ("import", *THEIRS, "--name", "invoices"), 10, "invoices", again=3),
+        Case("import-overwrite", ("import", *THEIRS, "--name", "orders", "--overwrite", "--allow-skip"), 10),
+        Case("pause", ("pause", "orders"), 5, fenced=False),
+        Case("resume", ("resume", "orders"), 5, prepare=paused, fenced=False),
+    )
+}
+EMBEDDED = list(CASES)
+AZURITE = [
+    "reset-to-beginning",
+    "reset-to-cursor",
+    "reset-to-checkpoint",
+    "clone-checkpoint",
+    "clone-checkpoint-overwrite",
+    "rebind",
+    "import",
+    "import-overwrite",
+]
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    project.configure("orders", "invoices")
+    project.insert(5)
+    project.insert(1, table="invoices")
+    return project
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, shop: Project, forge: Forge) -> Iterator[Place]:
+    """Where five rows were delivered."""
+    made: Place
+    if request.param == "embedded":
+        made = Embedded(shop, forge)
+        made.run("run", "orders", "--once")
+        yield made
+        made.close()
+        return
+    azurite, container = request.getfixturevalue("azurite"), request.getfixturevalue("container")
+    text = (shop.folder / "poller.toml").read_text()
+    shop.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
+    with FaultProxy("127.0.0.1", azurite.port) as proxy:
+        shop.environ["AzureWebJobsStorage"] = proxy.connection_string
+        made = OnAzurite(shop, forge, proxy, azurite.connection_string, container)
+        made.run("run", "orders", "--once")
+        yield made
+        made.close()
+
+
+def every_moment(steps: list[str]) -> list[tuple[int, str]]:
+    return [(number, when) for number, _ in enumerate(steps, 1) for when in ("before", "after")]
+
+
+def telling_moments(steps: list[str]) -> list[tuple[int, str]]:
+    """Around the write that makes the change."""
+    write = next(number for number, step in enumerate(steps, 1) if step.startswith("write state/"))
+    kept = [(number, "after") for number, step in enumerate(steps, 1) if step.startswith("write backups/")]
+    return [*kept, (write - 1, "after"), (write, "before"), (write, "after")]
+
+
+def killed_at(place: Place, case: Case, moments: Callable[[list[str]], list[tuple[int, str]]]) -> None:
+    command = (*case.command, "--yes", "--reason", "crash")
+    case.prepare(place)
+    place.keep()
+    place.restore()
+    start = place.body(case.target)
+    steps = place.steps(*command)
+    assert len(steps) >= LEAST_STEPS
+    reference = place.body(case.target)
+    assert reference is not None
+    whole = lasting(reference)
+    cursor = whole["checkpoint"]["cursor"]
+    assert (cursor and cursor["tiebreaker"]["id"]) == case.at
+    assert whole["control"]["last_change"]["kind"] == case.command[0]
+    if case.fenced and start is not None and case.prepare is not unreadable:
+        assert whole["lease"]["fencing_token"] > json.loads(start)["lease"]["fencing_token"]
+    outcomes = set()
+    for step, when in moments(steps):
+        place.restore()
+        before, others = place.body(case.target), place.body("orders" if case.target == "invoices" else "invoices")
+        at = f"killed {when} step {step}, {steps[step - 1]}"
+        kept = place.backups(case.target)
+        place.kill(step, when, *command)
+
+        now = place.body(case.target)
+        made = now != before
+        outcomes.add(made)
+        new = place.backups(case.target)[len(kept) :]
+        assert set(new) <= {before}, at
+        assert place.body("orders" if case.target == "invoices" else "invoices") == others, at
+        if made:
+            assert now is not None, at
+            assert lasting(now) == whole, at
+            change = json.loads(now)["control"]["last_change"]["id"]
+            assert [one["id"] for one in place.history(case.target)].count(change) == 1, at
+            assert bool(new) is (case.fenced and before is not None), at
+        code = place.forge.run(*command)
+        assert code == (case.again if made else 0), (at, place.forge.err)
+    assert outcomes == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [*(("embedded", name) for name in EMBEDDED), *(("azurite", name) for name in AZURITE)],
+    indirect=["place"],
+)
+def test_killed_around_the_write_that_makes_the_change(place: Place, name: str) -> None:
+    killed_at(place, CASES[name], telling_moments)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [*(("embedded", name) for name in EMBEDDED), *(("azurite", name) for name in AZURITE)],
+    indirect=["place"],
+)
+def test_killed_between_any_two_steps(place: Place, name: str) -> None:
+    killed_at(place, CASES[name], every_moment)
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+@pytest.mark.parametrize("there", [False, True], ids=["new", "overwrite"])
+def test_a_killed_export_leaves_no_half_file(place: Place, there: bool) -> None:
+    file = place.project.folder / "kept.json"
+    command = ("export-checkpoint", "orders", "kept.json", *(("--overwrite",) if there else ()))
+    before = place.body("orders")
+
+    def put_back() -> None:
+        file.unlink(missing_ok=True)
+        if there:
+            file.write_text("precious")
+
+    put_back()
+    steps = place.steps(*command)
+    whole = json.loads(file.read_text()) | {"exported_at": ""}
+    assert whole["cursor"]["tiebreaker"] == {"id": 5}
+    (written,) = (number for number, step in enumerate(steps, 1) if step.startswith("write_text"))
+    outcomes = set()
+    for step, when in [*every_moment(steps), (written, "within")]:
+        put_back()
+        place.kill(step, when, *command)
+        made = file.exists() and file.read_text() != "precious"
+        outcomes.add(made)
+        assert file.exists() or not there
+        if made:
+            assert json.loads(file.read_text()) | {"exported_at": ""} == whole
+        code = place.forge.run(*command)
+        assert code == (3 if made and not there else 0), (step, when, place.forge.err)
+        assert json.loads(file.read_text()) | {"exported_at": ""} == whole
+    assert outcomes == {False, True}
+    assert place.body("orders") == before

@@ -1,0 +1,392 @@
+"""`poller check`: what is wrong is found before it hurts, and what it says mends it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from azure.storage.blob import (
+    AccountSasPermissions,
+    BlobServiceClient,
+    ResourceTypes,
+    RetentionPolicy,
+    generate_account_sas,
+)
+
+from tests.cli.conftest import Ended, Project
+from tests.cli.test_schemas import validator
+from tests.sources.tables import TIMESTAMP, execute, family
+from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.services import free_port
+
+STATEMENTS = ("CREATE", "ALTER", "UPDATE", "GRANT", "ROLLBACK", "XA ROLLBACK", "ANALYZE")
+
+
+def configure(project: Project, url: str, source: str = "", poller: str = "", table: str = "orders") -> None:
+    """One poller over a table of a real database; the URL comes from a setting, as it should."""
+    project.environ["ORDERS_DB_URL"] = url
+    project.write(
+        f"""app_name = "shop"
+[state]
+store = "sql"
+[pollers.orders]
+handler = "handlers:handle"
+{poller}
+[pollers.orders.source]
+url = "%ORDERS_DB_URL%"
+table = "{table}"
+cursor_column = "updated_at"
+pk_columns = ["id"]
+{source}
+""",
+        "def handle(batch): pass\n",
+    )
+
+
+def make_table(url: str, rows: int = 20, *, primary: bool = True) -> None:
+    """`orders(id, updated_at)`, nullable, without an index on the cursor; old rows, one a second."""
+    kind = TIMESTAMP[family(url)]
+    key = " primary key" if primary else ""
+    old = datetime(2026, 1, 1, tzinfo=UTC)
+    execute(
+        url,
+        f"create table orders (id integer not null{key}, updated_at {kind} null)",
+        "insert into orders values (:id, :at)",
+        rows=[{"id": n, "at": f"{old + timedelta(seconds=n):%Y-%m-%d %H:%M:%S}"} for n in range(1, rows + 1)],
+    )
+
+
+def found(ended: Ended) -> dict[str, dict[str, Any]]:
+    """The one poller's findings by what was looked at; the worst where there are several."""
+    validator("check").validate(ended.json)
+    (poller,) = ended.json["pollers"]
+    order = ["ok", "warn", "error"]
+    told: dict[str, dict[str, Any]] = {}
+    for one in sorted(poller["findings"], key=lambda f: order.index(f["severity"])):
+        told[one["check"]] = one
+    return told
+
+
+def wrong(ended: Ended) -> dict[str, str]:
+    """What is not well: check and severity."""
+    return {name: one["severity"] for name, one in found(ended).items() if one["severity"] != "ok"}
+
+
+def mend(url: str, ended: Ended) -> list[str]:
+    """Run every statement that was proposed, as the database's owner, each once."""
+    proposed = [one["mend"] for one in found(ended).values() if (one["mend"] or "").startswith(STATEMENTS)]
+    done: list[str] = []
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        for text in proposed:
+            for statement in text.replace("(or COMMIT)", "").split(";"):
+                if statement.strip() and statement.strip() not in done:
+                    connection.execute(sa.text(statement.strip()))
+                    done.append(statement.strip())
+    return done
+
+
+def test_a_sound_poller_is_well_and_nothing_was_written(project: Project) -> None:
+    project.configure("orders")
+    project.execute("CREATE INDEX orders_cursor ON orders (updated_at)")
+    project.insert(30)
+    ended = project.run("check", "--json")
+    assert wrong(ended) == {}
+    assert (ended.code, ended.json["ok"]) == (0, True)
+    assert {"storage", "state", "handler", "schedule", "lease", "index", "round_trip", "clock"} <= found(ended).keys()
+    assert "pairs of neighbouring rows" in found(ended)["round_trip"]["message"]
+    assert project.run("status", "--json").json["pollers"][0]["exists"] is False
+    screen = project.run("check")
+    assert "all is well" in screen.out
+    assert screen.err == ""
+
+
+@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db"])
+def test_each_finding_is_mended_by_its_own_statement(
+    project: Project, database: str, request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(database)
+    make_table(url, 2_000)
+    execute(url, "insert into orders values (9001, null), (9002, null)")
+    configure(project, url, 'cursor_time_zone = "UTC"')
+    first = project.run("check", "--json")
+    assert first.code == 1
+    assert wrong(first) == {"nulls": "error", "index": "warn", "plan": "warn"}
+    assert "2 rows have no value" in found(first)["nulls"]["message"]
+    assert found(first)["index"]["mend"].startswith("CREATE INDEX orders_updated_at_id ON orders (updated_at, id)")
+    assert mend(url, first)
+    second = project.run("check", "--json")
+    assert (second.code, wrong(second)) == (0, {})
+
+
+@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db"])
+def test_a_key_that_is_none_is_an_error_with_the_statement(
+    project: Project, database: str, request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(database)
+    make_table(url, primary=False)
+    configure(project, url, 'cursor_time_zone = "UTC"')
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert wrong(ended) == {"key": "error"}
+    assert any(statement.startswith("CREATE UNIQUE INDEX") for statement in mend(url, ended))
+    assert "key" not in wrong(project.run("check", "--json"))
+
+
+@pytest.fixture
+def role(postgres_db: str) -> Iterator[str]:
+    """A PostgreSQL role that may do nothing yet."""
+    name = f"reader_{uuid.uuid4().hex[:8]}"
+    execute(postgres_db, f"create role {name} login password 'geheim-7'")
+    yield name
+    execute(postgres_db, f"drop owned by {name}", f"drop role {name}")
+
+
+def test_privileges_that_postgresql_lacks_are_granted_by_what_is_said(
+    project: Project, postgres_db: str, role: str
+) -> None:
+    make_table(postgres_db)
+    execute(
+        postgres_db,
+        "alter table orders alter column updated_at set not null",
+        "create index on orders (updated_at, id)",
+    )
+    url = sa.make_url(postgres_db).set(username=role, password="geheim-7")
+    configure(project, url.render_as_string(hide_password=False))
+    first = project.run("check", "--json")
+    assert found(first)["privileges"]["mend"] == f"GRANT SELECT ON orders TO {role};"
+    assert first.code == 1
+    mend(postgres_db, first)
+    second = project.run("check", "--json")
+    assert found(second)["privileges"]["mend"] == f"GRANT pg_read_all_stats TO {role};"
+    assert wrong(second) == {"privileges": "warn"}
+    mend(postgres_db, second)
+    third = project.run("check", "--json")
+    assert (third.code, wrong(third)) == (0, {})
+    assert found(third)["bound"]["message"].startswith("exact")
+    assert "geheim-7" not in first.out + second.out + first.err
+
+
+def test_rows_that_a_policy_hides_are_an_error(project: Project, postgres_db: str, role: str) -> None:
+    make_table(postgres_db)
+    execute(
+        postgres_db,
+        f"grant select on orders to {role}",
+        "alter table orders enable row level security",
+        f"create policy seldom on orders to {role} using (id < 3)",
+    )
+    configure(project, sa.make_url(postgres_db).set(username=role, password="geheim-7").render_as_string(False))
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert found(ended)["row_security"]["severity"] == "error"
+    mend(postgres_db, ended)
+    assert "row_security" not in wrong(project.run("check", "--json"))
+
+
+def test_a_prepared_transaction_is_named_and_ended(project: Project, postgres_db: str) -> None:
+    make_table(postgres_db)
+    execute(postgres_db, "alter table orders alter updated_at set not null", "create index on orders (updated_at, id)")
+    engine = sa.create_engine(postgres_db, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("insert into orders values (7000, now())")
+        connection.exec_driver_sql("prepare transaction 'left over'")
+    configure(project, postgres_db)
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert "'left over'" in found(ended)["prepared"]["message"]
+    assert "ROLLBACK PREPARED 'left over'" in mend(postgres_db, ended)
+    assert "prepared" not in wrong(project.run("check", "--json"))
+
+
+def test_a_prepared_xa_transaction_is_named_and_ended(project: Project, mariadb_db: str) -> None:
+    make_table(mariadb_db)
+    execute(
+        mariadb_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
+    )
+    engine = sa.create_engine(mariadb_db, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in ("start", "end", "prepare"):
+            connection.exec_driver_sql(f"xa {statement} 'left','over',7")
+            if statement == "start":
+                connection.exec_driver_sql("insert into orders values (7000, now(6))")
+        connection.invalidate()  # it stays prepared without its session
+    configure(project, mariadb_db, 'cursor_time_zone = "UTC"')
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert "XA ROLLBACK 'left','over',7" in mend(mariadb_db, ended)
+    assert "prepared" not in wrong(project.run("check", "--json"))
+
+
+def test_what_cannot_be_made_of_the_configuration_is_told_beside_the_others(project: Project) -> None:
+    project.configure("orders", "invoices")
+    project.insert(3)
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text + 'filter = "1 = 1; drop table orders"\n')
+    ended = project.run("check", "--json")
+    assert ended.code == 2
+    told = {one["name"]: one for one in ended.json["pollers"]}
+    assert (told["invoices"]["errors"], told["orders"]["errors"]) == (1, 0)
+
+
+def test_mariadb_without_process_guesses_and_says_the_grant(project: Project, mariadb_db: str) -> None:
+    make_table(mariadb_db)
+    execute(
+        mariadb_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
+    )
+    name = f"reader_{uuid.uuid4().hex[:8]}"
+    database = sa.make_url(mariadb_db).database
+    execute(
+        mariadb_db,
+        f"create user '{name}'@'%' identified by 'geheim-7'",
+        f"grant select on {database}.* to '{name}'@'%'",
+    )
+    try:
+        url = sa.make_url(mariadb_db).set(username=name, password="geheim-7")
+        configure(project, url.render_as_string(hide_password=False), 'cursor_time_zone = "UTC"')
+        first = project.run("check", "--json")
+        assert wrong(first) == {"privileges": "warn", "bound": "warn"}
+        assert found(first)["privileges"]["mend"] == f"GRANT PROCESS ON *.* TO '{name}'@'%';"
+        assert found(first)["bound"]["message"].startswith("heuristic")
+        mend(mariadb_db, first)
+        second = project.run("check", "--json")
+        assert wrong(second) == {}
+        assert found(second)["bound"]["message"].startswith("observed")
+    finally:
+        execute(mariadb_db, f"drop user '{name}'@'%'")
+
+
+def test_text_that_is_written_in_two_forms_is_an_error_with_the_odd_one(project: Project) -> None:
+    project.configure("orders")
+    project.insert(30)
+    project.execute("INSERT INTO orders VALUES (77, '2026-01-01T00:00:01Z')")
+    project.execute("INSERT INTO orders VALUES (78, '2026-01-02 00:00:00')")
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert "'2026-01-01T00:00:01Z'" in found(ended)["forms"]["message"]
+
+
+def test_a_pair_whose_cursor_does_not_lead_from_one_to_the_other_is_named(project: Project) -> None:
+    project.configure("orders")
+    project.execute("DROP TABLE orders")
+    project.execute("CREATE TABLE orders (id NOT NULL PRIMARY KEY, updated_at TEXT NOT NULL)")
+    stamp = "2026-01-01 00:00:00"
+    project.execute("INSERT INTO orders VALUES (?, ?)", (1, stamp), ("2", stamp), (3, "2026-01-01 00:00:01"))
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert "id=2" in found(ended)["round_trip"]["message"]
+
+
+def test_rows_from_the_future_are_counted(project: Project) -> None:
+    project.configure("orders")
+    project.insert(3)
+    project.execute("INSERT INTO orders VALUES (50, '2099-01-01 00:00:00')")
+    ended = project.run("check", "--json")
+    assert ended.code == 0
+    assert "1 row is dated after now, up to 2099-01-01 00:00:00" in found(ended)["future"]["message"]
+
+
+def test_a_zone_whose_clocks_are_set_back_is_a_warning(project: Project) -> None:
+    project.configure("orders", source="allow_dst = true")
+    text = (project.folder / "poller.toml").read_text().replace('"UTC"', '"Europe/Berlin"')
+    project.write(text)
+    project.insert(3)
+    assert "Europe/Berlin" in found(project.run("check", "--json"))["time_zone"]["message"]
+
+
+def test_a_checkpoint_of_another_source_exits_4(project: Project) -> None:
+    project.configure("orders")
+    project.insert(3)
+    assert project.run("run", "--once").code == 0
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text + 'filter = "id > 1"\n')
+    ended = project.run("check", "--json")
+    assert ended.code == 4
+    assert "poller rebind orders" in found(ended)["fingerprint"]["mend"]
+
+
+def test_handler_host_and_pause_are_looked_at(project: Project) -> None:
+    project.configure("orders", handlers="import nothing_of_this_name\n", poller='tick_timeout = "6m"')
+    (project.folder / "host.json").write_text(json.dumps({"version": "2.0", "functionTimeout": "00:05:00"}))
+    project.insert(3)
+    assert project.run("pause", "orders", "--yes", "--reason", "night").code in (0, 1)
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert wrong(ended).items() >= {"handler": "error", "host": "error"}.items()
+    assert "nothing_of_this_name" in found(ended)["handler"]["message"]
+    assert found(ended)["host"]["mend"] == 'tick_timeout = "4m30s"'
+    project.configure("orders")
+    assert project.run("run", "--once").code == 0
+    assert project.run("pause", "orders", "--yes", "--reason", "night").code == 0
+    told = found(project.run("check", "--json"))
+    assert told["state"]["mend"] == "poller resume orders"
+    assert "night" in told["state"]["message"]
+    assert told["host"]["severity"] == "ok"
+
+
+def test_what_a_handlers_module_prints_does_not_spoil_the_json(project: Project) -> None:
+    project.configure("orders", handlers="print('loading')\ndef handle(batch): pass\n")
+    ended = project.run("check", "--json")
+    assert ended.json["pollers"][0]["name"] == "orders"
+    assert "loading" in ended.err
+
+
+def test_a_database_that_is_away_keeps_nothing_else_from_being_looked_at(project: Project) -> None:
+    configure(project, f"postgresql+psycopg://shop:geheim-7@127.0.0.1:{free_port()}/shop")
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert wrong(ended) == {"database": "error"}
+    assert found(ended)["storage"]["severity"] == "ok"
+    assert "geheim-7" not in ended.out + ended.err
+
+
+def _on_blob(project: Project, connection: str, container: str) -> None:
+    project.configure("orders")
+    project.execute("CREATE INDEX IF NOT EXISTS orders_cursor ON orders (updated_at)")
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
+    project.environ["AzureWebJobsStorage"] = connection
+
+
+def test_storage_that_may_be_written_and_its_settings(project: Project, azurite: Azurite, container: str) -> None:
+    _on_blob(project, azurite.connection_string, container)
+    project.insert(3)
+    before = project.run("check", "--json")
+    assert "does not exist yet" in found(before)["container"]["message"]
+    service = BlobServiceClient.from_connection_string(azurite.connection_string)
+    assert container not in [one.name for one in service.list_containers()], "looking must not create it"
+    assert project.run("run", "--once").code == 0
+    assert found(project.run("check", "--json"))["container"]["message"].endswith("exists")
+    assert not [blob.name for blob in service.get_container_client(container).list_blobs("control/")]
+    service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=7))
+    try:
+        ended = project.run("check", "--json")
+    finally:
+        service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=False))
+    assert ended.code == 0
+    assert wrong(ended) == {"soft_delete": "warn"}
+    assert "7 days" in found(ended)["soft_delete"]["message"]
+
+
+def test_storage_that_may_only_be_read_is_an_error(project: Project, azurite: Azurite, container: str) -> None:
+    _on_blob(project, azurite.connection_string, container)
+    project.insert(3)
+    assert project.run("run", "--once").code == 0
+    token = generate_account_sas(
+        ACCOUNT,
+        KEY,
+        ResourceTypes(service=True, container=True, object=True),
+        AccountSasPermissions(read=True, list=True),
+        expiry=datetime.now(UTC) + timedelta(hours=1),
+    )
+    project.environ["AzureWebJobsStorage"] = f"BlobEndpoint={azurite.blob_endpoint};SharedAccessSignature={token}"
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert found(ended)["storage"]["severity"] == "error"
+    assert "writing is not" in found(ended)["storage"]["message"]
+    assert found(ended)["state"]["severity"] == "ok"
+    assert token not in ended.out + ended.err

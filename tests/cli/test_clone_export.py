@@ -1,0 +1,128 @@
+"""`poller clone-checkpoint` and `poller export-checkpoint`."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import NOTING, Project, end, wait_until
+from tests.cli.console import Console
+from tests.cli.test_pause import ran
+from tests.cli.test_schemas import validator
+
+NEW = "state/shop/orders-v2.json"
+
+
+def test_another_poller_begins_where_this_one_stands(project: Project) -> None:
+    console = ran(project)
+    output = console.done("clone-checkpoint", "orders", "orders-v2", "--yes")
+    assert output["name"] == "orders-v2"
+    assert (output["before"], output["backup"]) == (None, None)
+    assert any("not configured" in note for note in output["notes"])
+    clone, origin = console.state(NEW), console.state()
+    assert clone["checkpoint"]["cursor"] == origin["checkpoint"]["cursor"]
+    assert (clone["source_fingerprint"], clone["source"]) == (origin["source_fingerprint"], origin["source"])
+    assert clone["poller_name"] == "orders-v2"
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace("orders]", "orders-v2]").replace("orders.source]", "orders-v2.source]"))
+    project.insert(2)
+    assert console.run("run", "--once").code == 0, "it may start at once"
+    assert console.state(NEW)["checkpoint"]["metadata"]["row_count"] == 2
+
+
+def test_an_existing_target_keeps_and_raises_its_own_token(project: Project) -> None:
+    project.configure("orders", "invoices")
+    project.insert(3)
+    project.insert(6, table="invoices")
+    console = Console(project)
+    assert console.run("run", "--until-idle").code == 0
+    assert console.done("pause", "invoices", "--yes")["changed"] is True
+    console.refused(3, "clone-checkpoint", "orders", "invoices", "--yes", says="--overwrite")
+    console.refused(3, "clone-checkpoint", "orders", "invoices", "--yes", "--overwrite", says="--allow-skip")
+    arguments = ("clone-checkpoint", "orders", "invoices", "--overwrite", "--allow-skip")
+    before = console.document("state/shop/invoices.json")
+    output = console.done(*arguments, "--yes")
+    assert (output["before"]["fencing_token"], output["after"]["fencing_token"]) == (1, 2)
+    assert output["after"]["source_fingerprint"] == console.state()["source_fingerprint"]
+    assert output["after"]["paused"] is True
+    assert any("poller rebind invoices" in note for note in output["notes"])
+    assert console.document(output["backup"]) == before
+    console.undo(output)
+    after = console.state("state/shop/invoices.json")
+    assert after["checkpoint"]["cursor"]["tiebreaker"] == {"id": 6}
+    assert after["source"]["table"] == "invoices"
+
+
+def test_in_production_overwriting_wants_the_targets_name(project: Project) -> None:
+    console = ran(project)
+    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
+    assert console.done("clone-checkpoint", "orders", "orders-v2", "--yes")["changed"] is True
+    again = ("clone-checkpoint", "orders", "orders-v2", "--overwrite")
+    console.refused(3, *again, "--yes", says="--confirm orders-v2")
+    console.refused(3, *again, "--confirm", "orders")
+    assert console.done(*again, "--confirm", "orders-v2")["after"]["fencing_token"] == 2
+
+
+def test_a_target_at_work_is_refused(project: Project) -> None:
+    project.configure("orders", "invoices", handlers=NOTING)
+    project.insert(1)
+    console = Console(project)
+    assert console.run("run", "orders", "--once").code == 0
+    (project.folder / "started").unlink()
+    (project.folder / "wait").touch()
+    project.insert(1, table="invoices")
+    worker = project.start("run", "invoices", "--once")
+    wait_until(lambda: project.lines("started"))
+    console.refused(
+        3, "clone-checkpoint", "orders", "invoices", "--overwrite", "--allow-skip", "--yes", says="--break-lease"
+    )
+    (project.folder / "wait").unlink()
+    assert end(worker).code == 0
+
+
+def test_a_clone_that_was_deleted_goes_on_above_its_old_token(project: Project) -> None:
+    console = ran(project)
+    console.done("clone-checkpoint", "orders", "orders-v2", "--yes")
+    console.done("clone-checkpoint", "orders", "orders-v2", "--yes", "--overwrite")
+    project.execute(f"DELETE FROM poller_documents WHERE name = '{NEW}'", database="state.db")
+    assert console.done("clone-checkpoint", "orders", "orders-v2", "--yes")["after"]["fencing_token"] == 3
+
+
+def test_names_that_cannot_be(project: Project) -> None:
+    console = ran(project)
+    for name in ("Orders", "orders", "../x", "a" * 64, ""):
+        console.refused(2, "clone-checkpoint", "orders", name, "--yes", says="NEW_NAME")
+
+
+def test_an_export_says_all_that_it_belongs_to(project: Project) -> None:
+    console = ran(project)
+    before = console.everything()
+    ended = console.run("export-checkpoint", "orders")
+    assert ended.code == 0
+    state = console.state()
+    validator("checkpoint").validate(ended.json)
+    assert ended.json["version"] == 1
+    assert (ended.json["app"], ended.json["poller"], ended.json["generation"]) == ("shop", "orders", 0)
+    assert ended.json["cursor"] == state["checkpoint"]["cursor"]
+    assert (ended.json["source_fingerprint"], ended.json["source"]) == (state["source_fingerprint"], state["source"])
+    assert ended.json["exported_at"].endswith("Z")
+    assert console.everything() == before
+
+
+def test_a_file_is_not_replaced_unless_told(project: Project) -> None:
+    console = ran(project)
+    path = project.folder / "kept.json"
+    ended = console.run("export-checkpoint", "orders", str(path))
+    assert ended.code == 0
+    assert str(path) in ended.out
+    path.write_text("precious")
+    console.refused(3, "export-checkpoint", "orders", str(path), says="--overwrite")
+    assert path.read_text() == "precious"
+    ended = console.run("export-checkpoint", "orders", str(path), "--overwrite", "--json")
+    assert json.loads(path.read_text()) == ended.json
+    assert [one.name for one in project.folder.iterdir() if one.name.endswith(".part")] == []
+    console.refused(2, "export-checkpoint", "orders", str(project.folder / "no" / "such" / "x.json"), says="written")
+
+
+def test_a_poller_that_never_ran_has_nothing_to_export(project: Project) -> None:
+    project.configure("orders")
+    Console(project).refused(1, "export-checkpoint", "orders", says="never ran")

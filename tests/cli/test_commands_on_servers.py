@@ -1,0 +1,139 @@
+"""Each command as a process of its own, with state in Azurite and rows in PostgreSQL; help, and completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from tests.cli.conftest import COMMAND, NOTING, Ended, Project, end, wait_until
+from tests.cli.test_errors import with_url
+from tests.cli.test_schemas import validator
+from tests.support.azurite import KEY, Azurite
+
+COMMANDS = (
+    "peek",
+    "history",
+    "pause",
+    "resume",
+    "reset-to-beginning",
+    "reset-to-cursor",
+    "reset-to-checkpoint",
+    "clone-checkpoint",
+    "export-checkpoint",
+    "rebind",
+)
+
+
+@pytest.fixture
+def servers(project: Project, azurite: Azurite, container: str, postgres_db: str) -> Iterator[psycopg.Connection]:
+    url = make_url(postgres_db)
+    with_url(project, postgres_db)
+    text = (project.folder / "poller.toml").read_text()
+    text = text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"')
+    project.write(text.replace('handler = "', 'lease_ttl = "3s"\nheartbeat_interval = "500ms"\nhandler = "'), NOTING)
+    project.environ["AzureWebJobsStorage"] = azurite.connection_string
+    with psycopg.connect(
+        host=url.host, port=url.port, user=url.username, password=url.password, dbname=url.database, autocommit=True
+    ) as db:
+        db.execute("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
+        db.execute(
+            "INSERT INTO orders SELECT n, timestamptz '2026-01-01Z' + n * interval '1 min' FROM generate_series(1, 9) n"
+        )
+        yield db
+
+
+def done(project: Project, *arguments: str, schema: str = "change", code: int = 0) -> Ended:
+    ended = project.run(*arguments, "--json")
+    assert ended.code == code, ended.err
+    assert KEY not in ended.out + ended.err
+    if code == 0:
+        validator(schema).validate(ended.json)
+    else:
+        assert ended.out == ""
+        assert ended.error
+    return ended
+
+
+def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> None:
+    assert project.run("run", "--once").code == 0
+    assert done(project, "peek", "orders", schema="peek").json["rows"] == []
+    done(project, "pause", "orders", code=3)
+    assert done(project, "pause", "orders", "--yes", "--reason", "deploy").json["changed"] is True
+    done(project, "resume", "orders", "--yes")
+    exported = done(project, "export-checkpoint", "orders", "kept.json", schema="checkpoint").json
+    assert exported["cursor"]["tiebreaker"] == {"id": 9}
+    replay = ("reset-to-cursor", "orders", "--value", "2026-01-01T00:04", "--pk", "id=4")
+    done(project, *replay, code=3)
+    reset = done(project, *replay, "--yes").json
+    assert reset["effect"]["redelivered"] == 5
+    assert reset["after"]["cursor"]["value"] == "2026-01-01T00:04:00.000000Z"
+    rows = done(project, "peek", "orders", "--limit", "2", schema="peek").json["rows"]
+    assert [row["id"] for row in rows] == [5, 6]
+    done(project, "reset-to-beginning", "orders", "--yes")
+    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", code=3)
+    assert "9 rows will never be delivered" in project.run("reset-to-checkpoint", "orders", "kept.json", "--yes").error
+    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", "--allow-skip")
+    assert done(project, "clone-checkpoint", "orders", "orders-v2", "--yes").json["name"] == "orders-v2"
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
+    assert project.run("run", "--once").code == 4
+    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", code=4)
+    done(project, "rebind", "orders", "--yes")
+    servers.execute("INSERT INTO orders VALUES (10, '2026-01-02Z')")
+    assert project.run("run", "--once").code == 0
+    records = done(project, "history", "orders", schema="history").json["records"]
+    kinds = [record["kind"] for record in records]
+    assert kinds == ["pause", "resume", "reset-to-cursor", "reset-to-beginning", "reset-to-checkpoint", "rebind"]
+    assert done(project, "status", schema="status").json["pollers"][0]["cursor"]["tiebreaker"] == {"id": 10}
+
+
+def test_a_worker_at_work_is_broken_only_when_told_and_undone_as_printed(
+    project: Project, servers: psycopg.Connection
+) -> None:
+    (project.folder / "wait").touch()
+    worker = project.start("run", "--once")
+    wait_until(lambda: project.lines("started"))
+    done(project, "reset-to-beginning", "orders", "--yes", code=3)
+    broken = done(project, "reset-to-beginning", "orders", "--yes", "--break-lease").json
+    (project.folder / "wait").unlink()
+    assert end(worker).code == 1
+    program, *arguments = shlex.split(broken["undo"])
+    assert program == "poller"
+    undone = done(project, *arguments, "--yes").json
+    assert undone["after"]["fencing_token"] == broken["after"]["fencing_token"] + 1
+    assert json.loads(project.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
+
+
+def test_the_database_down_is_told_and_a_way_back_still_goes(project: Project, servers: psycopg.Connection) -> None:
+    assert project.run("run", "--once").code == 0
+    servers.execute("ALTER TABLE orders RENAME TO away")
+    done(project, "peek", "orders", code=1)
+    ended = done(project, "reset-to-beginning", "orders", "--yes")
+    assert ended.json["effect"]["redelivered"] is None
+    assert ended.json["effect"]["not_counted"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(project: Project, command: str) -> None:
+    ended = project.run(command, "--help")
+    assert ended.code == 0
+    assert f"Example: poller {command} orders" in ended.out
+    for option in ("--json", "--config"):
+        assert option in ended.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_shell_completes_its_name(project: Project, command: str) -> None:
+    project.configure("orders", "invoices")
+    words = {"_POLLER_COMPLETE": "complete_bash", "COMP_WORDS": f"poller {command} i", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        COMMAND, cwd=project.folder, env={**os.environ, **words}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["invoices"]

@@ -1,0 +1,85 @@
+"""Shell completion through the protocol of each shell: commands, options, pollers of the configuration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from tests.cli.conftest import COMMAND, Project
+
+
+def complete(project: Project, shell: str, line: str, **environ: str) -> list[str]:
+    """What the shell would offer for the last word of the line."""
+    words = line.split(" ")
+    protocol = (
+        {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)} if shell == "bash" else {"_TYPER_COMPLETE_ARGS": line}
+    )
+    done = subprocess.run(
+        COMMAND,
+        cwd=project.folder,
+        env={**os.environ, "_POLLER_COMPLETE": f"complete_{shell}", **protocol, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    if shell == "bash":
+        return done.stdout.split()
+    offered = done.stdout.strip()
+    if offered == "_files":  # nothing of ours: zsh offers files then
+        return []
+    parts = offered.removeprefix("_arguments '*: :((").removesuffix("))'").splitlines()
+    return [part.strip('"').split('":"')[0] for part in parts]
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    project.configure("orders", "invoices", "returns")
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace("sqlite:///shop.db", "%SET_NOWHERE_ON_THIS_LAPTOP%"))
+    return project
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("poller status o", ["orders"]),
+        ("poller watch orders in", ["invoices"]),
+        ("poller run re", ["returns"]),
+        ("poller pause ", ["invoices", "orders", "returns"]),
+        ("poller reset-to-cursor in", ["invoices"]),
+        ("poller backfill or", ["orders"]),
+        ("poller import azure-functions-db FILE --name or", ["orders"]),
+        ("poller reset-to-beginning orders --confirm or", ["orders"]),
+        ("poller status nobody", []),
+    ],
+)
+def test_names_are_those_of_the_configuration_whose_settings_need_not_be_set(
+    shop: Project, shell: str, line: str, offered: list[str]
+) -> None:
+    assert complete(shop, shell, line) == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_configuration_may_be_another_file(shop: Project, shell: str) -> None:
+    (shop.folder / "poller.toml").rename(shop.folder / "other.toml")
+    assert complete(shop, shell, "poller status o") == []
+    assert complete(shop, shell, "poller status o", POLLER_CONFIG="other.toml") == ["orders"]
+    assert complete(shop, shell, "poller -c other.toml status o") == ["orders"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_commands_and_options_are_completed(shop: Project, shell: str) -> None:
+    assert complete(shop, shell, "poller reset-to-b") == ["reset-to-beginning"]
+    assert complete(shop, shell, "poller backfill orders --par") == ["--parallel"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_what_the_shell_is_told_to_run_names_the_command(shop: Project, shell: str) -> None:
+    environ = {**os.environ, "_POLLER_COMPLETE": f"source_{shell}"}
+    done = subprocess.run(COMMAND, cwd=shop.folder, env=environ, capture_output=True, text=True, check=True)
+    assert "_POLLER_COMPLETE=complete_" + shell in done.stdout
+    assert "poller" in done.stdout

@@ -1,0 +1,210 @@
+"""What goes wrong at three in the morning: each is one clear line on stderr and its exit code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.cli.conftest import Ended, Project
+from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.services import free_port
+
+ONCE = ("run", "--once")
+
+
+def failed(ended: Ended, code: int, *told: str, hidden: str | None = None) -> None:
+    """One line that says all of it, nothing on stdout, no secret anywhere."""
+    line = ended.error
+    assert ended.code == code, line
+    for text in told:
+        assert text in line, line
+    assert "Traceback" not in ended.err
+    if hidden is not None:
+        assert hidden not in ended.out + ended.err
+
+
+def with_url(project: Project, url: str, table: str = "orders") -> None:
+    project.environ["ORDERS_DB_URL"] = url
+    project.write(
+        f"""
+app_name = "shop"
+[state]
+store = "sql"
+[pollers.orders]
+handler = "handlers:handle"
+[pollers.orders.source]
+url = "%ORDERS_DB_URL%"
+table = "{table}"
+cursor_column = "updated_at"
+cursor_time_zone = "UTC"
+pk_columns = ["id"]
+query_timeout = "5s"
+""",
+        "def handle(batch): pass\n",
+    )
+
+
+def with_blob(project: Project, connection_string: str, container: str) -> None:
+    project.configure("orders")
+    project.insert(3)
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
+    project.environ["AzureWebJobsStorage"] = connection_string
+
+
+@pytest.mark.parametrize("command", [ONCE, ("status",)])
+def test_a_wrong_password(project: Project, mariadb_url: str, command: tuple[str, ...]) -> None:
+    from sqlalchemy import make_url
+
+    url = make_url(mariadb_url).set(username="nobody", password="hunter2-wrong")
+    with_url(project, url.render_as_string(hide_password=False))
+    ended = project.run(*command)
+    line = ended.err.splitlines()[-1]
+    assert ended.code == 1
+    assert len(ended.err.splitlines()) == 1, ended.err
+    assert "refused" in line or "denied" in line, line
+    assert "hunter2" not in ended.out + ended.err
+
+
+def test_an_unreachable_database(project: Project) -> None:
+    port = free_port()
+    with_url(project, f"postgresql+psycopg://u:hunter2@127.0.0.1:{port}/orders")
+    failed(project.run(*ONCE), 1, "127.0.0.1", str(port), hidden="hunter2")
+
+
+def test_an_unreachable_store(project: Project) -> None:
+    port = free_port()
+    with_blob(project, Azurite.connection_string_via(f"http://127.0.0.1:{port}/{ACCOUNT}"), "db-state")
+    failed(project.run(*ONCE), 1, "db-state", hidden=KEY)
+
+
+def test_a_missing_permission_on_the_container(project: Project, azurite: Azurite, container: str) -> None:
+    from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
+
+    reading = generate_account_sas(
+        account_name=ACCOUNT,
+        account_key=KEY,
+        resource_types=ResourceTypes(container=True, object=True),
+        permission=AccountSasPermissions(read=True, list=True),
+        expiry=datetime.now(UTC) + timedelta(hours=1),
+    )
+    with_blob(project, f"BlobEndpoint={azurite.blob_endpoint};SharedAccessSignature={reading}", container)
+    failed(project.run(*ONCE), 1, container, hidden=reading.rpartition("sig=")[2][:20])
+
+
+def test_a_missing_setting_for_the_store(project: Project) -> None:
+    project.configure("orders")
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('store = "sql"', 'store = "blob"'))
+    failed(project.run(*ONCE), 2, "state.connection", "AzureWebJobsStorage")
+
+
+def test_an_unknown_table(project: Project, postgres_db: str) -> None:
+    with_url(project, postgres_db, table="no_such_table")
+    failed(project.run(*ONCE), 1, "no_such_table")
+    project.configure("orders")
+    project.execute("DROP TABLE orders")
+    failed(project.run(*ONCE), 1, "table", "'orders'")
+
+
+def test_a_missing_sqlite_file_is_not_made(project: Project) -> None:
+    with_url(project, "sqlite:///nowhere.db")
+    failed(project.run(*ONCE), 1, "nowhere.db")
+    assert not (project.folder / "nowhere.db").exists()
+
+
+def test_an_unknown_column(project: Project) -> None:
+    project.configure("orders")
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('"updated_at"', '"changed_at"'))
+    failed(project.run(*ONCE), 1, "changed_at", "orders")
+
+
+def test_bad_toml(project: Project) -> None:
+    project.write("app_name = \n")
+    failed(project.run(*ONCE), 2, "poller.toml", "line 1")
+
+
+def test_an_unknown_key(project: Project) -> None:
+    project.configure("orders", poller="batch_sise = 5")
+    failed(project.run(*ONCE), 2, "pollers.orders.batch_sise", "batch_size")
+
+
+def test_a_missing_setting(project: Project) -> None:
+    with_url(project, "")
+    del project.environ["ORDERS_DB_URL"]
+    failed(project.run(*ONCE), 2, "pollers.orders.source.url", "ORDERS_DB_URL")
+
+
+@pytest.mark.parametrize(
+    ("handlers", "told"),
+    [
+        ("import not_installed_anywhere", "not_installed_anywhere"),
+        ("def other(batch): pass", "handle"),
+        ("x = 1 / 0", "line 1"),
+    ],
+)
+def test_a_handler_that_cannot_be_imported(project: Project, handlers: str, told: str) -> None:
+    project.configure("orders", handlers=handlers)
+    project.insert(1)
+    failed(project.run(*ONCE), 2, "pollers.orders.handler", told)
+
+
+def test_a_missing_file(project: Project) -> None:
+    failed(project.run(*ONCE), 2, "poller.toml")
+    failed(project.run("-c", "other.toml", "status"), 2, "other.toml")
+
+
+def test_an_unknown_poller(project: Project) -> None:
+    project.configure("orders", "invoices")
+    failed(project.run("run", "oders", "--once"), 2, '"orders"')
+    failed(project.run("status", "oders"), 2, '"orders"')
+
+
+@pytest.mark.parametrize(
+    "arguments", [("frobnicate",), ("run", "--frobnicate"), ("run", "--once", "--until-idle"), ("status", "-c")]
+)
+def test_a_wrong_command_line(project: Project, arguments: tuple[str, ...]) -> None:
+    project.configure("orders")
+    failed(project.run(*arguments), 2)
+
+
+def test_another_source_behind_the_same_name(project: Project) -> None:
+    project.configure("orders")
+    project.insert(3)
+    assert project.run(*ONCE).code == 0
+    project.configure("orders", source='filter = "id > 1"')
+    failed(project.run(*ONCE), 4, "filter", "rebind")
+    status = project.run("status", "--json")
+    assert status.code == 4
+    assert "filter" in status.json["pollers"][0]["error"]
+
+
+def test_a_failing_handler(project: Project) -> None:
+    project.configure("orders", handlers="def handle(batch): raise ValueError('password=hunter2 is wrong')")
+    project.insert(1)
+    ended = project.run(*ONCE)
+    assert ended.code == 1
+    assert "ValueError" in ended.err
+    assert "hunter2" not in ended.err
+
+
+def test_a_foreign_document_is_named_and_left_alone(project: Project) -> None:
+    project.configure("orders")
+    project.insert(1)
+    assert project.run(*ONCE).code == 0
+    project.execute(
+        "UPDATE poller_documents SET body = '[1, 2]' WHERE name = 'state/shop/orders.json'", database="state.db"
+    )
+    failed(project.run(*ONCE), 1, "state/shop/orders.json")
+    body = project.execute("SELECT body FROM poller_documents", database="state.db")[0][0]
+    assert body in ("[1, 2]", b"[1, 2]")
+
+
+def test_debug_shows_where(project: Project) -> None:
+    project.write("app_name = \n")
+    ended = project.run("--debug", "status")
+    assert ended.code == 2
+    assert "Traceback" in ended.err
+    assert ended.err.splitlines()[-1].startswith("poller: ")

@@ -1,0 +1,125 @@
+"""`poller history` and `poller peek`: they show, and change nothing."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import NOTING, Project, end, wait_until
+from tests.cli.console import Console
+from tests.cli.test_pause import ran
+from tests.cli.test_schemas import validator
+
+TRAIL = "audit/shop/orders.jsonl"
+
+
+def kinds(console: Console, *arguments: str) -> list[str]:
+    ended = console.run("history", "orders", "--json", *arguments)
+    assert ended.code == 0, ended.err
+    validator("history").validate(ended.json)
+    return [record["kind"] for record in ended.json["records"]]
+
+
+def test_what_operators_did_newest_last(project: Project) -> None:
+    console = ran(project)
+    assert kinds(console) == []
+    assert "nothing was recorded" in console.run("history", "orders").out
+    console.done("pause", "orders", "--yes", "--reason", "deploy")
+    console.done("resume", "orders", "--yes")
+    console.done("reset-to-beginning", "orders", "--yes")
+    assert kinds(console) == ["pause", "resume", "reset-to-beginning"]
+    assert kinds(console, "--limit", "2") == ["resume", "reset-to-beginning"]
+    screen = console.run("history", "orders").out
+    assert "deploy" in screen
+    assert "2026-01-01 00:00:00 / id=5 -> none" in screen
+    assert "generation 0 -> 1" in screen
+
+
+def test_a_change_that_only_the_document_knows_is_told_once(project: Project) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    project.execute("DELETE FROM poller_log", database="state.db")
+    assert kinds(console) == ["pause"]
+    record = json.dumps(console.state()["control"]["last_change"])
+    with console.store() as store:
+        for _ in range(3):
+            store.append(TRAIL, record)
+        store.append(TRAIL, "half a li")
+        store.append(TRAIL, '{"kind": 7, "at": null, "by": ["x"]}')
+    assert kinds(console) == ["7", "pause"]
+
+
+def test_the_next_writer_copies_what_an_interrupted_command_did_not(project: Project) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    project.execute("DELETE FROM poller_log", database="state.db")
+    console.done("resume", "orders", "--yes")
+    with console.store() as store:
+        assert [json.loads(line)["kind"] for line in store.lines(TRAIL)] == ["pause", "resume"]
+
+
+def test_history_is_told_of_a_document_that_is_gone(project: Project) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    console.put("broken")
+    assert kinds(console) == ["pause"]
+
+
+def test_the_next_rows_and_where_they_begin(project: Project) -> None:
+    console = ran(project)
+    project.insert(4)
+    before = console.everything()
+    ended = console.run("peek", "orders", "--limit", "3", "--json")
+    assert ended.code == 0
+    validator("peek").validate(ended.json)
+    assert [row["id"] for row in ended.json["rows"]] == [6, 7, 8]
+    assert ended.json["cursor"]["tiebreaker"] == {"id": 5}
+    screen = console.run("peek", "orders").out.splitlines()
+    assert screen[1].split() == ["id", "updated_at"]
+    assert screen[3].startswith("6 ")
+    assert console.everything() == before
+
+
+def test_before_the_first_tick_peek_creates_nothing(project: Project) -> None:
+    project.configure("orders")
+    project.insert(1)
+    console = Console(project)
+    assert [row["id"] for row in console.run("peek", "orders", "--json").json["rows"]] == [1]
+    assert console.everything() == []
+    project.execute("DELETE FROM orders")
+    assert "no row after the beginning" in console.run("peek", "orders").out
+
+
+def test_peek_does_not_mind_a_worker(project: Project) -> None:
+    project.configure("orders", handlers=NOTING)
+    project.insert(2)
+    (project.folder / "wait").touch()
+    worker = project.start("run", "--once")
+    wait_until(lambda: project.lines("started"))
+    ended = Console(project).run("peek", "orders", "--json")
+    (project.folder / "wait").unlink()
+    assert end(worker).code == 0
+    assert len(ended.json["rows"]) == 2
+
+
+def test_values_of_every_kind_are_json_and_cannot_steer_a_terminal(project: Project) -> None:
+    project.configure("orders")
+    project.execute("ALTER TABLE orders ADD COLUMN note")
+    project.execute(
+        "INSERT INTO orders VALUES (?, ?, ?)",
+        (1, "2026-01-01 00:00:01", "a\x1b[2Jb"),
+        (2, "2026-01-01 00:00:02", b"\x00\xff"),
+        (3, "2026-01-01 00:00:03", float("inf")),
+        (4, "2026-01-01 00:00:04", None),
+    )
+    console = Console(project)
+    rows = console.run("peek", "orders", "--json").json["rows"]
+    assert [row["note"] for row in rows] == ["a\x1b[2Jb", "00ff", "inf", None]
+    assert "\x1b" not in console.run("peek", "orders").out
+
+
+def test_a_changed_source_is_not_peeked_at(project: Project) -> None:
+    console = ran(project)
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
+    console.refused(4, "peek", "orders", says="poller rebind orders")
+    console.refused(2, "peek", "orders", "--limit", "0")

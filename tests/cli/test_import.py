@@ -1,0 +1,259 @@
+"""`poller import azure-functions-db`: what that library's released wheel wrote, continued without a row twice or none.
+
+tests/cli/fixtures/make_azure_functions_db.py let it write the blobs: of ids 1 to 20, four on each timestamp, it had
+delivered 10, the last one inside a tie.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from azure.storage.blob import BlobServiceClient
+
+from poller.config.options import SourceOptions
+from poller_cli.importing import key_order
+from tests.cli.conftest import NOTING, Project
+from tests.cli.console import Console
+from tests.support.azurite import Azurite
+
+FIXTURES = Path(__file__).parent / "fixtures"
+ROWS = [(n, f"2026-04-07 01:23:{n // 4:02d}.{n // 4:03d}") for n in range(1, 21)]
+TIE = "2026-04-07 01:23:02.002"
+
+
+def fixture(name: str) -> Path:
+    return FIXTURES / f"azure-functions-db-{name}.json"
+
+
+def command(name: str, *more: str) -> tuple[str, ...]:
+    return ("import", "azure-functions-db", str(fixture(name)), "--name", "orders", *more)
+
+
+def seen(project: Project) -> list[int]:
+    return [int(line.split()[1]) for line in project.lines("seen")]
+
+
+@pytest.fixture
+def shop(project: Project) -> Console:
+    project.configure("orders", handlers=NOTING)
+    project.execute("INSERT INTO orders VALUES (?, ?)", *ROWS)
+    return Console(project)
+
+
+def other_table(
+    shop: Console, declared: str, *, keys: str = '["id"]', cursor: str = "updated_at", kind: str = ""
+) -> None:
+    """The table `orders` made anew, and configured as it is."""
+    shop.project.execute("DROP TABLE orders")
+    shop.project.execute(f"CREATE TABLE orders ({declared})")
+    text = (shop.project.folder / "poller.toml").read_text()
+    text = text.replace('pk_columns = ["id"]', f"pk_columns = {keys}\n{kind}")
+    shop.project.write(text.replace('cursor_column = "updated_at"', f'cursor_column = "{cursor}"'))
+
+
+def test_the_next_row_is_the_one_that_it_would_have_read_next(shop: Console) -> None:
+    output = shop.done(*command("text", "--yes"))
+    assert output["after"]["cursor"] == {"kind": "timestamp+pk", "value": TIE, "tiebreaker": {"id": 10}}
+    assert shop.run("run", "orders", "--once").code == 0
+    assert seen(shop.project) == list(range(11, 21))
+    state = shop.state()
+    assert state["lease"]["fencing_token"] > json.loads(fixture("text").read_text())["lease"]["fencing_token"]
+
+
+def test_the_batch_and_the_origin_are_kept_in_document_and_audit_trail(shop: Console) -> None:
+    theirs = json.loads(fixture("text").read_text())
+    shop.done(*command("text", "--yes", "--reason", "moving house"))
+    checkpoint = shop.state()["checkpoint"]
+    assert checkpoint["last_successful_batch_id"] == theirs["checkpoint"]["batch_id"]
+    assert checkpoint["metadata"] == {"imported_from": "azure-functions-db"}
+    (record,) = shop.run("history", "orders", "--json").json["records"]
+    assert (record["kind"], record["reason"]) == ("import", "moving house")
+    assert record["after"]["cursor"]["tiebreaker"] == {"id": 10}
+
+
+def test_a_column_of_datetimes_gets_back_its_own_form(shop: Console) -> None:
+    other_table(shop, "id INTEGER PRIMARY KEY NOT NULL, updated_at DATETIME NOT NULL")
+    shop.project.execute("INSERT INTO orders VALUES (?, ? || '000')", *ROWS)
+    output = shop.done(*command("datetime", "--yes"))
+    assert output["after"]["cursor"]["value"] == TIE + "000"
+    assert shop.run("run", "orders", "--once").code == 0
+    assert seen(shop.project) == list(range(11, 21))
+
+
+def test_a_cursor_that_is_the_key_itself(shop: Console) -> None:
+    other_table(shop, "id INTEGER PRIMARY KEY NOT NULL", cursor="id", kind='cursor_kind = "integer+pk"')
+    shop.project.execute("INSERT INTO orders VALUES (?)", *[(n,) for n, _ in ROWS])
+    output = shop.done(*command("integer", "--yes"))
+    assert output["after"]["cursor"] == {"kind": "integer+pk", "value": "10", "tiebreaker": {"id": 10}}
+
+
+def test_without_a_key_it_begins_at_or_after_and_says_so(shop: Console) -> None:
+    ended = shop.run(*command("own-normalizer", "--yes"))
+    assert ended.code == 0, ended.err
+    assert "its cursor holds no key: rows of that value may come again" in ended.out
+    assert shop.run("run", "orders", "--once").code == 0
+    assert seen(shop.project) == list(range(8, 21)), "the whole tie comes again, and no row is missing"
+
+
+def test_keys_of_an_unknown_order_are_not_guessed(shop: Console) -> None:
+    declared = (
+        "order_id INTEGER NOT NULL, line INTEGER NOT NULL, updated_at TEXT NOT NULL, PRIMARY KEY (order_id, line)"
+    )
+    other_table(shop, declared, keys='["line", "order_id"]')
+    shop.project.execute("INSERT INTO orders VALUES (?, ?, ?)", *[(n // 2, n % 2, at) for n, at in ROWS])
+    output = shop.done(*command("two-keys", "--yes"))
+    assert output["after"]["cursor"]["tiebreaker"] is None
+    assert any("order of its key columns is not known" in note for note in output["notes"])
+
+
+def test_times_with_a_zone_on_postgresql(shop: Console, postgres_db: str) -> None:
+    engine = sa.create_engine(postgres_db)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)"))
+        for number, at in ROWS:
+            connection.execute(sa.text(f"INSERT INTO orders VALUES ({number}, '{at}Z')"))
+    engine.dispose()
+    text = (shop.project.folder / "poller.toml").read_text().replace('cursor_time_zone = "UTC"', "")
+    shop.project.write(text.replace("sqlite:///shop.db", postgres_db))
+    output = shop.done(*command("zoned", "--yes"))
+    assert output["after"]["cursor"]["value"] == "2026-04-07T01:23:02.002000Z"
+    assert any("Rows that wait behind it: 10." in note for note in output["notes"])
+
+
+def test_from_the_blob_itself(shop: Console, azurite: Azurite, container: str) -> None:
+    service = BlobServiceClient.from_connection_string(azurite.connection_string)
+    blob = service.create_container(container).get_blob_client("state/orders.json")
+    shop.project.environ["AzureWebJobsStorage"] = azurite.connection_string
+    ask = ("import", "azure-functions-db", blob.url, "--name", "orders")
+    shop.refused(2, *ask, "--yes", says="There is no blob state/orders.json")
+    blob.upload_blob(fixture("text").read_bytes())
+    output = shop.done(*ask, "--yes")
+    assert output["after"]["cursor"]["tiebreaker"] == {"id": 10}
+    assert blob.download_blob().readall() == fixture("text").read_bytes(), "theirs is only read"
+    service.delete_container(container)
+
+
+def test_an_address_that_says_nothing_is_refused_and_its_token_not_repeated(shop: Console) -> None:
+    said = shop.refused(
+        2, "import", "azure-functions-db", "https://x.blob.core.windows.net/?sig=s3cret", "--name", "orders", "--yes"
+    )
+    assert "s3cret" not in said
+
+
+# --- guards --------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_changes_nothing_and_nothing_is_changed_unasked(shop: Console) -> None:
+    output = shop.done(*command("text", "--dry-run"))
+    assert (output["changed"], output["dry_run"], output["before"]) == (False, True, None)
+    assert shop.run(*command("text")).code == 3
+    assert shop.everything() == []
+
+
+def test_a_checkpoint_that_is_there_is_replaced_only_when_asked_with_a_backup_and_an_undo(shop: Console) -> None:
+    assert shop.run("run", "orders", "--once").code == 0
+    shop.refused(3, *command("text", "--yes"), says="--overwrite")
+    output = shop.done(*command("text", "--yes", "--overwrite"))
+    assert output["effect"]["redelivered"] == 10
+    assert output["after"]["fencing_token"] > output["before"]["fencing_token"]
+    shop.undo(output)
+    assert shop.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 20}
+
+
+def test_forward_rows_would_be_skipped_and_that_needs_permission(shop: Console) -> None:
+    shop.project.execute("UPDATE orders SET updated_at = '2026-04-07 02:00:00.000' WHERE id > 3")
+    text = (shop.project.folder / "poller.toml").read_text()
+    shop.project.write(text.replace("cursor_column", 'filter = "id < 4"\ncursor_column'))
+    assert shop.run("run", "orders", "--once").code == 0
+    shop.project.execute("DELETE FROM orders")
+    shop.project.execute("INSERT INTO orders VALUES (?, ?)", *[(n - 10, at) for n, at in ROWS])
+    before = shop.everything()
+    ended = shop.run(*command("text", "--yes", "--overwrite"))
+    assert (ended.code, shop.everything()) == (3, before)
+    assert "--allow-skip" in ended.err
+    assert shop.done(*command("text", "--yes", "--overwrite", "--allow-skip"))["effect"]["skipped"] > 0
+
+
+def test_while_that_library_is_at_work_nothing_is_taken(shop: Console) -> None:
+    state = json.loads(fixture("at-work").read_text())
+    state["lease"]["expires_at"] = (datetime.now(UTC) + timedelta(minutes=2)).isoformat()
+    copied = shop.project.folder / "live.json"
+    copied.write_text(json.dumps(state))
+    ask = ("import", "azure-functions-db", str(copied), "--name", "orders", "--yes")
+    shop.refused(3, *ask, says="Stop that function app first")
+    assert shop.done(*ask, "--break-lease")["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("no JSON", "no state blob"),
+        ("[]", "no state blob"),
+        ('{"version": 2, "poller_name": "x", "checkpoint": {"cursor": [1]}}', "no state blob"),
+        ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": {"kind": "timestamp+pk"}}}', "of poller, not"),
+        ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": ["later", 3]}}', "does not fit"),
+        ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": ["2026-04-07 01:23", 3, 4]}}', "pk_columns"),
+        ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": [true, 3]}}', "holds no cursor"),
+        ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": "\\u0000"}}', "does not fit"),
+    ],
+)  # fmt: skip
+def test_what_is_none_of_its_blobs_is_refused(shop: Console, body: str, says: str) -> None:
+    path = shop.project.folder / "x.json"
+    path.write_text(body)
+    shop.refused(2, "import", "azure-functions-db", str(path), "--name", "orders", "--yes", says=says)
+
+
+def test_a_poller_that_has_delivered_nothing_has_no_place_to_take_over(shop: Console) -> None:
+    shop.refused(2, *command("at-work-first-batch", "--yes"), says="delivered nothing yet")
+
+
+# --- its fingerprint -----------------------------------------------------------------------------------------------
+
+
+def options(**changed: Any) -> SourceOptions:
+    told = {"url": "sqlite:////data/shop.db", "table": "orders", "cursor_column": "updated_at", "pk_columns": ["id"]}
+    return SourceOptions.model_validate(told | changed)
+
+
+URL = "postgresql+psycopg://reader:s3cret@db.example:5432/shop"
+THEIRS = "7efcf499c577cfb7aee7470a44c89aedc1619b50bac3d6d47a408185ad5784b2"
+"""What azure-functions-db 0.8.3 says of this source."""
+
+
+def test_the_same_source_is_known_by_its_fingerprint_and_so_is_the_order_of_its_keys() -> None:
+    ours = {"table": "t", "cursor_column": "at", "pk_columns": ["a", "b"], "filter": "x = 1"}
+    rotated = URL.replace("s3cret", "another")
+    assert key_order(THEIRS, options(url=rotated, **ours)) == ("b", "a")
+    assert key_order(THEIRS, options(url=rotated, **{**ours, "filter": "x = 2"})) is None
+
+
+def test_the_library_still_makes_that_fingerprint() -> None:
+    source = pytest.importorskip("azure_functions_db").SqlAlchemySource(
+        url=URL, table="t", cursor_column="at", pk_columns=["b", "a"], where="x = 1"
+    )
+    assert source.source_descriptor.fingerprint == THEIRS
+
+
+def test_the_library_still_writes_what_the_fixtures_hold(azurite: Azurite, tmp_path: Path) -> None:
+    if importlib.util.find_spec("azure_functions_db") is None:
+        pytest.skip("azure-functions-db is not installed")
+    script = FIXTURES / "make_azure_functions_db.py"
+    subprocess.run([sys.executable, script, azurite.connection_string, tmp_path], check=True, timeout=60)
+    made = sorted(tmp_path.glob("*.json"))
+    assert [path.name for path in made] == [
+        path.name for path in sorted(FIXTURES.glob("azure-functions-db-*.json")) if "zoned" not in path.name
+    ]
+    for path in made:
+        fresh, kept = json.loads(path.read_text()), json.loads((FIXTURES / path.name).read_text())
+        assert fresh["checkpoint"].get("cursor") == kept["checkpoint"].get("cursor")
+        assert {key: sorted(value) if isinstance(value, dict) else None for key, value in fresh.items()} == {
+            key: sorted(value) if isinstance(value, dict) else None for key, value in kept.items()
+        }

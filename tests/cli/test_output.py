@@ -1,0 +1,112 @@
+"""How the console speaks: where options may stand, colours, help, completion, broken pipes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.cli.conftest import COMMAND, Project
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-c", "other.toml", "status", "--json"),
+        ("--json", "--config", "other.toml", "status"),
+        ("status", "-c", "other.toml", "--json"),
+        ("--json", "status", "orders", "--config=other.toml"),
+    ],
+)
+def test_shared_options_stand_before_or_after_the_command(project: Project, arguments: tuple[str, ...]) -> None:
+    project.configure("orders")
+    (project.folder / "poller.toml").rename(project.folder / "other.toml")
+    ended = project.run(*arguments)
+    assert ended.code == 0, ended.err
+    assert ended.json["pollers"][0]["name"] == "orders"
+
+
+def test_the_environment_names_the_file_and_the_option_goes_first(project: Project) -> None:
+    project.configure("orders")
+    (project.folder / "poller.toml").rename(project.folder / "other.toml")
+    project.environ["POLLER_CONFIG"] = "other.toml"
+    assert project.run("status").code == 0
+    assert "third.toml" in project.run("-c", "third.toml", "status").error
+
+
+def test_the_version_is_the_installed_one(project: Project) -> None:
+    from importlib.metadata import version
+
+    assert project.run("--version").out == f"poller {version('poller')}\n"
+
+
+@pytest.mark.parametrize("command", [("run",), ("status",), ("demo",), ("schema", "export")])
+def test_every_command_explains_itself_with_an_example(project: Project, command: tuple[str, ...]) -> None:
+    ended = project.run(*command, "--help")
+    assert ended.code == 0
+    assert f"Example: poller {' '.join(command)}" in ended.out
+    assert "--json" in ended.out
+
+
+def test_the_bare_command_shows_what_there_is(project: Project) -> None:
+    ended = project.run()
+    assert ended.code == 0
+    for name in ("run", "status", "demo", "schema"):
+        assert name in ended.out
+
+
+def test_a_pipe_gets_no_colours(project: Project) -> None:
+    project.configure("orders")
+    project.insert(1)
+    for command in (("status",), ("run", "--once"), ("status", "nobody")):
+        ended = project.run(*command)
+        assert "\x1b" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_a_terminal_gets_colours_unless_it_refuses_them(project: Project, no_color: str, coloured: bool) -> None:
+    project.configure("orders")
+    environ = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm", "COLUMNS": "40"}
+    text = pexpect.run(" ".join([*COMMAND, "status"]), cwd=str(project.folder), env=environ, timeout=60).decode()
+    assert "never ran" in text
+    assert ("\x1b[" in text) is coloured
+
+
+def test_a_terminal_shows_progress_while_rows_are_delivered(project: Project) -> None:
+    handlers = "import time\ndef handle(batch):\n    print('got', len(batch))\n    time.sleep(0.4)\n"
+    project.configure("orders", handlers=handlers, poller="batch_size = 10")
+    project.insert(30)
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    command = " ".join([*COMMAND, "run", "--until-idle"])
+    text, code = pexpect.run(command, cwd=str(project.folder), env=environ, timeout=60, withexitstatus=True)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.decode())
+    assert code == 0
+    assert "20 rows" in shown
+    assert "rows/s" in shown
+    assert shown.count("got 10") == 3
+    assert "delivered, 30 rows in 3 batches" in shown
+
+
+def test_a_reader_that_goes_away_is_no_fault(project: Project) -> None:
+    project.configure(*(f"p{n}" for n in range(3)))
+    process = project.start("status")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+
+
+def test_the_shell_completes_pollers_of_the_configuration(project: Project) -> None:
+    project.configure("orders", "invoices")
+    environ = {**os.environ, "_POLLER_COMPLETE": "complete_bash", "COMP_WORDS": "poller status o", "COMP_CWORD": "2"}
+    done = subprocess.run(COMMAND, cwd=project.folder, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["orders"]
+
+
+def test_a_folder_that_cannot_be_read_is_an_error_of_one_line(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "poller.toml").mkdir()
+    assert "poller.toml" in project.run("status").error

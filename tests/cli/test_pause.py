@@ -1,0 +1,106 @@
+"""`poller pause` and `poller resume`."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import NOTING, Project, end, wait_until
+from tests.cli.console import Console
+
+
+def ran(project: Project, rows: int = 5) -> Console:
+    project.configure("orders")
+    project.insert(rows)
+    console = Console(project)
+    assert console.run("run", "--once").code == 0
+    return console
+
+
+def test_a_paused_poller_delivers_nothing_until_it_is_resumed(project: Project) -> None:
+    console = ran(project)
+    project.environ["POLLER_OPERATOR"] = "ada@console"
+    output = console.done("pause", "orders", "--reason", "migration", "--yes")
+    assert (output["before"]["paused"], output["after"]["paused"], output["by"]) == (False, True, "ada@console")
+    project.insert(2)
+    assert console.run("run", "--once").code == 3
+    screen = console.run("status").out
+    assert "ada@console" in screen
+    assert "migration" in screen
+    output = console.done("resume", "orders", "--yes")
+    assert output["changed"] is True
+    assert "pause" in output["notes"][0]
+    assert console.run("run", "--once").code == 0
+    assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 7}
+
+
+def test_both_say_so_when_there_is_nothing_to_do_and_write_nothing(project: Project) -> None:
+    console = ran(project)
+    before = console.everything()
+    ended = console.run("resume", "orders")
+    assert (ended.code, console.everything()) == (0, before)
+    assert "neither paused nor halted" in ended.out
+    console.done("pause", "orders", "--yes", "--reason", "night")
+    before = console.everything()
+    output = console.done("pause", "orders")
+    assert (output["changed"], console.everything()) == (False, before)
+    assert "night" in console.run("pause", "orders").out
+
+
+def test_a_halt_is_ended_and_named(project: Project) -> None:
+    console = ran(project)
+    console.edit(control={"halted": True, "by": "poller", "reason": "it failed"}, delivery={"attempts": 5})
+    output = console.done("resume", "orders", "--yes")
+    assert "ends the halt" in output["notes"][0]
+    assert "it failed" in output["notes"][0]
+    assert (output["before"]["attempts"], output["after"]["attempts"], output["after"]["halted"]) == (5, 0, False)
+    console.edit(control={"halted": True, "paused": True})
+    assert "pause and the halt" in console.done("resume", "orders", "--yes")["notes"][0]
+
+
+def test_without_a_terminal_they_want_yes(project: Project) -> None:
+    console = ran(project)
+    assert "--yes" in console.refused(3, "pause", "orders")
+    console.done("pause", "orders", "--confirm", "orders")
+    console.refused(3, "resume", "orders", "--confirm", "invoices")
+    console.refused(3, "resume", "orders")
+
+
+def test_a_dry_run_shows_it_and_changes_nothing(project: Project) -> None:
+    console = ran(project)
+    before = console.everything()
+    output = console.done("pause", "orders", "--dry-run")
+    assert (output["changed"], output["dry_run"], output["after"]["paused"]) == (False, True, True)
+    assert "no -> yes" in console.run("pause", "orders", "--dry-run").out
+    assert console.everything() == before
+
+
+def test_a_poller_that_never_ran_or_is_not_configured(project: Project) -> None:
+    project.configure("orders")
+    console = Console(project)
+    console.refused(1, "pause", "orders", "--yes", says="poller run orders --once")
+    console.refused(2, "pause", "ordres", "--yes", says="orders")
+
+
+def test_a_batch_in_hand_is_finished_and_no_other_starts(project: Project) -> None:
+    project.configure(
+        "orders", handlers=NOTING, poller='batch_size = 2\nlease_ttl = "3s"\nheartbeat_interval = "500ms"'
+    )
+    project.insert(6)
+    (project.folder / "wait").touch()
+    worker = project.start("run", "--until-idle")
+    wait_until(lambda: project.lines("started"))
+    ended = project.run("pause", "orders", "--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["after"]["owner_id"] == ended.json["before"]["owner_id"] is not None
+    (project.folder / "wait").unlink()
+    end(worker)
+    state = Console(project).state()
+    assert state["control"]["paused"] is True
+    assert state["lease"]["owner_id"] is None
+    assert [line.split()[1] for line in project.lines("seen")] == [
+        str(n) for n in range(1, state["checkpoint"]["cursor"]["tiebreaker"]["id"] + 1)
+    ]
+    assert len(project.lines("seen")) < 6
+
+
+def test_the_operator_is_user_and_host_unless_told(project: Project) -> None:
+    console = ran(project)
+    assert "@" in console.done("pause", "orders", "--yes")["by"]

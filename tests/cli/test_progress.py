@@ -1,0 +1,80 @@
+"""Progress on a terminal: rows per second, lag and time left; plain lines in a pipe."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pexpect
+import pytest
+
+from tests.cli.conftest import COMMAND, Project
+
+SLOW = "import time\ndef handle(batch):\n    time.sleep(0.25)\n"
+
+
+def spawn(project: Project, *arguments: str, **environ: str) -> pexpect.spawn:
+    return pexpect.spawn(
+        COMMAND[0],
+        [*COMMAND[1:], *arguments],
+        cwd=str(project.folder),
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "PYTHONIOENCODING": "utf-8", **environ},
+        dimensions=(30, 120),
+        encoding="utf-8",
+        timeout=30,
+    )
+
+
+def text_of(child: pexpect.spawn) -> str:
+    """Everything that it still shows, without what steers the terminal."""
+    child.expect(pexpect.EOF)
+    child.close()
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", child.before)
+
+
+def test_a_poller_that_catches_up_tells_rate_lag_and_time_left(project: Project) -> None:
+    project.configure("orders", handlers=SLOW, poller="batch_size = 100")
+    project.insert(600)
+    child = spawn(project, "run", "--until-idle")
+    shown = text_of(child)
+    assert child.exitstatus == 0
+    assert re.search(r"orders .* [1-5]00 rows .*[\d,]+ rows/s .*\d+ d \d+ h behind, \d+ d \d+ h left", shown)
+    assert "delivered, 600 rows in 6 batches" in shown
+
+
+def test_a_counted_backfill_is_confirmed_by_name_and_tells_how_much_is_left(project: Project) -> None:
+    project.configure("orders", handlers=SLOW, poller="batch_size = 10")
+    project.insert(100)
+    asked = ("backfill", "orders", "--from", "2026-01-01 00:00:02", "--to", "2026-01-01 00:00:07", "--as", "again")
+    child = spawn(project, *asked)
+    child.expect("rows +50 will be delivered")
+    child.expect("Type orders to go on")
+    child.sendline("orders")
+    shown = text_of(child)
+    assert child.exitstatus == 0, shown
+    assert re.search(r"again .*(20|30|40) rows .*\d+ rows/s .*\d+ s left", shown)
+    assert "behind" not in shown
+    assert "Done: 50 rows delivered" in shown
+
+
+def test_another_name_is_no_confirmation(project: Project) -> None:
+    project.configure("orders", handlers=SLOW)
+    project.insert(100)
+    child = spawn(project, "backfill", "orders", "--from", "2026-01-01 00:00:02", "--to", "2026-01-01 00:00:07")
+    child.expect("Type orders to go on")
+    child.sendline("order")
+    assert "nothing was changed" in text_of(child)
+    assert child.exitstatus == 3
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "--once"), ("backfill", "orders", "--from", "2026-01-01", "--to", "2026-01-02", "--yes")]
+)
+def test_in_a_pipe_there_are_plain_log_lines(project: Project, command: tuple[str, ...]) -> None:
+    project.configure("orders")
+    project.insert(30)
+    ended = project.run(*command)
+    assert ended.code == 0, ended.err
+    assert "\x1b" not in ended.out + ended.err
+    (line,) = [line for line in ended.err.splitlines() if "tick outcome=delivered" in line]
+    assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z INFO    orders[-\w]*: tick outcome=delivered rows=30 batches=1", line)

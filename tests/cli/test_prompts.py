@@ -1,0 +1,130 @@
+"""What an operator at a terminal is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pexpect
+import pytest
+
+from tests.cli.conftest import COMMAND, Project
+from tests.cli.console import Console
+from tests.cli.test_pause import ran
+
+ASKED = "Type orders to go on: "
+
+
+def _plain_environment() -> dict[str, str]:
+    """As in a terminal: its width is asked of it, not of what the tests' own runner put into the environment."""
+    return {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {"TERM": "xterm"}
+
+
+class Terminal:
+    """`poller` on a pseudo-terminal; with `file` its stdout goes there, as with `> file`."""
+
+    def __init__(self, project: Project, *arguments: str, columns: int = 100, file: str = "") -> None:
+        command = " ".join([*COMMAND, *arguments, *([">", file] if file else [])])
+        self.child: pexpect.spawn[str] = pexpect.spawn(
+            "/bin/sh",
+            ["-c", f"exec {command}"],
+            cwd=str(project.folder),
+            env=_plain_environment(),
+            timeout=60,
+            encoding="utf-8",
+            dimensions=(40, columns),
+        )
+
+    def answer(self, text: str) -> str:
+        """What was shown before the question."""
+        self.child.expect_exact(ASKED)
+        shown = self.child.before or ""
+        self.child.send(text)
+        return shown
+
+    def end(self) -> tuple[int, str]:
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+        return self.child.exitstatus, self.child.before or ""
+
+
+def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project) -> None:
+    console = ran(project)
+    terminal = Terminal(project, "reset-to-beginning", "orders", "--reason", "'again'")
+    shown = terminal.answer("orders\n")
+    assert "2026-01-01 00:00:00 / id=5 -> the beginning" in shown
+    assert "5 rows will be delivered again" in shown
+    code, rest = terminal.end()
+    assert (code, console.state()["checkpoint"]["generation"]) == (0, 1)
+    assert "undo" in rest
+
+
+@pytest.mark.parametrize("answer", ["\n", "y\n", "yes\n", "order\n", "ORDERS\n", "invoices\n", "\x04", "\x03"])
+def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
+    console = ran(project)
+    before = console.everything()
+    terminal = Terminal(project, "pause", "orders")
+    terminal.answer(answer)
+    code, rest = terminal.end()
+    assert code == 3, rest
+    assert "nothing was changed" in rest
+    assert console.everything() == before
+
+
+def test_yes_is_not_asked_but_in_production(project: Project) -> None:
+    console = ran(project)
+    assert Terminal(project, "pause", "orders", "--yes").end()[0] == 0
+    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
+    terminal = Terminal(project, "reset-to-beginning", "orders", "--yes")
+    terminal.answer("orders\n")
+    assert terminal.end()[0] == 0
+    assert console.state()["checkpoint"]["cursor"] is None
+
+
+def test_with_json_the_question_leaves_stdout_alone(project: Project) -> None:
+    ran(project)
+    out = project.folder / "out.json"
+    terminal = Terminal(project, "reset-to-beginning", "orders", "--json", file=str(out))
+    assert "the beginning" in terminal.answer("orders\n")
+    assert terminal.end()[0] == 0
+    assert json.loads(out.read_text())["changed"] is True
+
+
+def test_a_worker_that_commits_while_the_operator_reads_is_told_and_not_asked_again(project: Project) -> None:
+    console = ran(project)
+    project.insert(3)
+    terminal = Terminal(project, "reset-to-beginning", "orders")
+    terminal.child.expect_exact(ASKED)
+    assert console.run("run", "--once").code == 0
+    before = console.document()
+    terminal.child.send("orders\n")
+    code, rest = terminal.end()
+    assert code == 0
+    assert "A worker committed meanwhile" in rest
+    assert "id=8" in rest
+    state = console.state()
+    assert state["checkpoint"]["cursor"] is None
+    assert state["control"]["last_change"]["before"]["cursor"]["tiebreaker"] == {"id": 8}
+    assert before in [console.document(name) for name in console.names("backups/")]
+
+
+def test_another_operators_reset_meanwhile_is_shown_and_asked_about(project: Project) -> None:
+    console = ran(project)
+    terminal = Terminal(project, "reset-to-cursor", "orders", "--value", "'2026-01-01 00:00:00'", "--pk", "id=3")
+    terminal.child.expect_exact(ASKED)
+    console.done("reset-to-cursor", "orders", "--value", "2026-01-01 00:00:00", "--pk", "id=4", "--yes")
+    terminal.child.send("orders\n")
+    assert "another operator" in terminal.answer("no\n")
+    assert terminal.end()[0] == 3
+    assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 4}
+
+
+def test_a_narrow_terminal_cuts_rows_and_a_pipe_does_not(project: Project) -> None:
+    project.configure("orders")
+    project.execute("ALTER TABLE orders ADD COLUMN note")
+    project.execute("INSERT INTO orders VALUES (?, ?, ?)", (1, "2026-01-01 00:00:01", "x" * 90))
+    code, text = Terminal(project, "peek", "orders", columns=50).end()
+    assert code == 0
+    assert max(len(line) for line in re.split(r"\r?\n", text)) <= 50
+    assert "x" * 90 in Console(project).run("peek", "orders").out

@@ -1,0 +1,53 @@
+"""`poller rebind`."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Project
+from tests.cli.test_pause import ran
+
+
+def changed(project: Project, old: str, new: str) -> None:
+    text = (project.folder / "poller.toml").read_text()
+    assert old in text
+    project.write(text.replace(old, new))
+
+
+def test_a_changed_source_is_accepted_with_the_cursor_kept(project: Project) -> None:
+    console = ran(project)
+    project.execute("CREATE TABLE orders2 (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    project.execute("INSERT INTO orders2 SELECT * FROM orders")
+    changed(project, 'table = "orders"', 'table = "orders2"\nfilter = "id > 0"')
+    assert console.run("run", "--once").code == 4
+    ended = console.run("rebind", "orders", "--yes", "--dry-run")
+    assert "table: 'orders' -> 'orders2'" in ended.out
+    assert "filter: None -> 'id > 0'" in ended.out
+    before = console.state()
+    output = console.done("rebind", "orders", "--yes", "--reason", "moved")
+    assert {one["field"] for one in output["source_differences"]} == {"table", "filter"}
+    assert output["before"]["cursor"] == output["after"]["cursor"]
+    assert output["after"]["fencing_token"] == before["lease"]["fencing_token"] + 1
+    assert "5 rows up to the cursor" in output["notes"][0]
+    assert console.run("run", "--once").code == 0
+
+
+def test_nothing_to_do_says_so_and_writes_nothing(project: Project) -> None:
+    console = ran(project)
+    before = console.everything()
+    ended = console.run("rebind", "orders")
+    assert ended.code == 0
+    assert "already" in ended.out
+    assert console.everything() == before
+
+
+def test_a_cursor_that_means_nothing_in_the_new_source_is_refused(project: Project) -> None:
+    console = ran(project)
+    changed(project, 'pk_columns = ["id"]', 'pk_columns = ["updated_at", "id"]')
+    console.refused(4, "rebind", "orders", "--yes", says="reset-to-beginning orders")
+
+
+def test_production_wants_the_name(project: Project) -> None:
+    console = ran(project)
+    changed(project, 'pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"')
+    project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
+    console.refused(3, "rebind", "orders", "--yes", says="--confirm orders")
+    assert console.done("rebind", "orders", "--confirm", "orders")["changed"] is True

@@ -1,0 +1,229 @@
+"""`poller recheck`: rows that appear under the cursor are found and, where asked, delivered; nothing else is."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from poller import Batch, Poller
+from poller.errors import ConfigError
+from poller.observability import LateRows, PollerEvent, Rechecked
+from poller.stores import BlobStore, MemoryStore
+from poller.telemetry import MetricsObserver
+from tests.cli.conftest import NOTING, Project, end, wait_until
+from tests.cli.test_check import configure
+from tests.cli.test_schemas import validator
+from tests.sources.tables import add_orders, closing, execute, make_orders, orders
+from tests.support.azurite import Azurite
+
+OLD = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def stamps(count: int, step: int = 10) -> list[str]:
+    return [f"{OLD + timedelta(seconds=step * n):%Y-%m-%d %H:%M:%S}" for n in range(count)]
+
+
+def recheck(project: Project, *arguments: str) -> dict[str, Any]:
+    ended = project.run("recheck", "orders", "--json", *arguments)
+    assert ended.code == 0, ended.err
+    validator("recheck").validate(ended.json)
+    found: dict[str, Any] = ended.json
+    return found
+
+
+def late(found: dict[str, Any]) -> list[int]:
+    return [cursor["tiebreaker"]["id"] for cursor in found["late"]]
+
+
+def test_rows_under_the_cursor_are_found_and_delivered_once(project: Project, any_db: str) -> None:
+    make_orders(any_db, stamps(30))
+    configure(project, any_db, 'cursor_time_zone = "UTC"', 'audit_window = "2h"\nbatch_size = 7')
+    (project.folder / "handlers.py").write_text(NOTING)
+    assert project.run("run", "--once").code == 0
+    add_orders(any_db, stamps(3), first=31)  # above: three rows that come by themselves
+    execute(any_db, "update orders set updated_at = '2026-01-01 02\\:00\\:00' where id > 30")
+    assert project.run("run", "--once").code == 0
+    assert recheck(project) | {"compared": 33, "late_rows": 0, "complete": True} == recheck(project)
+
+    execute(
+        any_db,
+        "insert into orders values (101, '2026-01-01 00\\:00\\:05', 'open', 1)",  # between two rows
+        "insert into orders values (102, '2025-06-01 00\\:00\\:00', 'open', 1)",  # before the first
+        "insert into orders values (103, '2026-01-01 00\\:00\\:10', 'open', 1)",  # in a tie
+        "insert into orders values (104, '2026-01-01 03\\:00\\:00', 'open', 1)",  # ahead: not late
+        "update orders set updated_at = '2026-01-01 01\\:00\\:00' where id = 20",  # a version never delivered
+        "delete from orders where id in (1, 9)",
+    )
+    found = recheck(project)
+    assert late(found) == [102, 101, 103, 20]
+    assert (found["late_rows"], found["redelivered"]) == (4, 0)
+    before = project.run("status", "--json").json["pollers"][0]["cursor"]
+
+    assert recheck(project, "--redeliver", "--dry-run")["redelivered"] == 0
+    assert recheck(project, "--redeliver", "--yes")["redelivered"] == 4
+    assert [line.split()[1] for line in project.lines("seen")][-4:] == ["102", "101", "103", "20"]
+    status = project.run("status", "--json").json["pollers"][0]
+    assert status["cursor"] == before, "the checkpoint must not move"
+    assert (status["lease"]["owner_id"], status["attempts"]) == (None, 0)
+    assert recheck(project)["late_rows"] == 0
+    assert project.run("run", "--once").code == 0
+    assert project.lines("seen")[-1].split()[1] == "104"
+
+
+def test_what_was_delivered_before_notes_were_kept_is_unknown_and_not_late(project: Project) -> None:
+    project.configure("orders")
+    project.insert(20)
+    assert project.run("run", "--once").code == 0
+    refused = project.run("recheck", "orders")
+    assert refused.code == 2
+    assert "audit_window" in refused.error
+    project.configure("orders", poller='audit_window = "1h"')
+    assert recheck(project) | {"stretches": 0, "late_rows": 0} == recheck(project)
+    project.insert(20)
+    assert project.run("run", "--once").code == 0
+    project.execute("INSERT INTO orders VALUES (500, '2026-01-01 00:00:00.5')")  # where nothing was noted
+    project.execute("INSERT INTO orders VALUES (501, '2026-01-01 00:00:03.5')")
+    assert late(recheck(project)) == [501]
+    assert recheck(project, "--since", "0s")["stretches"] == 0
+    assert project.run("recheck", "orders", "--since", "soon").code == 2
+
+
+def test_after_a_reset_rows_above_the_checkpoint_come_by_themselves(project: Project) -> None:
+    project.configure("orders", poller='audit_window = "1h"')
+    project.insert(40)
+    assert project.run("run", "--once").code == 0
+    value = "2026-01-01 00:00:01"
+    reset = project.run("reset-to-cursor", "orders", "--value", value, "--pk", "id=15", "--yes")
+    assert reset.code == 0, reset.err
+    project.execute("INSERT INTO orders VALUES (500, '2026-01-01 00:00:00.5')")
+    project.execute("INSERT INTO orders VALUES (501, '2026-01-01 00:00:02.5')")
+    assert late(recheck(project)) == [500]
+
+
+def test_redelivery_keeps_off_a_worker_and_off_a_paused_poller(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller='audit_window = "1h"')
+    project.insert(10)
+    assert project.run("run", "--once").code == 0
+    project.execute("INSERT INTO orders VALUES (500, '2026-01-01 00:00:00.5')")
+    assert project.run("recheck", "orders", "--redeliver").code == 3, "not confirmed"
+    assert project.run("pause", "orders", "--yes").code == 0
+    refused = project.run("recheck", "orders", "--redeliver", "--yes")
+    assert (refused.code, "poller resume orders" in refused.err) == (3, True)
+    assert project.run("resume", "orders", "--yes").code == 0
+    project.insert(10)
+    (project.folder / "started").unlink()
+    (project.folder / "wait").touch()
+    worker = project.start("run", "--once")
+    wait_until(lambda: project.lines("started"))
+    busy = project.run("recheck", "orders", "--redeliver", "--yes")
+    (project.folder / "wait").unlink()
+    assert end(worker).code == 0
+    assert busy.code == 3
+    assert "500" not in [line.split()[1] for line in project.lines("seen")]
+
+
+def test_a_handler_that_fails_on_late_rows_leaves_them_late(project: Project) -> None:
+    project.configure("orders", poller='audit_window = "1h"')
+    project.insert(10)
+    assert project.run("run", "--once").code == 0
+    project.execute("INSERT INTO orders VALUES (500, '2025-01-01 00:00:00')")
+    (project.folder / "handlers.py").write_text("def handle(batch): raise ValueError('no')\n")
+    ended = project.run("recheck", "orders", "--redeliver", "--yes")
+    assert ended.code == 1
+    assert "ValueError" in ended.err
+    lease = project.run("status", "--json").json["pollers"][0]["lease"]
+    assert lease["owner_id"] is None
+    assert late(recheck(project)) == [500]
+
+
+def _poller(url: str, store: Any, events: list[PollerEvent], **options: Any) -> Poller:
+    return Poller("orders", source=orders(url), store=store, app_name="shop", observers=[events.append], **options)
+
+
+def _nothing(batch: Batch) -> None:
+    pass
+
+
+def test_every_n_ticks_it_looks_back_and_tells(sqlite_url: str) -> None:
+    make_orders(sqlite_url, stamps(10))
+    events: list[PollerEvent] = []
+    with _poller(sqlite_url, MemoryStore(), events, audit_window="1h", recheck_every=2) as poller:
+        poller.tick(_nothing)
+        execute(sqlite_url, "insert into orders values (99, '2025-01-01 00\\:00\\:00', 'open', 1)")
+        assert not [event for event in events if isinstance(event, Rechecked)]
+        poller.tick(_nothing)
+    (told,) = [event for event in events if isinstance(event, LateRows)]
+    assert told.rows == 1
+    assert "id=99" in told.examples[0]
+
+
+def test_the_metric_is_what_the_last_look_found() -> None:
+    reader = InMemoryMetricReader()
+    observe = MetricsObserver(MeterProvider([reader]))
+    for late_rows in (3, 0):
+        observe(Rechecked(poller="orders", at=OLD, compared=10, late=late_rows, complete=True))
+        data = reader.get_metrics_data()
+        assert data is not None
+        metrics = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics]
+        (gauge,) = [metric for metric in metrics if metric.name == "poller.late_rows"]
+        assert [point.value for point in gauge.data.data_points] == [late_rows]  # type: ignore[union-attr]
+
+
+def test_recheck_every_needs_the_window(sqlite_url: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        _poller(sqlite_url, MemoryStore(), [], recheck_every=2)
+    assert error.value.key == "recheck_every"
+
+
+def test_without_a_window_nothing_is_noted(sqlite_url: str) -> None:
+    make_orders(sqlite_url, stamps(10))
+    store = MemoryStore()
+    with _poller(sqlite_url, store, []) as poller:
+        poller.tick(_nothing)
+    assert list(store.names("seen/")) == []
+
+
+def test_notes_in_blobs_are_read_back(sqlite_url: str, azurite: Azurite, container: str) -> None:
+    make_orders(sqlite_url, stamps(25))
+    store = BlobStore.from_connection_string(azurite.connection_string, container)
+    with _poller(sqlite_url, store, [], audit_window="1h", batch_size=10) as poller:
+        poller.tick(_nothing)
+        execute(sqlite_url, "insert into orders values (99, '2026-01-01 00\\:00\\:05', 'open', 1)")
+        found = poller.recheck()
+        (document,) = store.names("seen/")
+        lines = [json.loads(line) for line in store.lines(document)]
+    assert [cursor.tiebreaker for cursor in found.cursors] == [{"id": 99}]
+    assert (found.compared, found.stretches, len(lines)) == (26, 1, 3)
+
+
+def test_a_note_that_cannot_be_written_fails_no_tick(sqlite_url: str, tmp_path: Path) -> None:
+    from poller.errors import StoreUnavailable
+
+    class Deaf(MemoryStore):
+        def append(self, name: str, line: str, **timeout: Any) -> None:
+            raise StoreUnavailable("nobody answers", document=name)
+
+    make_orders(sqlite_url, stamps(5))
+    events: list[PollerEvent] = []
+    with _poller(sqlite_url, Deaf(), events, audit_window="1h") as poller:
+        assert poller.tick(_nothing).outcome == "delivered"
+        execute(sqlite_url, "insert into orders values (99, '2025-01-01 00\\:00\\:00', 'open', 1)")
+        assert poller.recheck().stretches == 0
+    assert "audit_failed" in [event.name for event in events]
+
+
+def test_the_order_can_be_read_again_between_two_cursors(any_db: str) -> None:
+    make_orders(any_db, stamps(20, step=0) + stamps(20))
+    with closing(orders(any_db)) as source:
+        cursors = list(source.span(None, None, 100).cursors)
+        for low, high in ((None, 0), (0, 5), (5, 25), (19, 20), (20, 39)):
+            begin = None if low is None else cursors[low]
+            found = list(source.span(begin, cursors[high], 100).cursors)
+            assert found == cursors[0 if low is None else low + 1 : high + 1]
+        assert list(source.span(cursors[3], cursors[30], 4).cursors) == cursors[4:8]

@@ -1,0 +1,226 @@
+"""`poller reset-to-checkpoint`: exports, backups and whole documents; documents that are gone or unreadable."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Project
+from tests.cli.console import STATE, Console, write
+from tests.cli.test_pause import ran
+
+EXAMPLE = {
+    "version": 1,
+    "poller_name": "orders",
+    "source_fingerprint": "sha256:...",
+    "checkpoint": {
+        "cursor": {"kind": "timestamp+pk", "value": "2026-01-01 00:00:00", "tiebreaker": {"id": 3}},
+        "last_successful_batch_id": "batch_1",
+        "updated_at": "2026-01-01T00:00:00Z",
+        "metadata": {"row_count": 3},
+    },
+    "lease": {"owner_id": None, "fencing_token": 42},
+    "theirs": {"kept": True},
+}
+
+
+def exported(console: Console, name: str = "kept.json") -> str:
+    path = str(console.project.folder / name)
+    assert console.run("export-checkpoint", "orders", path, "--overwrite").code == 0
+    return path
+
+
+def test_an_export_is_gone_back_to(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    project.insert(4)
+    assert console.run("run", "--once").code == 0
+    output = console.done("reset-to-checkpoint", "orders", file, "--yes")
+    assert output["after"]["cursor"]["tiebreaker"] == {"id": 5}
+    assert (output["effect"]["redelivered"], output["after"]["fencing_token"]) == (4, 3)
+    assert [row["id"] for row in console.run("peek", "orders", "--json").json["rows"]] == [6, 7, 8, 9]
+    undone = console.undo(output)
+    assert undone["after"]["cursor"]["tiebreaker"] == {"id": 9}
+
+
+@pytest.mark.parametrize("with_folder", [True, False])
+def test_a_backup_is_named_with_or_without_its_folder(project: Project, with_folder: bool) -> None:
+    console = ran(project)
+    backup = console.done("reset-to-beginning", "orders", "--yes")["backup"]
+    name = backup if with_folder else backup.rpartition("/")[2]
+    assert console.done("reset-to-checkpoint", "orders", name, "--yes")["after"]["cursor"]["tiebreaker"] == {"id": 5}
+
+
+def test_a_whole_document_as_the_design_shows_it(project: Project) -> None:
+    console = ran(project)
+    output = console.done(
+        "reset-to-checkpoint", "orders", write(project.folder / "whole.json", json.dumps(EXAMPLE)), "--yes"
+    )
+    assert output["after"]["cursor"]["tiebreaker"] == {"id": 3}
+    assert output["after"]["fencing_token"] == 2
+    assert output["after"]["source_fingerprint"] == output["before"]["source_fingerprint"]
+
+
+def test_the_undo_of_an_undo_names_what_it_skips(project: Project) -> None:
+    console = ran(project)
+    first = console.done("reset-to-cursor", "orders", "--value", "2026-01-01 00:00:00", "--pk", "id=2", "--yes")
+    second = console.undo(first)
+    third = console.undo(second)
+    assert third["after"]["cursor"]["tiebreaker"] == {"id": 2}
+    file = exported(console)
+    console.done("reset-to-beginning", "orders", "--yes")
+    console.refused(3, "reset-to-checkpoint", "orders", file, "--yes", says="2 rows will never be delivered")
+
+
+def test_a_checkpoint_of_another_source_is_refused_naming_both(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    theirs = console.state()["source_fingerprint"]
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
+    line = console.refused(4, "reset-to-checkpoint", "orders", file, "--yes", says="--rebind")
+    assert theirs in line
+    assert "filter: None -> 'id > 0'" in line
+    output = console.done("reset-to-checkpoint", "orders", file, "--yes", "--rebind", "--allow-skip")
+    assert output["after"]["source_fingerprint"] != theirs
+    assert console.run("run", "--once").code == 0
+
+
+def test_after_the_former_source_is_put_back_a_rebind_is_undone(project: Project) -> None:
+    console = ran(project)
+    text = (project.folder / "poller.toml").read_text()
+    before = console.state()
+    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
+    rebound = console.done("rebind", "orders", "--yes")
+    console.refused(4, "reset-to-checkpoint", "orders", rebound["backup"], "--yes")
+    project.write(text)
+    console.done("reset-to-checkpoint", "orders", rebound["backup"], "--yes", "--allow-skip")
+    assert console.state()["source_fingerprint"] == before["source_fingerprint"]
+    assert console.state()["source"] == before["source"]
+    assert console.run("run", "--once").code == 0
+
+
+def test_a_cursor_of_another_key_is_refused(project: Project) -> None:
+    console = ran(project)
+    other = json.loads(json.dumps(EXAMPLE))
+    other["checkpoint"]["cursor"]["tiebreaker"] = {"number": 3}
+    file = write(project.folder / "other.json", json.dumps(other))
+    console.refused(4, "reset-to-checkpoint", "orders", file, "--yes", says="key number")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "nonsense",
+        "[]",
+        "{}",
+        '{"version": 7, "checkpoint": {}}',
+        '{"format": "poller-checkpoint"}',
+        '{"format": "poller-checkpoint", "version": 2}',
+        "\ud800",
+        '{"format": "poller-checkpoint", "version": 1, "app": "a", "poller": "b", "cursor": null, "x": 1e999}',
+    ],
+)
+def test_a_file_without_a_checkpoint_is_a_usage_error(project: Project, body: str) -> None:
+    console = ran(project)
+    path = project.folder / "bad.json"
+    path.write_bytes(body.encode("utf-8", "surrogatepass"))
+    console.refused(2, "reset-to-checkpoint", "orders", str(path), "--yes", says="bad.json")
+
+
+def test_a_file_that_is_not_there_names_the_newest_backup(project: Project) -> None:
+    console = ran(project)
+    console.refused(2, "reset-to-checkpoint", "orders", "nowhere.json", "--yes", says="There is no backup")
+    backup = console.done("reset-to-beginning", "orders", "--yes")["backup"]
+    console.refused(2, "reset-to-checkpoint", "orders", "nowhere.json", "--yes", says=backup)
+    console.refused(2, "reset-to-checkpoint", "orders", str(project.folder), "--yes", says="cannot be read")
+
+
+def test_the_token_is_raised_after_a_restore(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    output = console.done("reset-to-checkpoint", "orders", file, "--yes", "--token-at-least", "99")
+    assert output["after"]["fencing_token"] == 99
+    assert (
+        console.done("reset-to-checkpoint", "orders", file, "--yes", "--token-at-least", "5")["after"]["fencing_token"]
+        == 100
+    )
+
+
+# --- gone, or unreadable -------------------------------------------------------------------------------------------
+
+
+def deleted(console: Console) -> None:
+    console.project.execute(f"DELETE FROM poller_documents WHERE name = '{STATE}'", database="state.db")
+
+
+def test_a_deleted_document_is_put_back_with_a_higher_token(project: Project) -> None:
+    console = ran(project)
+    backup = console.done("reset-to-beginning", "orders", "--yes")["backup"]
+    assert console.run("run", "--once").code == 0
+    console.done("reset-to-cursor", "orders", "--value", "2026-01-01 00:00:00", "--pk", "id=1", "--yes")
+    highest = console.state()["lease"]["fencing_token"]
+    deleted(console)
+    line = console.refused(1, "pause", "orders", "--yes")
+    assert "reset-to-checkpoint orders FILE" in line
+    assert console.run("run", "--once").code == 1
+    console.refused(3, "reset-to-checkpoint", "orders", backup)
+    output = console.done("reset-to-checkpoint", "orders", backup, "--yes")
+    assert output["before"] is None
+    assert output["after"]["cursor"]["tiebreaker"] == {"id": 5}
+    assert output["after"]["fencing_token"] > highest
+    assert output["after"]["owner_id"].startswith("operator/"), "a worker may still trust the old document"
+    assert output["starts_after_seconds"] >= 60
+    assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
+
+
+def test_an_export_alone_makes_a_document_of_a_poller_that_never_ran(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    deleted(console)
+    output = console.done("reset-to-checkpoint", "orders", file, "--yes", "--token-at-least", "7")
+    assert output["after"]["fencing_token"] == 7
+    assert output["after"]["cursor"]["tiebreaker"] == {"id": 5}
+    assert console.state()["source"]["table"] == "orders"
+
+
+@pytest.mark.parametrize("body", ["", "half a docu", '{"version": 1}', '{"other": "thing"}'])
+def test_an_unreadable_document_is_replaced_and_its_bytes_are_kept(project: Project, body: str) -> None:
+    console = ran(project)
+    file = exported(console)
+    console.put(body)
+    assert console.run("run", "--once").code == 1
+    console.refused(1, "reset-to-beginning", "orders", "--yes", says="reset-to-checkpoint")
+    output = console.done("reset-to-checkpoint", "orders", file, "--yes")
+    assert console.document(output["backup"]) == body
+    assert output["undo"] is None
+    assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 5}
+
+
+def test_fields_of_others_come_back_with_a_whole_document(project: Project) -> None:
+    console = ran(project)
+    console.put("gone")
+    file = write(project.folder / "whole.json", json.dumps(EXAMPLE))
+    console.done("reset-to-checkpoint", "orders", file, "--yes")
+    assert console.state()["theirs"] == {"kept": True}
+    assert console.state()["lease"]["fencing_token"] == 43
+
+
+def test_a_newer_versions_document_is_never_overwritten(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    newer: dict[str, Any] = {**console.state(), "version": 2}
+    console.put(json.dumps(newer))
+    console.refused(1, "reset-to-checkpoint", "orders", file, "--yes", says="Upgrade poller")
+
+
+def test_a_dry_run_of_putting_back_changes_nothing(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    deleted(console)
+    before = console.everything()
+    assert console.done("reset-to-checkpoint", "orders", file, "--dry-run")["changed"] is False
+    assert console.everything() == before

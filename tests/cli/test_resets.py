@@ -1,0 +1,209 @@
+"""`poller reset-to-beginning` and `poller reset-to-cursor`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import NOTING, Project, end, wait_until
+from tests.cli.console import Console
+from tests.cli.test_pause import ran
+
+VALUE = ("--value", "2026-01-01T00:00:00", "--pk", "id=2")
+
+
+def test_everything_is_delivered_again(project: Project) -> None:
+    console = ran(project)
+    before = console.document()
+    output = console.done("reset-to-beginning", "orders", "--yes", "--reason", "again")
+    assert output["effect"]["redelivered"] == 5
+    assert output["effect"]["skipped"] == 0
+    assert (output["before"]["fencing_token"], output["after"]["fencing_token"]) == (1, 2)
+    assert (output["after"]["cursor"], output["after"]["generation"]) == (None, 1)
+    assert console.document(output["backup"]) == before, "the backup is exactly what was replaced"
+    change = console.state()["control"]["last_change"]
+    assert (change["id"], change["kind"], change["reason"]) == (output["id"], "reset-to-beginning", "again")
+    assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["rows"] == 5
+
+
+def test_the_next_row_is_the_one_after_the_named(project: Project) -> None:
+    console = ran(project)
+    output = console.done("reset-to-cursor", "orders", *VALUE, "--yes")
+    assert output["after"]["cursor"] == {
+        "kind": "timestamp+pk",
+        "value": "2026-01-01 00:00:00",
+        "tiebreaker": {"id": 2},
+    }, "in the column's own form"
+    assert output["effect"]["redelivered"] == 3
+    assert [row["id"] for row in console.run("peek", "orders", "--json").json["rows"]] == [3, 4, 5]
+
+
+def test_undo_restores_what_the_reset_changed(project: Project) -> None:
+    console = ran(project)
+    error = {"type": "ValueError", "message": "no", "at": None, "batch_id": "b"}
+    console.edit(
+        control={"halted": True, "by": "poller", "reason": "failed", "at": "2026-01-01T00:00:00.000000Z"},
+        delivery={"attempts": 5, "last_error": error},
+        checkpoint={"metadata": {"row_count": 5, "theirs": 1}},
+    )
+    before = console.state()
+    reset = console.done("reset-to-cursor", "orders", *VALUE, "--yes")
+    assert console.state()["control"]["halted"] is False
+    assert console.state()["delivery"]["attempts"] == 0
+    undone = console.undo(reset)
+    after = console.state()
+    assert undone["effect"]["skipped"] == 0
+    for part in ("cursor", "last_successful_batch_id", "updated_at", "metadata"):
+        assert after["checkpoint"][part] == before["checkpoint"][part], part
+    assert after["delivery"] == before["delivery"]
+    assert {k: after["control"][k] for k in ("halted", "by", "reason", "at")} == {
+        k: before["control"][k] for k in ("halted", "by", "reason", "at")
+    }
+    assert after["lease"]["fencing_token"] == 3
+    assert after["checkpoint"]["generation"] == 2
+
+
+def test_an_undo_works_after_a_worker_went_on(project: Project) -> None:
+    console = ran(project)
+    reset = console.done("reset-to-beginning", "orders", "--yes")
+    assert console.run("run", "--once").code == 0
+    project.insert(3)
+    assert console.run("run", "--once").code == 0
+    assert console.undo(reset)["after"]["cursor"]["tiebreaker"] == {"id": 5}
+    assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["rows"] == 3
+
+
+def test_rows_are_not_skipped_unless_that_is_allowed(project: Project) -> None:
+    console = ran(project)
+    console.done("reset-to-beginning", "orders", "--yes")
+    line = console.refused(3, "reset-to-cursor", "orders", *VALUE, "--yes", says="2 rows will never be delivered")
+    assert "--allow-skip" in line
+    output = console.done("reset-to-cursor", "orders", *VALUE, "--yes", "--allow-skip")
+    assert output["effect"]["skipped"] == 2
+
+
+def test_a_cursor_that_rows_may_yet_appear_under_counts_as_skipping(project: Project) -> None:
+    console = ran(project)
+    future = ("reset-to-cursor", "orders", "--value", "2999-01-01T00:00:00", "--pk", "id=1", "--yes")
+    console.refused(3, *future, says="rows that appear up to the new cursor")
+    assert console.done(*future, "--allow-skip")["effect"]["open_ended"] is True
+
+
+def test_without_a_count_a_way_back_goes_and_a_way_forward_counts_as_skipping(project: Project) -> None:
+    console = ran(project)
+    exported = str(project.folder / "at-5.json")
+    assert console.run("export-checkpoint", "orders", exported).code == 0
+    (project.folder / "shop.db").rename(project.folder / "away.db")
+    output = console.done("reset-to-beginning", "orders", "--yes")
+    assert output["effect"]["redelivered"] is None
+    assert "shop.db" in output["effect"]["not_counted"]
+    console.refused(3, "reset-to-checkpoint", "orders", exported, "--yes", says="not counted")
+    assert console.done("reset-to-checkpoint", "orders", exported, "--yes", "--allow-skip")["changed"] is True
+    console.refused(1, "reset-to-cursor", "orders", *VALUE, "--yes", says="shop.db")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--value", "yesterday", "--pk", "id=2"), "updated_at"),
+        (("--value", "2026-01-01T00:00:00", "--pk", "id=two"), "column id holds integer"),
+        (("--value", "2026-01-01T00:00:00"), "--pk id="),
+        (("--value", "2026-01-01T00:00:00", "--pk", "id=1", "--pk", "id=2"), "given twice"),
+        (("--value", "2026-01-01T00:00:00", "--pk", "idd=1"), "Did you mean id?"),
+        (("--value", "2026-01-01T00:00:00", "--pk", "id"), "COLUMN=VALUE"),
+        (("--value", "2026-01-01T00:00:00", "--pk", f"id={10**30}"), "range"),
+        (("--value", "2026-01-01T00:00:00+02:00", "--pk", "id=1"), "zone"),
+        (("--value", "", "--pk", "id=1"), "updated_at"),
+        (("--pk", "id=1"), "--value"),
+    ],
+)
+def test_a_cursor_that_cannot_be_is_a_usage_error(project: Project, arguments: tuple[str, ...], says: str) -> None:
+    ran(project).refused(2, "reset-to-cursor", "orders", *arguments, "--yes", says=says)
+
+
+def test_a_table_that_cannot_be_read_is_no_usage_error(project: Project) -> None:
+    console = ran(project)
+    project.execute("DROP TABLE orders")
+    console.refused(1, "reset-to-cursor", "orders", *VALUE, "--yes", says="orders")
+
+
+def test_times_with_and_without_zone_mean_the_same_moment(project: Project, postgres_db: str) -> None:
+    import psycopg
+    from sqlalchemy import make_url
+
+    from tests.cli.test_errors import with_url
+
+    url = make_url(postgres_db)
+    with psycopg.connect(
+        host=url.host, port=url.port, user=url.username, password=url.password, dbname=url.database
+    ) as db:
+        db.execute("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
+        db.execute("INSERT INTO orders VALUES (1, '2026-01-01T12:00Z'), (2, '2026-01-02T12:00Z')")
+    with_url(project, postgres_db)
+    console = Console(project)
+    assert console.run("run", "--once").code == 0
+    for text in ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01 13:00:00+01:00", "2026-01-01T07:00-05:00"):
+        output = console.done("reset-to-cursor", "orders", "--value", text, "--pk", "id=1", "--dry-run")
+        assert output["after"]["cursor"]["value"] == "2026-01-01T12:00:00.000000Z", text
+        assert output["effect"]["redelivered"] == 1
+
+
+def test_a_live_lease_is_refused_unless_it_is_broken(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller='lease_ttl = "3s"\nheartbeat_interval = "500ms"')
+    project.insert(2)
+    console = Console(project)
+    (project.folder / "wait").touch()
+    worker = project.start("run", "--once", "--json")
+    wait_until(lambda: project.lines("started"))
+    ended = console.run("reset-to-beginning", "orders", "--yes")
+    assert ended.code == 3
+    assert "--break-lease" in ended.error
+    output = console.done("reset-to-beginning", "orders", "--yes", "--break-lease")
+    assert output["after"]["owner_id"].startswith("operator/")
+    assert 3 <= output["starts_after_seconds"] <= 6
+    assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
+    (project.folder / "wait").unlink()
+    ended = end(worker)
+    assert ended.code == 1
+    assert "broken" in [event.get("reason") for event in ended.events]
+    state = console.state()
+    assert state["checkpoint"]["cursor"] is None, "the broken worker committed nothing"
+    assert state["lease"]["fencing_token"] == 2
+    undone = console.undo(output)
+    assert undone["after"]["owner_id"].startswith("operator/"), "an operator's own hold needs no breaking, but stays"
+
+
+def test_a_changed_source_may_begin_anew(project: Project) -> None:
+    console = ran(project)
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 1"'))
+    assert console.run("run", "--once").code == 4
+    output = console.done("reset-to-beginning", "orders", "--yes")
+    assert output["source_differences"] == [{"field": "filter", "before": None, "after": "id > 1"}]
+    assert any("former source" in note for note in output["notes"])
+    assert console.run("run", "--once").code == 0
+    assert console.state()["checkpoint"]["metadata"]["row_count"] == 4
+
+
+def test_a_dry_run_refuses_as_the_real_one_would_and_changes_nothing(project: Project) -> None:
+    console = ran(project)
+    before = console.everything()
+    output = console.done("reset-to-beginning", "orders", "--dry-run")
+    assert (output["changed"], output["effect"]["redelivered"], output["backup"]) == (False, 5, None)
+    assert console.everything() == before
+    console.done("reset-to-beginning", "orders", "--yes")
+    console.refused(3, "reset-to-cursor", "orders", *VALUE, "--dry-run", says="--allow-skip")
+
+
+def test_production_wants_the_name(project: Project) -> None:
+    console = ran(project)
+    text = (project.folder / "poller.toml").read_text()
+    project.write('environment = "production"\n' + text)
+    line = console.refused(3, "reset-to-beginning", "orders", "--yes")
+    assert "--confirm orders" in line
+    console.refused(3, "reset-to-beginning", "orders", "--yes", "--confirm", "invoices")
+    assert console.done("pause", "orders", "--yes")["changed"] is True
+    reset = console.done("reset-to-beginning", "orders", "--confirm", "orders")
+    console.refused(3, "reset-to-checkpoint", "orders", reset["backup"], "--yes", says="--confirm orders")
+    console.done("reset-to-checkpoint", "orders", reset["backup"], "--confirm", "orders")

@@ -1,0 +1,219 @@
+"""`poller run`: once, until idle, for ever; several pollers at once; stopping."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import NOTING, Project, end, wait_until
+
+
+def test_once_delivers_what_is_there(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller="batch_size = 10")
+    project.insert(25)
+    assert project.run("run", "--once").code == 0
+    assert [line.split()[1] for line in project.lines("seen")] == [str(n) for n in range(1, 26)]
+    assert project.run("run", "--once").code == 0
+    assert len(project.lines("seen")) == 25
+
+
+def test_until_idle_goes_on_where_a_tick_ends_early(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller="batch_size = 10\nmax_batches_per_tick = 1")
+    project.insert(35)
+    ended = project.run("run", "--until-idle", "--json")
+    assert ended.code == 0
+    assert len(project.lines("seen")) == 35
+    ticks = [event["outcome"] for event in ended.events if event["event"] == "tick"]
+    assert ticks == ["delivered"] * 4 + ["idle"]
+
+
+def test_several_pollers_run_at_once(project: Project) -> None:
+    """Each handler waits until the other's has begun: one after the other they would wait in vain."""
+    handlers = """
+import time
+from pathlib import Path
+HERE = Path(__file__).parent
+
+def handle(batch):
+    (HERE / batch.poller_name).touch()
+    end = time.monotonic() + 20
+    while len([n for n in ("orders", "invoices") if (HERE / n).exists()]) < 2:
+        if time.monotonic() > end:
+            raise TimeoutError("the other poller does not run")
+        time.sleep(0.01)
+"""
+    project.configure("orders", "invoices", handlers=handlers)
+    project.insert(1, table="orders")
+    project.insert(1, table="invoices")
+    ended = project.run("run", "--once", "--json")
+    assert ended.code == 0, ended.err
+    ticks = {event["poller"]: event["outcome"] for event in ended.events if event["event"] == "tick"}
+    assert ticks == {"orders": "delivered", "invoices": "delivered"}
+
+
+def test_only_the_named_pollers_run(project: Project) -> None:
+    project.configure("orders", "invoices", handlers=NOTING)
+    project.insert(1, table="orders")
+    project.insert(1, table="invoices")
+    assert project.run("run", "invoices", "--once").code == 0
+    assert project.lines("seen") == ["invoices 1 1"]
+
+
+def test_one_pollers_error_does_not_keep_the_others_from_working(project: Project) -> None:
+    project.configure("orders", "invoices", handlers=NOTING)
+    project.insert(2, table="invoices")
+    project.execute("DROP TABLE orders")
+    ended = project.run("run", "--once")
+    assert ended.code == 1
+    assert "orders" in ended.err
+    assert len(project.lines("seen")) == 2
+
+
+def test_exit_codes_of_several_pollers_follow_the_precedence(project: Project) -> None:
+    project.configure("orders", "invoices", handlers="def handle(batch): raise ValueError('no')")
+    project.insert(1, table="orders")
+    assert project.run("run", "--once").code == 1
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace("handlers:handle", "handlers:other", 1))
+    assert project.run("run", "--once").code == 2
+
+
+def test_json_lines_stand_alone_on_stdout_whatever_a_handler_prints(project: Project) -> None:
+    handlers = """
+import os, subprocess
+def handle(batch):
+    print("printed by the handler")
+    os.write(1, b"written to the descriptor\\n")
+    subprocess.run(["echo", "said by a child"])
+"""
+    project.configure("orders", handlers=handlers)
+    project.insert(3)
+    ended = project.run("run", "--once", "--json")
+    assert ended.code == 0
+    names = [event["event"] for event in ended.events]
+    assert names.count("batch_committed") == 1
+    assert names[-1] == "tick"
+    for text in ("printed by the handler", "written to the descriptor", "said by a child"):
+        assert text in ended.err
+        assert text not in ended.out
+
+
+def test_a_poller_follows_its_schedule_for_ever(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller='schedule = "* * * * * *"')
+    project.insert(2)
+    process = project.start("run", "--json")
+    wait_until(lambda: len(project.lines("seen")) == 2)
+    project.insert(3)
+    wait_until(lambda: len(project.lines("seen")) == 5)
+    process.send_signal(signal.SIGTERM)
+    ended = end(process)
+    assert ended.code == 0
+    assert {json.loads(line)["event"] for line in ended.out.splitlines()} >= {"tick", "batch_committed"}
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_and_commits_the_batch_in_hand_and_starts_no_other(
+    project: Project, number: signal.Signals, isolation: str
+) -> None:
+    options = f'schedule = "* * * * * *"\nbatch_size = 4\nisolation = "{isolation}"'
+    project.configure("orders", handlers=NOTING, poller=options)
+    project.insert(10)
+    (project.folder / "wait").touch()
+    process = project.start("run", "--json")
+    wait_until(lambda: project.lines("started"))
+    os.killpg(process.pid, number)  # as a terminal and a service manager do: to every process of the group
+    assert process.stderr is not None
+    assert "stopping" in process.stderr.readline()
+    (project.folder / "wait").unlink()
+    ended = end(process)
+    assert ended.code == 0, ended.err
+    assert len(project.lines("seen")) == 4
+    assert [event["rows"] for event in ended.events if event["event"] == "batch_committed"] == [4]
+    status = project.run("status", "--json").json["pollers"][0]
+    assert status["lease"]["owner_id"] is None
+    assert status["lease"]["live"] is False
+    assert status["cursor"]["tiebreaker"] == {"id": 4}
+    assert status["attempts"] == 0
+
+
+def test_a_second_signal_abandons_the_batch_and_leaves_the_lease_to_expire(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller='schedule = "* * * * * *"')
+    project.insert(3)
+    (project.folder / "wait").touch()
+    process = project.start("run")
+    wait_until(lambda: project.lines("started"))
+    process.send_signal(signal.SIGTERM)
+    lines: list[str] = []
+    assert process.stderr is not None
+    while "stopping" not in "".join(lines):
+        lines.append(process.stderr.readline())
+    process.send_signal(signal.SIGTERM)
+    assert end(process).code == 1
+    assert project.lines("seen") == []
+    status = project.run("status", "--json").json["pollers"][0]
+    assert status["lease"]["live"] is True
+    assert status["cursor"] is None
+    assert status["attempts"] == 1
+
+
+def test_until_idle_that_is_stopped_says_that_it_is_not_done(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller="batch_size = 2")
+    project.insert(10)
+    (project.folder / "wait").touch()
+    process = project.start("run", "--until-idle")
+    wait_until(lambda: project.lines("started"))
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr is not None
+    assert "stopping" in process.stderr.readline()
+    (project.folder / "wait").unlink()
+    assert end(process).code == 1
+    assert len(project.lines("seen")) == 2
+
+
+def test_once_leaves_a_poller_that_another_works_on(project: Project) -> None:
+    project.configure("orders", handlers=NOTING)
+    project.insert(3)
+    (project.folder / "wait").touch()
+    first = project.start("run", "--once")
+    wait_until(lambda: project.lines("started"))
+    second = project.run("run", "--once", "--json")
+    assert second.code == 0
+    assert [event["outcome"] for event in second.events if event["event"] == "tick"] == ["held_elsewhere"]
+    (project.folder / "wait").unlink()
+    assert end(first).code == 0
+    assert len(project.lines("seen")) == 3
+
+
+def test_for_ever_outlives_a_database_that_is_away(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller='schedule = "* * * * * *"')
+    project.insert(2)
+    database = project.folder / "shop.db"
+    database.rename(project.folder / "away.db")
+    Path(database).mkdir()  # so that it can be neither opened nor created
+    process = project.start("run", "--json")
+    assert process.stdout is not None
+    failure = json.loads(process.stdout.readline())
+    assert failure["event"] == "tick_failed"
+    database.rmdir()
+    (project.folder / "away.db").rename(database)
+    wait_until(lambda: len(project.lines("seen")) == 2)
+    os.kill(process.pid, signal.SIGTERM)
+    assert end(process).code == 0
+
+
+def test_a_poller_that_no_later_tick_can_mend_is_told_at_once_and_the_others_go_on(project: Project) -> None:
+    project.configure("orders", "invoices", handlers=NOTING, poller='schedule = "* * * * * *"')
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace("handlers:handle", "handlers:other", 1))
+    project.insert(2, table="invoices")
+    process = project.start("run")
+    assert process.stderr is not None
+    assert "pollers.orders.handler" in process.stderr.readline()
+    wait_until(lambda: len(project.lines("seen")) == 2)
+    process.send_signal(signal.SIGTERM)
+    assert end(process).code == 2

@@ -1,0 +1,109 @@
+"""schemas/ is what the models say, and everything that is written holds to it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from poller.outcome import OUTCOMES, TickResult
+from poller.ports import Bound
+from tests.cli.conftest import NOTING, Project
+from tests.support.services import REPOSITORY
+
+SCHEMAS = REPOSITORY / "schemas"
+FILES = sorted(SCHEMAS.glob("*.schema.json"))
+
+
+def validator(name: str) -> Draft202012Validator:
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
+def test_the_committed_schemas_are_up_to_date(project: Project) -> None:
+    ended = project.run("schema", "export", "--check", "--directory", str(SCHEMAS), "--json")
+    assert ended.code == 0, ended.err
+    validator("schema-export").validate(ended.json)
+    assert sorted(ended.json["unchanged"]) == [path.name for path in FILES]
+
+
+def test_a_changed_or_missing_schema_is_told_and_mended(project: Project) -> None:
+    assert project.run("schema", "export").code == 0
+    changed = project.folder / "schemas" / "state.schema.json"
+    changed.write_text("{}")
+    (project.folder / "schemas" / "config.schema.json").unlink()
+    ended = project.run("schema", "export", "--check")
+    assert ended.code == 1
+    assert "state.schema.json" in ended.error
+    assert "config.schema.json" in ended.error
+    assert changed.read_text() == "{}", "--check must not write"
+    assert project.run("schema", "export").code == 0
+    assert project.run("schema", "export", "--check").code == 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_each_schema_is_a_schema(path: Path) -> None:
+    schema = json.loads(path.read_text())
+    Draft202012Validator.check_schema(schema)
+    assert schema["title"]
+
+
+def test_outputs_events_and_documents_hold_to_their_schemas(project: Project) -> None:
+    project.configure("orders", "invoices", handlers=NOTING, poller="batch_size = 2")
+    project.insert(5)
+    validator("status").validate(project.run("status", "--json").json)
+    events = project.run("run", "--once", "--json").events
+    assert {event["event"] for event in events} >= {"lease_acquired", "batch_started", "batch_committed", "tick"}
+    (project.folder / "handlers.py").write_text("def handle(batch): raise ValueError('no')")
+    project.insert(1)
+    events += project.run("run", "--once", "--json").events
+    (project.folder / "shop.db").unlink()
+    events += project.run("run", "--once", "--json").events
+    assert {event["event"] for event in events} >= {"handler_failed", "tick_failed"}
+    for event in events:
+        validator("run-event").validate(event)
+    validator("status").validate(project.run("status", "--json").json)
+    documents = project.execute("SELECT body FROM poller_documents WHERE name LIKE 'state/%'", database="state.db")
+    assert len(documents) == 2
+    for (body,) in documents:
+        validator("state").validate(json.loads(body))
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_every_tick_result_holds_to_its_schema(outcome: Any) -> None:
+    validator("tick-result").validate(TickResult(outcome=outcome).as_json())
+    full = TickResult(
+        outcome=outcome, rows=1, batches=1, fencing_token=3, duration_seconds=0.5, lag_seconds=1.5, pending=7,
+        bound=Bound(kind="heuristic", value="2026-01-01", age_seconds=5.0, held_by="x", reason="y"), error="z",
+    )  # fmt: skip
+    validator("tick-result").validate(full.as_json())
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").rglob("*.toml")), ids=lambda path: path.parent.name)
+def test_each_example_holds_to_the_configurations_schema(path: Path) -> None:
+    validator("config").validate(tomllib.loads(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"app_name": "Shop"},
+        {"app_name": "shop", "pollers": {"orders": {"batch_sise": 5}}},
+        {"app_name": "shop", "pollers": {"orders": {"batch_size": "many"}}},
+        {"app_name": "shop", "pollers": {"orders": {"lease_ttl": "soon"}}},
+        {"app_name": "shop", "pollers": {"orders": {"source": {"bound": "perhaps"}}}},
+        {"app_name": "shop", "defaults": {"on_poison": "ignore"}},
+    ],
+)
+def test_the_configurations_schema_refuses_what_the_loader_refuses(wrong: dict[str, Any]) -> None:
+    wrong.setdefault("pollers", {"orders": {}})
+    assert not validator("config").is_valid(wrong)
+
+
+def test_the_configurations_schema_accepts_settings_for_any_value() -> None:
+    text = '[pollers.orders]\nbatch_size = "%SIZE%"\nerror_text = "%SHOW%"\nlease_ttl = "%TTL%"\n'
+    validator("config").validate({"app_name": "%APP%", **tomllib.loads(text)})

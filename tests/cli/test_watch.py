@@ -1,0 +1,198 @@
+"""`poller watch`: looks for programs, a live screen for people, and the keys it heeds."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from poller.app import load_app
+from poller_cli.watching import History, Watcher, sparkline
+from tests.cli.conftest import COMMAND, NOTING, Project
+from tests.cli.console import Console
+from tests.cli.test_schemas import validator
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    project.configure("orders", "invoices", handlers=NOTING)
+    project.insert(30)
+    return project
+
+
+def test_json_is_one_line_per_look(shop: Project) -> None:
+    ended = Console(shop).run("watch", "--json", "--count", "3", "--interval", "50ms")
+    assert ended.code == 0
+    assert len(ended.events) == 3
+    for event in ended.events:
+        validator("watch").validate(event)
+    assert [one["status"]["name"] for one in ended.events[0]["pollers"]] == ["orders", "invoices"]
+    assert ended.events[2]["pollers"][0]["status"]["pending"] == 30
+
+
+def test_the_rate_is_what_the_checkpoint_passed_between_two_looks(shop: Project) -> None:
+    now = [100.0]
+    with load_app(shop.folder / "poller.toml", observers=[]) as app:
+        watcher = Watcher([app.poller("orders")], clock=lambda: now[0])
+
+        def rate() -> float | None:
+            now[0] += 5
+            return watcher.sample().output.pollers[0].rows_per_second
+
+        assert rate() is None, "nothing to compare with yet"
+        assert Console(shop).run("run", "orders", "--once").code == 0
+        assert rate() is None, "the document was not there before"
+        assert rate() == 0
+        shop.insert(20)
+        assert Console(shop).run("run", "orders", "--once").code == 0
+        assert rate() == 20 / 5
+        Console(shop).done("reset-to-beginning", "orders", "--yes")
+        assert rate() == 0, "a checkpoint that goes back delivers nothing"
+
+
+def test_an_unreachable_database_is_shown_and_told_by_the_exit_code(shop: Project) -> None:
+    (shop.folder / "shop.db").unlink()
+    (shop.folder / "shop.db").mkdir()
+    ended = Console(shop).run("watch", "orders", "--json", "--count", "1")
+    assert ended.code == 1
+    assert ended.events[0]["pollers"][0]["status"]["error"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--count", "1")])
+def test_without_a_terminal_it_needs_json(shop: Project, arguments: tuple[str, ...]) -> None:
+    ended = Console(shop).run("watch", *arguments)
+    assert ended.code == 2
+    assert "--json" in ended.error
+
+
+@pytest.mark.parametrize("interval", ["soon", "0s", "1ms", "900d"])
+def test_an_interval_that_cannot_be_meant_is_refused(shop: Project, interval: str) -> None:
+    ended = Console(shop).run("watch", "--json", "--count", "1", "--interval", interval)
+    assert ended.code == 2
+    assert "--interval" in ended.error
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "shown"),
+    [
+        ([], 10, ""),
+        ([0.0, 0.0], 10, "▁▁"),
+        ([0.0, 4.0, 8.0], 10, "▁▅█"),
+        ([1.0, None, 2.0], 10, "▅ █"),
+        ([9.0, 1.0, 2.0], 2, "▅█"),
+        ([1.0], 0, ""),
+    ],
+)
+def test_bars_are_scaled_to_the_highest_and_the_newest_are_kept(
+    values: list[float | None], width: int, shown: str
+) -> None:
+    assert sparkline(values, width) == shown
+    assert sparkline(values, width, plain=True).isascii()
+
+
+def test_what_is_not_known_is_a_gap_and_no_row_pending_is_no_lag(shop: Project) -> None:
+    with load_app(shop.folder / "poller.toml", observers=[]) as app:
+        orders, invoices = Watcher([app.poller("orders"), app.poller("invoices")]).sample().output.pollers
+    behind, idle = History(), History()
+    behind.add(orders)
+    idle.add(invoices)
+    assert list(behind.rates) == [None]
+    assert behind.lags[0] == orders.status.lag_seconds != 0
+    assert list(idle.lags) == [0.0]
+
+
+# --- on a terminal -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def terminal(folder: Path, *arguments: str, columns: int = 100, **environ: str) -> Iterator[pexpect.spawn]:
+    child = pexpect.spawn(
+        COMMAND[0],
+        [*COMMAND[1:], "watch", "--interval", "200ms", *arguments],
+        cwd=str(folder),
+        env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environ},
+        dimensions=(40, columns),
+        encoding="utf-8",
+        timeout=30,
+    )
+    try:
+        yield child
+    finally:
+        child.close(force=True)
+
+
+def test_the_screen_shows_every_poller_and_q_quits(shop: Project) -> None:
+    with terminal(shop.folder) as child:
+        child.expect("q quit")
+        child.expect("orders")
+        child.expect("30 rows")
+        child.expect("invoices")
+        child.send("q")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 0
+
+
+def test_p_pauses_and_r_resumes_the_chosen_one_once_its_name_was_typed(shop: Project) -> None:
+    assert Console(shop).run("run", "--once").code == 0
+    with terminal(shop.folder) as child:
+        child.expect("> .*orders")
+        child.send("\x1b[B")
+        child.expect("> .*invoices")
+        child.send("p")
+        child.expect("Type invoices to go on")
+        child.sendline("orders")
+        child.expect("Not confirmed")
+        child.send(" ")
+        child.expect("q quit")
+        child.send("p")
+        child.expect("Type invoices to go on")
+        child.sendline("invoices")
+        child.expect("Done.")
+        child.send(" ")
+        child.expect("paused")
+        control = {name: Console(shop).state(f"state/shop/{name}.json")["control"] for name in ("orders", "invoices")}
+        assert (control["orders"]["paused"], control["invoices"]["paused"]) == (False, True)
+        child.send("r")
+        child.expect("Type invoices to go on")
+        child.sendline("invoices")
+        child.expect("Done.")
+        child.send(" ")
+        child.expect("q quit")
+        child.send("q")
+        child.expect(pexpect.EOF)
+    assert Console(shop).state("state/shop/invoices.json")["control"]["paused"] is False
+
+
+def test_it_ends_by_itself_after_the_last_look_and_a_narrow_terminal_without_colours_is_no_trouble(
+    shop: Project,
+) -> None:
+    with terminal(shop.folder, "orders", "--count", "2", columns=30, NO_COLOR="1") as child:
+        child.expect(pexpect.EOF)
+        shown = child.before
+        child.close()
+        assert child.exitstatus == 0
+    assert "orders" in shown
+    assert re.search(r"\x1b\[[0-9;]*3[0-7]m", shown) is None
+
+
+def test_ctrl_c_is_an_ordinary_end(shop: Project) -> None:
+    with terminal(shop.folder) as child:
+        child.expect("30 rows")
+        child.sendcontrol("c")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 0
+
+
+def test_a_dumb_terminal_is_none(shop: Project) -> None:
+    with terminal(shop.folder, TERM="dumb") as child:
+        child.expect("needs a terminal")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 2

@@ -1,0 +1,164 @@
+"""The facade: keywords, files, and handlers by name."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from poller import Batch, ConfigError, Poller, load_app
+from poller.config import SourceOptions
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
+
+CONFIG = """
+app_name = "shop"
+[state]
+store = "sql"
+[pollers.orders]
+handler = "{handler}"
+[pollers.orders.source]
+url = "sqlite:///orders.db"
+table = "orders"
+cursor_column = "updated_at"
+cursor_time_zone = "UTC"
+pk_columns = ["id"]
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    with closing(sqlite3.connect(tmp_path / "orders.db")) as connection, connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+        connection.executemany("INSERT INTO orders VALUES (?, ?)", [(n, f"2026-01-01 00:00:0{n}") for n in range(5)])
+    return tmp_path
+
+
+def configured(folder: Path, handler: str) -> Poller:
+    (folder / "poller.toml").write_text(CONFIG.format(handler=handler))
+    return Poller.from_config(folder / "poller.toml", "orders", {})
+
+
+def orders(folder: Path) -> SqlSource:
+    return SqlSource(
+        f"sqlite:///{folder / 'orders.db'}",
+        table="orders",
+        cursor_column="updated_at",
+        cursor_time_zone="UTC",
+        pk_columns=["id"],
+    )
+
+
+def test_rows_reach_a_handler_given_in_python(shop: Path) -> None:
+    seen: list[int] = []
+
+    def handle(batch: Batch) -> None:
+        seen.extend(row["id"] for row in batch)
+
+    poller = Poller(
+        "orders",
+        source=orders(shop),
+        store=MemoryStore(),
+        app_name="shop",
+        batch_size=2,
+        lease_ttl=timedelta(seconds=60),
+    )
+    result = poller.tick(handle)
+    assert (result.outcome, result.rows, result.batches) == ("delivered", 5, 3)
+    assert seen == [0, 1, 2, 3, 4]
+    assert poller.tick(handle).outcome == "idle"
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"batch_sise": 5}, "batch_sise"),
+        ({"lease_ttl": "soon"}, "lease_ttl"),
+        ({"heartbeat_interval": timedelta(seconds=30)}, "heartbeat_interval"),
+        ({"name": "Orders"}, "name"),
+        ({"app_name": ""}, "app_name"),
+    ],
+)
+def test_a_wrong_keyword_is_named(shop: Path, options: dict[str, object], key: str) -> None:
+    arguments = {"name": "orders", "app_name": "shop"} | options
+    with pytest.raises(ConfigError) as caught:
+        Poller(source=orders(shop), store=MemoryStore(), **arguments)  # type: ignore[arg-type]
+    assert caught.value.key == key
+
+
+def test_the_configured_handler_is_imported_from_beside_the_file(shop: Path) -> None:
+    (shop / "handlers.py").write_text("seen = []\ndef on_orders(batch):\n    seen.extend(r['id'] for r in batch)\n")
+    assert configured(shop, "handlers:on_orders").tick().rows == 5
+    assert sys.modules["handlers"].seen == [0, 1, 2, 3, 4]
+
+
+def test_two_files_with_a_handlers_module_each_use_their_own(shop: Path) -> None:
+    for name in ("a", "b"):
+        (shop / name).mkdir()
+        (shop / name / "handlers.py").write_text(f"def on_orders(batch): return {name!r}\n")
+    got = [configured(shop / name, "handlers:on_orders").handler(None) for name in ("a", "b")]  # type: ignore[arg-type]
+    assert got == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("module", "handler", "told"),
+    [
+        (None, "nothing_here:f", 'no module "nothing_here"'),
+        ("import nothing_installed", "handlers:f", "nothing_installed"),
+        ("def on_orders(batch): pass", "handlers:on_order", 'did you mean "on_orders"'),
+        ("on_orders = 5", "handlers:on_orders", "no function"),
+        ("x = 1\ny = 1 / 0", "handlers:on_orders", "handlers.py, line 2: ZeroDivisionError"),
+        ("def on_orders(batch:\n  pass", "handlers:on_orders", "handlers.py, line 1: SyntaxError"),
+        ("import sys; sys.exit(3)", "handlers:on_orders", "SystemExit"),
+    ],
+)
+def test_a_handler_that_cannot_be_imported_is_one_line(shop: Path, module: str | None, handler: str, told: str) -> None:
+    if module is not None:
+        (shop / "handlers.py").write_text(module)
+    poller = configured(shop, handler)
+    with pytest.raises(ConfigError) as caught:
+        _ = poller.handler
+    assert caught.value.key == "pollers.orders.handler"
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_inside_the_module_is_not_quoted_since_it_may_hold_a_secret(shop: Path) -> None:
+    (shop / "handlers.py").write_text("raise RuntimeError('password is hunter2')")
+    with pytest.raises(ConfigError) as caught:
+        _ = configured(shop, "handlers:f").handler
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_unknown_poller_is_refused_with_a_suggestion(shop: Path) -> None:
+    (shop / "poller.toml").write_text(CONFIG.format(handler="handlers:f"))
+    with pytest.raises(ConfigError, match='did you mean "orders"'):
+        load_app(shop / "poller.toml", {}).poller("order")
+
+
+def test_what_a_source_refuses_is_told_with_its_place_in_the_file(shop: Path) -> None:
+    text = CONFIG.format(handler="handlers:f") + 'filter = "1 = 1; DROP TABLE orders"\n'
+    (shop / "poller.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_app(shop / "poller.toml", {}).poller("orders")
+    assert caught.value.key == "pollers.orders.source.filter"
+    assert "poller.toml: pollers.orders.source.filter" in str(caught.value)
+
+
+def test_every_key_of_a_source_is_a_keyword_of_sql_source_with_the_same_default() -> None:
+    import inspect
+
+    from poller.model.durations import parse_duration
+
+    keywords = inspect.signature(SqlSource.__init__).parameters
+    for name, field in SourceOptions.model_fields.items():
+        parameter = keywords[field.alias or name]
+        if field.is_required():
+            assert parameter.default is inspect.Parameter.empty, name
+        elif name != "commit_delay":  # its default is 5 s for the heuristic bound and nothing for an exact one
+            default = field.default
+            assert parameter.default == default or parse_duration(parameter.default) == default, name

@@ -1,0 +1,1 @@
+"""What every store does, as laws; and what is particular to each."""

@@ -1,0 +1,130 @@
+"""Which account a configuration means: app settings named as Azure Functions names them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import ClientAuthenticationError
+
+from poller.errors import ConfigError, StoreDenied
+from poller.ports import Found
+from poller.stores import BlobStore
+from tests.support.azurite import Azurite
+
+SECRET = "aGlkZGVuLWFjY291bnQta2V5"
+ACCOUNT = f"AccountName=shop;AccountKey={SECRET}"
+
+
+def located(environ: dict[str, str], name: str = "AzureWebJobsStorage") -> str:
+    return BlobStore.from_settings(name, "db-state", environ).locate("x")
+
+
+def test_the_setting_holds_a_connection_string(azurite: Azurite, container: str) -> None:
+    store = BlobStore.from_settings("Jobs", container, {"Jobs": azurite.connection_string})
+    store.write("x", b"1", if_tag=None)
+    answer = store.read("x")
+    assert isinstance(answer, Found)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("environ", "name", "account"),
+    [
+        ({"AzureWebJobsStorage": ACCOUNT}, "AzureWebJobsStorage", "https://shop.blob.core.windows.net"),
+        ({"AzureWebJobsJobs": ACCOUNT}, "Jobs", "https://shop.blob.core.windows.net"),
+        ({"A__accountName": "shop"}, "A", "https://shop.blob.core.windows.net"),
+        (
+            {"A__BLOBSERVICEURI": "https://shop.blob.core.chinacloudapi.cn/"},
+            "A",
+            "https://shop.blob.core.chinacloudapi.cn",
+        ),
+        (
+            {"A__accountName": "shop", "A__credential": "managedidentity", "A__clientId": "1234"},
+            "A",
+            "https://shop.blob.core.windows.net",
+        ),
+        ({"A": "UseDevelopmentStorage=true"}, "A", "http://127.0.0.1:10000/devstoreaccount1"),
+        ({"A": "UseDevelopmentStorage=true;"}, "A", "http://127.0.0.1:10000/devstoreaccount1"),
+        (
+            {"A": "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://azurite"},
+            "A",
+            "http://azurite:10000/devstoreaccount1",
+        ),
+        (
+            {"A": "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://[::1]:9000/"},
+            "A",
+            "http://[::1]:9000/devstoreaccount1",
+        ),
+    ],
+)
+def test_settings_lead_to_the_account(environ: dict[str, str], name: str, account: str) -> None:
+    assert located(environ, name) == f"blob x in container db-state of {account}"
+
+
+def test_development_storage_is_written_and_read_through_its_short_form(azurite: Azurite, container: str) -> None:
+    short = f"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://127.0.0.1:{azurite.port}"
+    store = BlobStore.from_connection_string(short, container)
+    store.write("x", b"1", if_tag=None)
+    store.close()
+    assert isinstance(BlobStore.from_connection_string(azurite.connection_string, container).read("x"), Found)
+
+
+def test_a_missing_setting_names_the_key_and_every_variable_looked_for() -> None:
+    with pytest.raises(ConfigError) as caught:
+        located({"Jobs": " ", "Other": ACCOUNT}, "Jobs")
+    assert caught.value.key == "state.connection"
+    for variable in ("Jobs,", "Jobs__blobServiceUri", "Jobs__accountName", "AzureWebJobsJobs"):
+        assert variable in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"A": f"nonsense {SECRET}"},
+        {"A": f"AccountKey={SECRET}"},
+        {"A": f"AccountName=shop;AccountKey=not base64 {SECRET}"},
+        {"A": "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=azurite"},
+        {"A__blobServiceUri": "http://shop.blob.core.windows.net"},
+        {"A__accountName": "shop", "A__credential": SECRET},
+    ],
+)
+def test_a_setting_that_leads_nowhere_is_refused_without_repeating_it(environ: dict[str, str]) -> None:
+    with pytest.raises((ConfigError, StoreDenied)) as caught:
+        BlobStore.from_settings("A", "db-state", environ).read("x")
+    assert isinstance(caught.value, ConfigError)
+    assert caught.value.key == "state.connection"
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("container", ["Db-State", "ab", "a--b", "-ab", "a" * 64, "a/b"])
+def test_a_name_that_no_container_can_have_is_refused(container: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        BlobStore.from_connection_string("UseDevelopmentStorage=true", container)
+    assert caught.value.key == "state.container"
+
+
+class Refusing:
+    """A credential that cannot be had, as azure-identity says it."""
+
+    def get_token(self, *scopes: str, **kwargs: object) -> AccessToken:
+        raise ClientAuthenticationError(message=f"tried everything with {SECRET}")
+
+
+def test_a_credential_that_cannot_be_had_is_denied_with_a_next_step() -> None:
+    store = BlobStore.from_identity("https://shop.blob.core.windows.net", credential=Refusing())
+    with pytest.raises(StoreDenied) as caught:
+        store.read("x")
+    assert "identity" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_the_embedded_stores_load_nothing_of_azure() -> None:
+    code = (
+        "import sys; from poller.stores import SqlStore, MemoryStore; MemoryStore(); SqlStore('sqlite:///unused.db'); "
+    )
+    code += "print([name for name in sys.modules if name.split('.')[0] in ('azure', 'requests')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

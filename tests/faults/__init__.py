@@ -1,0 +1,3 @@
+"""Faults on the way to the storage service: a proxy that breaks requests on a plan. Start at
+`proxy.FaultProxy`.
+"""

@@ -1,0 +1,91 @@
+"""A real state file and real tenures over a `BlobStore` that speaks through the proxy, and the truth behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from poller.clock import SystemRuntime
+from poller.model.cursor import Cursor
+from poller.model.document import DeliveryError, State, decode
+from poller.model.fingerprint import DatabaseIdentity, SourceDescription
+from poller.model.timing import Timing
+from poller.observability import Emitter, PollerEvent
+from poller.ports import Found, Runtime
+from poller.statefile import StateFile
+from poller.stores import BlobStore
+from poller.tenure import Tenure
+from tests.faults.proxy import FaultProxy
+from tests.support.azurite import Azurite
+
+NAME = "state/shop/orders.json"
+SOURCE = SourceDescription(
+    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
+    table="orders",
+    cursor_column="updated_at",
+    cursor_kind="timestamp+pk",
+    pk_columns=("id",),
+)
+
+
+class Brisk(SystemRuntime):
+    """The real runtime, with a tenth of the pause before each resend: faults are injected by the dozen."""
+
+    def jitter(self, low: float, high: float) -> float:
+        return super().jitter(low, high) / 10
+
+
+def cursor(number: int) -> Cursor:
+    return Cursor(kind="timestamp+pk", value="2026-04-01T00:00:00.000000Z", tiebreaker={"id": number})
+
+
+FAILURE = DeliveryError(type="ValueError", message="no", batch_id="batch_1")
+
+
+@dataclass
+class Bench:
+    """One document behind the proxy. `file` and `tenure` make more users of it; each has a memory of its own."""
+
+    azurite: Azurite
+    proxy: FaultProxy
+    container: str
+    ttl: float = 2.4
+    events: list[PollerEvent] = field(default_factory=list)
+    stores: dict[bool, BlobStore] = field(default_factory=dict)
+
+    def store(self, *, direct: bool = False) -> BlobStore:
+        """Through the proxy, or past it. One of each: clients take time to make, and nothing is remembered in them."""
+        if direct not in self.stores:
+            speaks_to = self.azurite if direct else self.proxy
+            self.stores[direct] = BlobStore.from_connection_string(speaks_to.connection_string, self.container)
+        return self.stores[direct]
+
+    def file(self, *, direct: bool = False, runtime: Runtime | None = None) -> StateFile:
+        return StateFile(
+            self.store(direct=direct),
+            app_name="shop",
+            poller_name="orders",
+            runtime=runtime or Brisk(),
+            timing=Timing(ttl=self.ttl, heartbeat=self.ttl / 4),
+            emit=Emitter([self.events.append]),
+        )
+
+    def acquire(self, file: StateFile | None = None, owner: str = "shop/first/1") -> Tenure:
+        file = file or self.file()
+        copy = file.read()
+        return Tenure.acquire(
+            file, copy, owner_id=owner, source=SOURCE, start=None, takeover=False, emit=Emitter([self.events.append])
+        )
+
+    def truth(self) -> State:
+        """The document as the server has it."""
+        found = self.store(direct=True).read(NAME)
+        assert isinstance(found, Found)
+        return decode(found.body, location=NAME)
+
+    def told(self, name: str) -> int:
+        """How many events of that name there were."""
+        return sum(event.name == name for event in self.events)
+
+    def close(self) -> None:
+        for store in self.stores.values():
+            store.close()

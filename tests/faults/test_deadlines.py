@@ -1,0 +1,100 @@
+"""A write that cannot be resolved in time, and one that is refused outright: neither is taken for lost or done."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from poller.errors import CommitError, LeaseLost, StoreDenied
+from poller.statefile import Unresolved
+from tests.faults import fault
+from tests.faults.bench import Bench, cursor
+from tests.faults.operations import OPERATIONS, Operation
+from tests.faults.plan import STATE_WRITES, Always, NoFaults, Script
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_commit_without_any_answer_is_unknown_at_the_deadline(bench: Bench, applied: bool) -> None:
+    """Nothing confirms it and nothing contradicts: the worker says so, and sends nothing more."""
+    bench.ttl = 1.5
+    tenure = bench.acquire()
+    bench.proxy.plan = Always(fault.silence_after() if applied else fault.black_hole())
+    with pytest.raises(CommitError):
+        tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True)
+    assert tenure.remaining() == 0
+    assert bench.told("commit_unknown") == 1
+    bench.proxy.plan = NoFaults()
+    bench.proxy.reset()
+    with pytest.raises(LeaseLost):
+        tenure.release(give_back=False)
+    assert bench.proxy.counts() == {}
+    now = bench.truth()
+    assert now.checkpoint.cursor == (cursor(7) if applied else None)
+    assert (now.lease.released_at is not None) is applied
+
+
+def test_answers_that_never_end_keep_neither_the_loss_from_the_handler_nor_the_deadline_from_the_commit(
+    bench: Bench,
+) -> None:
+    bench.ttl = 1.5
+    tenure = bench.acquire()
+    bench.proxy.plan = Always(fault.dribble(0.1))
+    ended: list[BaseException] = []
+
+    def beat() -> None:
+        try:
+            tenure.renew()
+        except Unresolved as error:
+            ended.append(error)
+
+    beating = threading.Thread(target=beat)
+    beating.start()
+    assert tenure.lost.wait(30), "set by the clock, whatever the heartbeat's thread hangs in"
+    beating.join(30)
+    assert ended
+    bench.proxy.plan = NoFaults()
+    bench.proxy.reset()
+    with pytest.raises(LeaseLost):
+        tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True)
+    assert bench.proxy.counts() == {}
+    assert bench.truth().checkpoint.cursor is None
+
+
+def test_an_acquire_without_any_answer_gives_up_at_the_deadline(bench: Bench) -> None:
+    bench.ttl = 1.5
+    bench.proxy.plan = Always(fault.error_before(503), STATE_WRITES)
+    with pytest.raises(Unresolved):
+        bench.acquire()
+    assert bench.truth().lease.fencing_token == 1
+
+
+# --- refused, not lost -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_a_refused_permission_is_told_at_once_and_never_sent_again(
+    bench: Bench, operation: Operation, status: int
+) -> None:
+    tenure = bench.acquire()
+    before = bench.truth()
+    bench.proxy.reset()
+    bench.proxy.plan = Always(fault.error_before(status), STATE_WRITES)
+    with pytest.raises(StoreDenied) as denied:
+        operation.act(tenure)
+    assert str(status) in denied.value.message
+    assert denied.value.next_step
+    assert bench.proxy.counts() == {"PUT": 1}
+    assert bench.truth() == before
+
+
+def test_a_refusal_after_an_unanswered_copy_settles_nothing(bench: Bench) -> None:
+    """The first copy may land yet: so the tenure is over, and nobody is told that nothing was written."""
+    tenure = bench.acquire()
+    bench.proxy.plan = Script([fault.late("late", answer="reset"), fault.error_before(403)])
+    with pytest.raises(CommitError):
+        tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=False)
+    assert tenure.remaining() == 0
+    bench.proxy.release("late")
+    assert bench.truth().checkpoint.cursor == cursor(7)

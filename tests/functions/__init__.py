@@ -1,0 +1,1 @@
+"""Timer functions, indexed and invoked as the Functions host does it."""

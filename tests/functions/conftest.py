@@ -1,0 +1,34 @@
+"""An app on disk, in a process that forgets what it imported."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.functions.folder import Folder, add_rows
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    """The folder of an app without pollers yet. What its import leaves in this process is undone."""
+    for setting in ("POLLER_CONFIG", "WEBSITE_SITE_NAME", "AzureFunctionsJobHost__functionTimeout"):
+        monkeypatch.delenv(setting, raising=False)
+    monkeypatch.chdir("/")
+    path, level = list(sys.path), logging.getLogger("poller").level
+    yield Folder(tmp_path)
+    sys.path[:] = path
+    logging.getLogger("poller").setLevel(level)
+    for module in ("handlers", "function_app"):
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def shop(folder: Folder) -> Folder:
+    """An app with one poller over five orders."""
+    add_rows(folder.database, 5)
+    folder.poller(options="batch_size = 2")
+    return folder

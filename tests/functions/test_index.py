@@ -1,0 +1,286 @@
+"""What the host finds when it indexes the app."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+
+import azure.functions as func
+import pytest
+
+from poller import Batch, Poller
+from poller.errors import ConfigError
+from poller.functions import create_app, on_timer
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
+from tests.functions import host
+from tests.functions.folder import Folder
+
+
+def _poller(name: str = "orders", **options: str) -> Poller:
+    source = SqlSource(
+        "sqlite:///:memory:", table="orders", cursor_column="updated_at", cursor_time_zone="UTC", pk_columns=["id"]
+    )
+    return Poller(name, source=source, store=MemoryStore(), app_name="shop", **options)  # type: ignore[arg-type]
+
+
+def test_each_poller_of_the_file_is_a_timer_function_on_its_own_schedule(folder: Folder) -> None:
+    folder.poller("orders", options='schedule = "*/10 * * * * *"')
+    folder.poller("late-refunds", "refunds", options='schedule = "0 30 2 * * *"')
+
+    found = host.functions(folder.app())
+
+    assert {name: host.bindings(function) for name, function in found.items()} == {
+        "orders": [
+            {
+                "type": "timerTrigger",
+                "direction": "IN",
+                "name": "timer",
+                "schedule": "*/10 * * * * *",
+                "runOnStartup": False,
+            }
+        ],
+        "late_refunds": [
+            {
+                "type": "timerTrigger",
+                "direction": "IN",
+                "name": "timer",
+                "schedule": "0 30 2 * * *",
+                "runOnStartup": False,
+            }
+        ],
+    }
+
+
+def test_schedule_from_an_app_setting_reaches_the_binding(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERS_SCHEDULE", "0 */5 * * * *")
+    folder.poller(options='schedule = "%ORDERS_SCHEDULE%"')
+
+    (binding,) = host.bindings(host.functions(folder.app())["orders"])
+
+    assert binding["schedule"] == "0 */5 * * * *"
+
+
+def test_function_name_begins_with_a_letter(folder: Folder) -> None:
+    folder.poller("2nd-orders")
+
+    assert list(host.functions(folder.app())) == ["poller_2nd_orders"]
+
+
+def test_two_pollers_that_would_be_one_function_are_refused(folder: Folder) -> None:
+    folder.poller("2nd")
+    folder.poller("poller-2nd", "refunds")
+
+    with pytest.raises(ConfigError, match=r"pollers\.2nd and pollers\.poller-2nd would both be .*'poller_2nd'"):
+        folder.app()
+
+
+def test_app_may_have_other_functions_beside(folder: Folder) -> None:
+    folder.poller()
+    app = folder.app()
+
+    @app.route("health")  # type: ignore[untyped-decorator,unused-ignore]
+    def health(req: func.HttpRequest) -> func.HttpResponse:
+        return func.HttpResponse("ok")
+
+    assert set(host.functions(app)) == {"orders", "health"}
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def test_relative_path_starts_at_the_callers_folder_wherever_the_process_stands(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "poller.toml").write_text("this is another file")
+    monkeypatch.chdir(elsewhere)
+    folder.poller()
+
+    assert list(host.functions(folder.app())) == ["orders"]
+
+
+def test_relative_path_may_start_at_the_working_directory(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.poller()
+    folder.write()
+    monkeypatch.chdir(folder.path)
+
+    assert list(host.functions(create_app("poller.toml"))) == ["orders"]
+
+
+def test_poller_config_names_another_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.poller("other")
+    folder.write().rename(folder.path / "other.toml")
+    (folder.path / "poller.toml").write_text("not this one")
+    monkeypatch.setenv("POLLER_CONFIG", "other.toml")
+
+    assert list(host.functions(host.load(folder.path))) == ["other"]
+
+
+def test_missing_file_is_one_clear_line(folder: Folder) -> None:
+    with pytest.raises(ConfigError) as refused:
+        host.load(folder.path)
+
+    assert f"no configuration file poller.toml in {folder.path} nor in /." in str(refused.value)
+    assert "POLLER_CONFIG" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "url", "told"),
+    [
+        ('handler = "handlers:on_oders"', "", 'pollers.orders.handler: module "handlers" has no "on_oders"'),
+        ('handler = "handles:on_orders"', "", 'pollers.orders.handler: there is no module "handles"'),
+        ("batch_sise = 5", "", "pollers.orders.batch_sise: there is no such key"),
+        ('schedule = "*/10 * * *"', "", "pollers.orders.schedule"),
+        ("", "%ORDERS_DB_URL%", "pollers.orders.source.url: the environment variable ORDERS_DB_URL is not set"),
+        ("", "no url at all", "pollers.orders.source.url"),
+    ],
+)
+def test_wrong_configuration_fails_the_index_and_names_file_and_key(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, options: str, url: str, told: str
+) -> None:
+    monkeypatch.delenv("ORDERS_DB_URL", raising=False)
+    folder.poller(options=options, url=url)
+    if options.startswith("handler"):
+        folder.pollers[0] = folder.pollers[0].replace('handler = "handlers:on_orders"\n', "", 1)
+
+    with pytest.raises(ConfigError) as refused:
+        folder.app()
+
+    assert str(folder.path / "poller.toml") in str(refused.value)
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+# --- the host's limits ------------------------------------------------------------------------------------------------
+
+
+def _host_json(folder: Folder, timeout: object) -> None:
+    (folder.path / "host.json").write_text(json.dumps({"version": "2.0", "functionTimeout": timeout}))
+
+
+@pytest.mark.parametrize("timeout", ["00:04:30", "00:01:00"])
+def test_tick_that_the_host_would_end_is_refused_and_both_keys_are_named(folder: Folder, timeout: str) -> None:
+    _host_json(folder, timeout)
+    folder.poller(options='tick_timeout = "4m30s"')
+
+    with pytest.raises(ConfigError) as refused:
+        folder.app()
+
+    assert "pollers.orders.tick_timeout: 4m30s is not below functionTimeout in" in str(refused.value)
+    assert str(folder.path / "host.json") in str(refused.value)
+
+
+@pytest.mark.parametrize("timeout", ["00:04:31", "1.00:00:00", "-1", None])
+def test_tick_below_the_hosts_limit_is_accepted(folder: Folder, timeout: object) -> None:
+    _host_json(folder, timeout)
+    folder.poller(options='tick_timeout = "4m30s"')
+
+    assert list(host.functions(folder.app())) == ["orders"]
+
+
+def test_app_setting_beats_host_json(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    _host_json(folder, "00:10:00")
+    folder.poller(options='tick_timeout = "5m"')
+    assert list(host.functions(folder.app())) == ["orders"]
+
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "00:02:00")
+
+    with pytest.raises(ConfigError, match="AzureFunctionsJobHost__functionTimeout, 2m"):
+        folder.app()
+
+
+@pytest.mark.parametrize(("state", "key"), [('store = "memory"', "state.store"), ('store = "sql"', "state.url")])
+def test_state_that_dies_with_the_worker_is_refused_in_azure_only(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, state: str, key: str
+) -> None:
+    folder.state = state
+    folder.poller()
+    assert list(host.functions(folder.app())) == ["orders"]
+
+    monkeypatch.setenv("WEBSITE_SITE_NAME", "shop-functions")
+
+    with pytest.raises(ConfigError) as refused:
+        folder.app()
+    assert refused.value.key == key
+    assert 'state.store = "blob"' in refused.value.next_step
+
+
+# --- on_timer ---------------------------------------------------------------------------------------------------------
+
+
+def test_on_timer_leaves_the_function_as_it_is() -> None:
+    app = func.FunctionApp()
+
+    def ship(batch: Batch) -> None:
+        """Ship them."""
+
+    assert on_timer(app, _poller(), schedule="%ORDERS_SCHEDULE%")(ship) is ship
+
+    (binding,) = host.bindings(host.functions(app)["ship"])
+    assert (binding["type"], binding["name"], binding["schedule"]) == ("timerTrigger", "timer", "%ORDERS_SCHEDULE%")
+
+
+def test_on_timer_takes_the_pollers_schedule_and_a_name() -> None:
+    app = func.FunctionApp()
+
+    on_timer(app, _poller(schedule="0 * * * * *"), name="orders_timer")(lambda batch: None)
+
+    (binding,) = host.bindings(host.functions(app)["orders_timer"])
+    assert binding["schedule"] == "0 * * * * *"
+
+
+def test_on_timer_names_a_function_without_a_name_after_the_poller() -> None:
+    app = func.FunctionApp()
+
+    on_timer(app, _poller("late-orders"))(lambda batch: None)
+
+    assert list(host.functions(app)) == ["late_orders"]
+
+
+def test_on_timer_serves_a_blueprint() -> None:
+    blueprint, app = func.Blueprint(), func.FunctionApp()  # type: ignore[no-untyped-call]
+
+    @on_timer(blueprint, _poller())
+    def ship(batch: Batch) -> None: ...
+
+    app.register_functions(blueprint)
+
+    assert list(host.functions(app)) == ["ship"]
+
+
+def test_on_timer_refuses_a_tick_that_the_host_would_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "00:01:00")
+
+    with pytest.raises(ConfigError, match=r"^tick_timeout: 4m30s is not below"):
+        on_timer(func.FunctionApp(), _poller())(lambda batch: None)
+
+
+# --- the worker -------------------------------------------------------------------------------------------------------
+
+
+def test_importing_the_module_loads_no_driver_and_no_storage_client() -> None:
+    script = (
+        "import sys, poller.functions; "
+        "late = ('sqlalchemy', 'sqlglot', 'azure.storage.blob', 'azure.identity', 'typer'); "
+        "print([m for m in late if m in sys.modules])"
+    )
+
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+
+    assert out.stdout.strip() == "[]"
+
+
+def test_storage_clients_request_log_stays_out_of_the_workers_log(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = logging.getLogger("azure.core.pipeline.policies.http_logging_policy")
+    requests.setLevel(logging.NOTSET)
+    caplog.set_level(logging.INFO)
+    folder.poller()
+
+    folder.app()
+
+    assert not requests.isEnabledFor(logging.INFO)

@@ -1,0 +1,1 @@
+"""`poller run` as real processes that are killed, stopped, held and asked to end. Start at `fleet.Fleet`."""

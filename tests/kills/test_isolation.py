@@ -1,0 +1,131 @@
+"""`isolation = "process"`: the handler in a child that can be cut, and that does not outlive its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from poller.model.document import State, decode
+from poller.ports import Found
+from poller.stores import BlobStore
+from tests.faults import fault
+from tests.faults.bench import NAME
+from tests.faults.plan import NoFaults
+from tests.faults.proxy import FaultProxy
+from tests.faults.shop import Shop
+from tests.kills import children
+from tests.kills.fleet import Fleet
+from tests.support.services import wait_until
+
+ROWS = 5
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    monkeypatch.setenv(children.FOLDER, str(tmp_path))
+    made = Shop(tmp_path, ROWS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(proxy: FaultProxy, container: str) -> BlobStore:
+    return BlobStore.from_connection_string(proxy.connection_string, container)
+
+
+def _state(store: BlobStore) -> State:
+    found = store.read(NAME)
+    assert isinstance(found, Found)
+    return decode(found.body, location=NAME)
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_handler_in_a_child_sees_the_lease_and_its_keys_and_the_child_is_kept(
+    shop: Shop, store: BlobStore, tmp_path: Path
+) -> None:
+    poller = shop.poller(store, isolation="process", batch_size=2)
+    result = poller.tick(children.fine)
+    assert (result.outcome, result.rows, result.batches) == ("delivered", 5, 3)
+    assert 0 < float((tmp_path / "remaining").read_text()) <= 3
+    assert "orders" in (tmp_path / "key").read_text()
+    pid = int((tmp_path / "pid").read_text())
+    assert pid != os.getpid()
+    poller.close()
+    assert _gone(pid)
+
+
+def test_a_child_is_killed_at_the_leases_deadline_and_what_it_did_is_discarded(
+    shop: Shop, store: BlobStore, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    """Nothing renews the lease any more; the handler is told, then refused, then ended."""
+    poller = shop.poller(store, isolation="process", lease_ttl="2s", heartbeat_interval="500ms")
+
+    def cut_off(request: object) -> fault.Fault | None:
+        return fault.black_hole() if (tmp_path / "pid").exists() else None
+
+    proxy.plan = cut_off
+    result = poller.tick(children.hangs)
+    assert result.outcome == "lease_lost"
+    assert (tmp_path / "lost").read_text() == "True"
+    assert not (tmp_path / "survived").exists()
+    assert _gone(int((tmp_path / "pid").read_text()))
+    proxy.plan = NoFaults()
+    state = _state(store)
+    assert state.checkpoint.cursor is None
+    assert state.lease.owner_id is not None, "it was not released: it expires"
+
+
+def test_a_child_is_killed_at_the_handler_timeout_and_its_poller_goes_on(
+    shop: Shop, store: BlobStore, tmp_path: Path
+) -> None:
+    poller = shop.poller(store, isolation="process", handler_timeout="2s")
+    result = poller.tick(children.hangs_without_a_look)
+    assert result.outcome == "handler_failed"
+    assert "HandlerTimeout" in (result.error or "")
+    assert _gone(int((tmp_path / "pid").read_text()))
+    state = _state(store)
+    assert state.delivery.last_error is not None
+    assert state.delivery.last_error.type == "HandlerTimeout"
+    assert state.lease.owner_id is None, "it is known to be dead, so the lease is given back"
+    assert poller.tick(children.fine).outcome == "delivered"
+
+
+def test_a_child_that_ends_itself_is_a_failure_of_its_handler(shop: Shop, store: BlobStore) -> None:
+    poller = shop.poller(store, isolation="process")
+    result = poller.tick(children.dies)
+    assert result.outcome == "handler_failed"
+    assert "HandlerDied" in (result.error or "")
+    assert "7" in (result.error or "")
+    assert _state(store).delivery.attempts == 1
+    assert poller.tick(children.fine).outcome == "delivered"
+
+
+def test_an_error_in_a_child_arrives_with_its_type_and_text(shop: Shop, store: BlobStore) -> None:
+    result = shop.poller(store, isolation="process").tick(children.fails)
+    assert result.outcome == "handler_failed"
+    assert result.error == "ValueError: 5 rows are too many"
+
+
+def test_a_child_does_not_outlive_a_parent_that_was_killed(fleets: Callable[..., Fleet]) -> None:
+    fleet = fleets(options='isolation = "process"')
+    fleet.insert(1, 10)
+    fleet.hold("only")
+    parent = fleet.start(name="only")
+    fleet.await_inside("only")
+    child = int((fleet.folder / "inside-only").read_text())
+    assert child != parent.process.pid
+    assert not _gone(child)
+    parent.signal(signal.SIGKILL)
+    parent.end()
+    wait_until(lambda: _gone(child), "the orphan ends")
+    assert not (fleet.folder / "outside-only").exists()

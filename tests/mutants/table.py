@@ -1,0 +1,325 @@
+"""The mutants: what is changed in which file, which law notices, and why it matters.
+
+`old` must stand in the file exactly once, so that a mutant cannot silently miss the code it is about: whoever changes
+that code changes its mutant too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ANY = range(3000)
+ENDLESS = range(7, 3000, 50)
+"""Seeds whose workers never run out of rows (`tests.simulation.plan.draw`)."""
+SLOW = range(13, 6000, 20)
+"""Seeds with long handlers, slow answers."""
+BREAKS = range(3, 6000, 20)
+"""Seeds in which operators break leases of workers that hang."""
+MEDDLED = range(24, 12000, 25)
+"""Seeds in which somebody changes the document beside all rules."""
+SPECIAL = (ENDLESS, SLOW, BREAKS, MEDDLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace `old` by `new` in `poller/{file}`."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A wrong change.
+
+    Attributes:
+        name: what is wrong with it.
+        edits: how it is made.
+        dies_of: a pattern of the law that is broken; another end is no proof.
+        seeds: the schedules it is tried on, in this order.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+    dies_of: str
+    seeds: range = ANY
+
+
+BOTH = "are both believed to be held"
+
+PROTOCOL = (
+    Mutant(
+        "the deadline of an acquire counts from the answer",
+        (
+            Edit(
+                "tenure.py",
+                "        self._deadline = landed.sent + file.timing.tenure",
+                "        self._deadline = self._runtime.monotonic() + file.timing.tenure",
+            ),
+        ),
+        BOTH,
+        SLOW,
+    ),
+    Mutant(
+        "the deadline of a heartbeat counts from the answer",
+        (
+            Edit(
+                "tenure.py",
+                "self._deadline = landed.sent + self._file.timing.tenure",
+                "self._deadline = self._runtime.monotonic() + self._file.timing.tenure",
+            ),
+        ),
+        BOTH,
+        SLOW,
+    ),
+    Mutant(
+        "a taker judges by its own wall clock",
+        (
+            Edit(
+                "statefile.py",
+                "return Copy(state, found.body, found.tag, found.server_time,",
+                "return Copy(state, found.body, found.tag, self.runtime.utcnow(),",
+            ),
+        ),
+        BOTH,
+    ),
+    Mutant(
+        "a timeout is taken as applied",
+        (
+            Edit(
+                "statefile.py",
+                """                self._pause_before_resend(deadline, attempt, error)
+            except StoreError as error:
+                if attempt == 1:""",
+                """                return Written(if_tag or "1", None, None)
+            except StoreError as error:
+                if attempt == 1:""",
+            ),
+        ),
+        "that never landed|are both believed|is unresolved",
+    ),
+    Mutant(
+        "a timeout is taken as not applied after a re-read",
+        (
+            Edit(
+                "statefile.py",
+                """                self._pause_before_resend(deadline, attempt, error)
+            except StoreError as error:
+                if attempt == 1:""",
+                """                self._pause_before_resend(deadline, attempt, error)
+                return None
+            except StoreError as error:
+                if attempt == 1:""",
+            ),
+        ),
+        "is unresolved",
+    ),
+    Mutant(
+        "the document begins anew on release",
+        (
+            Edit(
+                "model/transitions.py",
+                "return _lease(state, owner_id=None,",
+                "return _lease(state, owner_id=None, fencing_token=0,",
+            ),
+        ),
+        "takes the token back|under a lower token",
+    ),
+    Mutant(
+        "heartbeat and commit write beside each other",
+        (Edit("tenure.py", "while not self._lock.acquire(timeout=max(self._left(), 0.001)):", "while False:"),),
+        "two writes in flight|is unresolved",
+    ),
+    Mutant(
+        "only the newest write id is kept",
+        (Edit("model/document.py", "[-WRITE_IDS_KEPT:]", "[-1:]"),),
+        "refused a commit that had landed|lease is lost, and it is not",
+    ),
+    Mutant(
+        "--break-lease releases at once",
+        (Edit("operator.py", "return self.keep(changed, change, held, now) if held else changed", "return changed"),),
+        BOTH,
+        BREAKS,
+    ),
+)
+"""The list of protocol.md."""
+
+FURTHER = (
+    Mutant(
+        "a taker waits for no margin",
+        (Edit("model/timing.py", "return min(5.0, max(2.0, self.ttl / 2))", "return 0.0"),),
+        BOTH,
+    ),
+    Mutant(
+        "an owner trusts its lease for as long as a taker waits",
+        (Edit("model/timing.py", "return self.ttl - self.grace", "return self.ttl + self.margin"),),
+        BOTH,
+    ),
+    Mutant(
+        "released_at counts for ever",
+        (
+            Edit(
+                "model/expiry.py",
+                "abs((modified_at - lease.released_at).total_seconds()) <= RELEASE_WINDOW",
+                "True",
+            ),
+        ),
+        BOTH,
+        MEDDLED,
+    ),
+    Mutant(
+        "a change is made again on another's tenure",
+        (Edit("tenure.py", "redo=transitions.still_held", "redo=lambda held, found: True"),),
+        "under the lease of|a commit that had landed|back from row|without a new token",
+    ),
+    Mutant(
+        "a change is made again without the operator's",
+        (Edit("statefile.py", "            base = found\n", "            base = replace(found, state=base.state)\n"),),
+        "undoes an operator's|loses the record|undoes a reset|takes the token back",
+    ),
+    Mutant(
+        "a resend does not look at the deadline",
+        (Edit("statefile.py", "            self._in_time(deadline, attempt)\n", ""),),
+        "without knowing its deadline to be ahead",
+    ),
+    Mutant(
+        "an acquire counts no attempt",
+        (
+            Edit(
+                "model/transitions.py",
+                "_attempts(state, state.delivery.attempts + 1)",
+                "_attempts(state, state.delivery.attempts)",
+            ),
+        ),
+        "without counting the attempt",
+    ),
+    Mutant(
+        "an acquire does not raise the token",
+        (
+            Edit(
+                "model/transitions.py",
+                '"fencing_token": state.lease.fencing_token + 1,',
+                '"fencing_token": state.lease.fencing_token,',
+            ),
+        ),
+        "without a new token",
+    ),
+    Mutant(
+        "a reset fences nobody",
+        (
+            Edit(
+                "model/transitions.py",
+                "_emptied(_lease(moved, fencing_token=state.lease.fencing_token + 1), now)",
+                "_emptied(moved, now)",
+            ),
+        ),
+        "resets without fencing|without a new token",
+    ),
+    Mutant(
+        "--break-lease keeps the lease for the operator's own ttl, not the worker's",
+        (
+            Edit(
+                "operator.py",
+                "held = 0.0 if left is None else lease.ttl_seconds or self._timing.ttl",
+                "held = 0.0 if left is None else self._timing.ttl",
+            ),
+        ),
+        BOTH,
+        BREAKS,
+    ),
+    Mutant(
+        "a document that is put back is free at once",
+        (Edit("recovery.py", "held = (start.lease.ttl_seconds or file.timing.ttl) if keep else 0.0", "held = 0.0"),),
+        BOTH,
+        MEDDLED,
+    ),
+    Mutant(
+        "a paused poller goes on",
+        (Edit("admission.py", "    if state.control.paused:\n", "    if False:\n"),),
+        "paused or halted poller",
+    ),
+    Mutant(
+        "an expired lease is never taken",
+        (Edit("model/expiry.py", "return Availability(free=left <= 0,", "return Availability(free=False,"),),
+        "wedged",
+    ),
+    Mutant(
+        "no way is made for an operator's note",
+        (
+            Edit(
+                "tenure.py", "            if not self._note.is_new():\n                return\n", "            return\n"
+            ),
+        ),
+        "was kept out",
+        ENDLESS,
+    ),
+    Mutant(
+        "the checkpoint passes the row that was looked ahead",
+        (Edit("batch.py", "cursor_to=page.cursors[size - 1]", "cursor_to=page.cursors[-1]"),),
+        "whose handler did not succeed",
+    ),
+    Mutant(
+        "a handler that failed is committed",
+        (Edit("tick.py", "            return self._failed(tenure, batch, error)\n", "            pass\n"),),
+        "whose handler did not succeed",
+    ),
+    Mutant(
+        "an idle tick takes the lease",
+        (Edit("tick.py", "if not page.rows:", "if not page.rows and copy is None:"),),
+        "found no row and sent",
+    ),
+    Mutant(
+        "a deleted document is begun anew",
+        (Edit("tick.py", "copy = copy or read_unless_deleted(self.context)", "copy = copy or None"),),
+        "begins a deleted document anew",
+        MEDDLED,
+    ),
+    Mutant(
+        "an older copy is worked on",
+        (Edit("statefile.py", "if self._highest_token is not None and token < self._highest_token:", "if token < 0:"),),
+        "under a lower token",
+        MEDDLED,
+    ),
+    Mutant(
+        "a lease on its way back is still believed",
+        (Edit("tenure.py", "            self._ending = ends\n", ""),),
+        BOTH,
+    ),
+    Mutant(
+        "waiting for the other thread's write past an old deadline is a lost lease",
+        (
+            Edit(
+                "tenure.py",
+                "            self._still_held()  # whoever writes now may have moved the deadline meanwhile\n",
+                '            self._lose("deadline")\n            raise self._gone()\n',
+            ),
+        ),
+        "although its deadline is ahead",
+    ),
+    Mutant(
+        "a denied resend makes room for another write",
+        (
+            Edit(
+                "statefile.py",
+                "                if attempt == 1:\n                    raise\n",
+                "                raise\n",
+            ),
+        ),
+        "is unresolved",
+    ),
+    Mutant(
+        "a document made meanwhile is taken for deleted",
+        (
+            Edit(
+                "admission.py",
+                "    copy = file.read()\n    if copy is None:\n        raise StateCorrupt(",
+                "    copy = None\n    if copy is None:\n        raise StateCorrupt(",
+            ),
+        ),
+        "finds the document corrupt",
+    ),
+)
+"""Others worth telling apart; some were bugs that the simulation found."""
+
+MUTANTS = (*PROTOCOL, *FURTHER)

@@ -1,0 +1,1 @@
+"""The operator's changes against workers, lost answers and crashes."""

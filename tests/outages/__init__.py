@@ -1,0 +1,1 @@
+"""The storage service and the database go away in mid-drain, and come back."""

@@ -1,0 +1,1 @@
+"""What a user installs and deploys, and what the repository promises about itself."""

@@ -1,0 +1,1 @@
+"""The model of the protocol in `proof/`, searched exhaustively by SPIN."""

@@ -1,0 +1,186 @@
+"""What a tick tells: its result, its events, and a database that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from poller.batch import Batch
+from poller.model.document import State
+from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
+from poller.outcome import OUTCOMES, TickResult
+from poller.ports import Lag
+from poller.statefile import ServerClock
+from poller.stores import MemoryStore
+from tests.runner.clockwork import MIDNIGHT
+from tests.runner.fakes import TableGone, World, cursor_of, row, stamp_of
+from tests.runner.wire import Wire
+
+Worlds = Callable[..., World]
+
+
+def settled(world: World) -> World:
+    """After a first tick, which has more to do than others; requests are counted from here."""
+    world.tick()
+    world.wire.forget()
+    world.seen.clear()
+    return world
+
+
+def add(world: World, first: int, count: int) -> None:
+    world.table.rows += [row(number) for number in range(first, first + count)]
+
+
+# --- what it tells
+
+
+def test_lag_and_pending_are_told_for_what_is_left(worlds: Worlds) -> None:
+    world = worlds(rows=35, max_batches_per_tick=1)
+    result = world.tick()
+    assert (result.pending, result.lag_seconds) == (25, 25.0)
+    assert result.bound is not None
+    assert result.bound.kind == "none"
+
+
+def test_a_tick_that_stops_early_asks_for_the_lag_every_30_seconds_at_most(worlds: Worlds) -> None:
+    world = worlds(rows=35, max_batches_per_tick=1)
+    world.tick()
+    world.take_over()
+    world.table.lags = 0
+    results = []
+    for _ in range(50):
+        world.runtime.sleep(1)
+        results.append(world.tick())
+    assert {result.outcome for result in results} == {"held_elsewhere"}
+    assert {result.pending for result in results} == {25}
+    assert world.table.lags == 1
+
+
+def test_a_lag_that_cannot_be_told_fails_no_tick(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+
+    def refuse(*_: object, **__: object) -> Lag:
+        raise TableGone("connection reset")
+
+    world.table.lag = refuse  # type: ignore[method-assign]
+    result = world.tick()
+    assert (result.outcome, result.rows, result.lag_seconds, result.pending) == ("delivered", 5, None, None)
+
+
+def test_a_result_is_json_of_its_documented_fields(worlds: Worlds) -> None:
+    world = worlds(rows=3)
+    data = world.tick().as_json()
+    assert set(data) == {
+        "outcome", "rows", "batches", "cursor", "fencing_token", "duration_seconds", "lag_seconds", "pending", "bound",
+        "error",
+    }  # fmt: skip
+    assert data["cursor"] == {"kind": "timestamp+pk", "value": stamp_of(3), "tiebreaker": {"id": 3}}
+    assert data["error"] is None
+
+
+def test_outcomes_are_those_of_the_design() -> None:
+    assert set(OUTCOMES) == {
+        "idle", "delivered", "held_elsewhere", "paused", "lease_lost", "handler_failed", "commit_unknown", "halted",
+    }  # fmt: skip
+    assert [name for name in OUTCOMES if TickResult(outcome=name).ok] == ["idle", "delivered", "held_elsewhere"]  # type: ignore[arg-type]
+
+
+def test_events_tell_the_tick_in_its_order(worlds: Worlds) -> None:
+    world = worlds(rows=12)
+    world.tick()
+    assert world.names() == [
+        "lease_acquired", "batch_started", "batch_committed", "batch_started", "lease_released", "batch_committed",
+        "tick",
+    ]  # fmt: skip
+    assert [event.rows for event in world.told(BatchStarted)] == [10, 2]
+    assert [event.rows for event in world.told(BatchCommitted)] == [10, 2]
+    (finished,) = world.told(TickFinished)
+    assert (finished.outcome, finished.rows, finished.batches) == ("delivered", 12, 2)
+
+
+def test_an_observer_that_raises_stops_no_tick_and_no_other_observer(worlds: Worlds) -> None:
+    world = worlds(rows=3)
+
+    def broken(event: object) -> None:
+        raise RuntimeError("the monitoring is down")
+
+    world.worker.emit._observers = (broken, *world.worker.emit._observers)
+    assert world.tick().outcome == "delivered"
+    assert "batch_committed" in world.names()
+
+
+# --- whose clock
+
+
+def test_stamps_in_the_document_are_by_the_stores_clock_whatever_ours_says(worlds: Worlds) -> None:
+    world = worlds(rows=25)
+    ahead = timedelta(days=3)
+
+    class Server:
+        def utcnow(self) -> datetime:
+            return (world.runtime.utcnow() + ahead).replace(microsecond=0)
+
+    world.store = MemoryStore(Server())
+    world.wire = Wire(world.store)
+    worker = world.another()
+    states: list[State] = []
+
+    def handle(batch: Batch) -> None:
+        world.runtime.sleep(20.4)
+        states.append(world.state)
+
+    world.tick(handle, worker=worker)
+    lease = states[0].lease
+    begun = MIDNIGHT + ahead
+    assert lease.acquired_at == begun
+    assert lease.heartbeat_at == begun + timedelta(seconds=15)
+    assert lease.expires_at == begun + timedelta(seconds=75)
+    updated = world.state.checkpoint.updated_at
+    assert updated is not None
+    assert abs(updated - (begun + timedelta(seconds=61.2))) < timedelta(seconds=1), "the precision of both times"
+    assert (world.state.checkpoint.last_successful_batch_id or "").startswith(f"batch_{begun:%Y%m%d}_")
+
+
+def test_a_server_clock_that_is_set_back_is_followed(worlds: Worlds) -> None:
+    world = worlds()
+    clock = ServerClock(world.runtime)
+    assert clock.now() == MIDNIGHT, "before the first answer, this machine's"
+    clock.saw(MIDNIGHT + timedelta(hours=1))
+    world.runtime.sleep(0.9)
+    clock.saw(MIDNIGHT + timedelta(hours=1))
+    assert clock.now() == MIDNIGHT + timedelta(hours=1, seconds=0.9), "a time cut to its second says: at least so late"
+    clock.saw(MIDNIGHT + timedelta(hours=1, seconds=1))
+    assert clock.now() == MIDNIGHT + timedelta(hours=1, seconds=1)
+    clock.saw(MIDNIGHT)
+    assert clock.now() == MIDNIGHT
+    clock.saw(None)
+    assert clock.now() == MIDNIGHT
+
+
+# --- the database fails
+
+
+def test_a_database_that_fails_is_an_error_and_never_idle(worlds: Worlds) -> None:
+    world = settled(worlds(rows=3))
+    add(world, 4, 3)
+    world.table.faults.append(TableGone("no such table"))
+    with pytest.raises(TableGone):
+        world.tick()
+    assert world.wire.counts == (1, 0), "no lease was taken"
+    (failed,) = world.told(TickFailed)
+    assert (failed.error_type, failed.error) == ("TableGone", "no such table")
+    assert world.tick().rows == 3
+
+
+def test_a_database_that_fails_in_mid_drain_gives_the_lease_and_the_start_back(worlds: Worlds) -> None:
+    world = worlds(rows=25)
+    world.table.faults.extend([None, TableGone("connection reset")])
+    with pytest.raises(TableGone):
+        world.tick()
+    state = world.state
+    assert state.checkpoint.cursor == cursor_of(row(10)), "what was committed stays"
+    assert (state.lease.owner_id, state.delivery.attempts) == (None, 0)
+    assert world.tick(worker=world.another()).rows == 15
+    assert world.delivered == list(range(1, 26))

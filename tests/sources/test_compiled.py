@@ -1,0 +1,141 @@
+"""The statements as each database gets them. SQL Server and Oracle are held by their text alone: none runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import mssql, mysql, oracle, postgresql, sqlite
+
+from poller.model.cursor import Cursor
+from poller.sources.columns import Column, Family
+from poller.sources.dialects import dialect_for
+from poller.sources.page import Relation, Statements
+
+ENGINES: dict[str, Callable[[], Any]] = {
+    "mssql": mssql.dialect,
+    "oracle": oracle.dialect,
+    "postgresql": postgresql.dialect,
+    "mysql": mysql.dialect,
+    "sqlite": sqlite.dialect,
+}
+_DATETIME2: Any = mssql.DATETIME2
+_DATETIMEOFFSET: Any = mssql.DATETIMEOFFSET
+CURSORS = {
+    "mssql": _DATETIME2(7),
+    "oracle": oracle.TIMESTAMP(),
+}
+AFTER = Cursor(kind="timestamp+pk", value="2026-01-01T00:00:00.1234567", tiebreaker={"region": "eu", "id": 7})
+
+
+def _statements(family: str, kind: Any = None) -> Statements:
+    dialect = dialect_for(family)
+    quote = ENGINES[family]().identifier_preparer.quote
+    if family in CURSORS:
+        cursor = dialect.from_type("updated_at", kind or CURSORS[family], False)
+        keys = [dialect.from_type("region", sa.VARCHAR(8), False), dialect.from_type("id", sa.Integer(), False)]
+    else:
+        cursor = Column("updated_at", Family.TIMESTAMP, "timestamp")
+        keys = [Column("region", Family.TEXT, "text"), Column("id", Family.INTEGER, "integer")]
+    relation = Relation.table("Orders", "shop", "(a = 1 OR b = 2)", quote, dialect)
+    return Statements(dialect, quote, relation, cursor, keys, ("id", "updated_at", "region"))
+
+
+def _page(family: str, after: Cursor | None = AFTER, below: str | None = None, kind: Any = None) -> list[str]:
+    statements = _statements(family, kind)
+    return [
+        " ".join(str(sa.text(statements.select(r, 10)[0]).compile(dialect=ENGINES[family]())).split())
+        for r in statements.ranges(after, below)
+    ]
+
+
+def test_postgresql_compares_row_values() -> None:
+    (sql,) = _page("postgresql", below="2026-02-01T00:00:00.000000")
+    assert '("Orders".updated_at, "Orders".region, "Orders".id) > (CAST(' in sql
+    assert '(a = 1 OR b = 2) AND "Orders".updated_at IS NOT NULL AND "Orders".updated_at < CAST(' in sql
+    assert sql.endswith('ORDER BY "Orders".updated_at, "Orders".region, "Orders".id LIMIT 10')
+
+
+@pytest.mark.parametrize("family", ["mysql", "sqlite", "mssql", "oracle"])
+def test_a_tie_is_a_range_of_its_own(family: str) -> None:
+    tie, rest = _page(family)
+    inside = ".updated_at <= " if family == "mysql" else ".updated_at = "
+    assert inside in tie.partition("WHERE")[2].replace("]", "").replace("`", "")
+    assert ".updated_at > " in rest.partition("WHERE")[2].replace("]", "")
+    assert "region >" not in rest.partition("WHERE")[2]
+
+
+def test_sql_server_to_the_last_100_nanoseconds() -> None:
+    tie, rest = _page("mssql", below="2026-02-01T00:00:00.0000000")
+    assert rest.startswith("SELECT TOP (10) [Orders].id, [Orders].updated_at, [Orders].region, STUFF(LEFT(CONVERT(")
+    assert "CAST([Orders].updated_at AS datetime2(7)), 121), 27), 11, 1, 'T') AS poller_cursor_0" in rest
+    assert "FROM shop.[Orders] AS [Orders] WHERE (a = 1 OR b = 2)" in rest
+    assert "[Orders].updated_at > CAST(:v AS datetime2(7))" in rest
+    assert "[Orders].updated_at < CAST(:bound AS datetime2(7))" in rest
+    assert "[Orders].region >= CAST(:k0 AS varchar(8)) AND ([Orders].region > CAST(:k0 AS varchar(8)) OR (" in tie
+    assert "NOLOCK" not in tie + rest
+
+
+@pytest.mark.parametrize(
+    ("kind", "rendered", "taken_back"),
+    [
+        (_DATETIME2(3), "datetime2(7)), 121), 26)", "CAST(:v AS datetime2(7))"),
+        (mssql.DATETIME(), "datetime2(7)), 121), 27)", "CAST(CAST(:v AS datetime2(7)) AS datetime)"),
+        (mssql.SMALLDATETIME(), "datetime2(7)), 121), 26)", "CAST(CAST(:v AS datetime2(7)) AS smalldatetime)"),
+        (_DATETIMEOFFSET(7), "SWITCHOFFSET([Orders].updated_at, '+00:00')", "CAST(:v AS datetimeoffset(7))"),
+        (mssql.DATE(), "CONVERT(varchar(10), [Orders].updated_at, 23)", "CAST(:v AS date)"),
+    ],
+)
+def test_sql_servers_time_types(kind: Any, rendered: str, taken_back: str) -> None:
+    sql = _page("mssql", kind=kind)[1]
+    assert rendered in sql
+    assert taken_back in sql
+
+
+def test_oracle_to_the_last_nanosecond() -> None:
+    tie, rest = _page("oracle", below="2026-02-01T00:00:00.000000000")
+    assert rest.endswith("FETCH FIRST 10 ROWS ONLY")
+    assert 'TO_CHAR("Orders".updated_at, \'YYYY-MM-DD"T"HH24:MI:SS.FF9\') poller_cursor_0' in rest
+    assert '"Orders".updated_at > TO_TIMESTAMP(:v, \'YYYY-MM-DD"T"HH24:MI:SS.FF9\')' in rest
+    assert 'FROM shop."Orders" "Orders" WHERE' in rest
+    assert " AS " not in rest + tie
+
+
+@pytest.mark.parametrize(
+    ("kind", "rendered", "taken_back"),
+    [
+        (oracle.DATE(), "|| '.000000'", "AS DATE)"),
+        (oracle.TIMESTAMP(timezone=True), "TO_CHAR(SYS_EXTRACT_UTC(", "FROM_TZ(TO_TIMESTAMP(:v,"),
+        (oracle.TIMESTAMP(local_timezone=True), "TO_CHAR(SYS_EXTRACT_UTC(", "FROM_TZ(TO_TIMESTAMP(:v,"),
+    ],
+)
+def test_oracles_time_types(kind: Any, rendered: str, taken_back: str) -> None:
+    sql = _page("oracle", kind=kind)[1]
+    assert rendered in sql
+    assert taken_back in sql
+
+
+@pytest.mark.parametrize("family", ["mssql", "oracle"])
+def test_a_zone_suffix_is_bound_as_the_database_reads_it(family: str) -> None:
+    dialect = dialect_for(family)
+    kind = _DATETIMEOFFSET(7) if family == "mssql" else oracle.TIMESTAMP(timezone=True)
+    bound = dialect.bind("2026-01-01T00:00:00.0000000Z", dialect.from_type("c", kind, False))
+    assert bound == {"mssql": "2026-01-01T00:00:00.0000000Z", "oracle": "2026-01-01T00:00:00.0000000"}[family]
+
+
+@pytest.mark.parametrize("family", list(ENGINES))
+def test_every_other_statement_compiles(family: str) -> None:
+    statements = _statements(family)
+    for sql in (
+        *(statements.lag(stretch, 5)[0] for stretch in statements.ranges(AFTER, None)),
+        statements.between(None, AFTER, 5)[0],
+        statements.between(AFTER, AFTER, 5)[0],
+        statements.nulls(5)[0],
+        statements.clock(),
+        statements.highest(),
+        *(probe for _, probe in statements.bad_keys(5)),
+    ):
+        compiled = str(sa.text(sql).compile(dialect=ENGINES[family]()))
+        assert ("FROM DUAL" in compiled) == (family == "oracle" and sql == statements.clock())

@@ -1,0 +1,63 @@
+"""The user's SQL inside ours: one balanced expression, or it is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from poller.errors import ConfigError
+from poller.sources.filters import check_filter, check_query
+
+
+@pytest.mark.parametrize(
+    ("family", "text"),
+    [
+        ("postgresql", "status <> 'draft'"),
+        ("postgresql", "a = 1 OR b = 2"),
+        ("postgresql", "data ->> 'k' = 'x' AND data ? 'k'"),
+        ("postgresql", "note = 'a;b--c/*d*/'"),
+        ("postgresql", "tags @> ARRAY['x'] AND id IN (SELECT id FROM vip)"),
+        ("mysql", "id % 2 = 0 AND `order` = 'x\\'y'"),
+        ("mssql", "[Order] = 1"),
+        ("oracle", "NVL(status, 'x') <> 'draft'"),
+        ("sqlite", "status"),
+    ],
+)
+def test_an_expression_stands_in_parentheses(family: str, text: str) -> None:
+    assert check_filter(text, family) == f"({text})"
+
+
+def test_colons_are_escaped() -> None:
+    assert check_filter("t > '12:30'::time", "postgresql") == "(t > '12\\:30'\\:\\:time)"
+
+
+@pytest.mark.parametrize(
+    ("family", "text"),
+    [
+        ("postgresql", "a = 1; DROP TABLE x"),
+        ("postgresql", "a = 1 -- the rest"),
+        ("postgresql", "a = 1 --"),
+        ("postgresql", "/* x */ a = 1"),
+        ("mysql", "a = 1 # the rest"),
+        ("mysql", "/*!50000 a = 1 */ OR b = 1"),
+        ("sqlite", "a = 1) OR (b = 2"),
+        ("sqlite", "(a = 1"),
+        ("sqlite", "a = 'x"),
+        ("postgresql", "a = 1 ORDER BY 2"),
+        ("postgresql", "a = 1 UNION SELECT 1"),
+        ("postgresql", "a = 1, b = 2"),
+        ("postgresql", "a = :value"),
+        ("sqlite", "a = ?"),
+        ("sqlite", ""),
+    ],
+)
+def test_anything_else_is_refused(family: str, text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_filter(text, family)
+    assert error.value.key == "filter"
+
+
+@pytest.mark.parametrize("text", ["SELECT 1;", "SELECT (1", "UPDATE x SET a = 1", "", "SELECT 1; SELECT 2"])
+def test_what_cannot_be_a_subquery_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_query(text, "postgresql")
+    assert error.value.key == "query"

