@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import sqlalchemy as sa
 
-from benchmarks.bound_cost.delay import WAYS, Delays, Way, delays
+from benchmarks.bound_cost.delay import POLL, WAYS, Delays, Way, delays
 from benchmarks.bound_cost.probe import LOADS
 from benchmarks.bound_cost.sample import sample_ms
 from benchmarks.torture import tables
@@ -18,7 +18,7 @@ from tests.support.postgres import PostgresServer
 Server = PostgresServer | MariaDbServer
 
 
-def delay(servers: dict[str, Server], loads: list[str], seconds: float, rounds: int) -> None:
+def delay(servers: dict[str, Server], loads: list[str], seconds: float, rounds: int, every: float) -> None:
     """Every way under every load, way after way, `rounds` times over: what is noisy, is so for all."""
     for database, server in servers.items():
         for load in loads:
@@ -26,10 +26,10 @@ def delay(servers: dict[str, Server], loads: list[str], seconds: float, rounds: 
             for number in range(rounds):
                 for way in WAYS[database]:
                     url = server.new_database()
-                    found[way].add(delays(url, way, load, seconds, seed=number))
+                    found[way].add(delays(url, way, load, seconds, number, every))
                     server.drop_database(url)
             for way, times in found.items():
-                told = {"database": database, "load": load, **way.keys, **times.summary()}
+                told = {"database": database, "load": load, "polled_every": every, **way.keys, **times.summary()}
                 print(json.dumps(told), flush=True)
 
 
@@ -55,12 +55,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="delay: of each run")
     parser.add_argument("--rounds", type=int, default=2, help="delay: how often each run is made")
     parser.add_argument("--loads", default=",".join(LOADS), help="delay: of idle, busy, late")
+    parser.add_argument("--poll", type=float, default=POLL, help="delay: seconds between two polls")
+    parser.add_argument("--databases", default="postgresql,mysql", help="of postgresql, mysql (which is MariaDB)")
     parser.add_argument("--samples", type=int, default=400, help="sample: how many (MariaDB: a quarter of it)")
     asked = parser.parse_args()
     with PostgresServer.start() as postgres, MariaDbServer.start() as mariadb:
-        servers: dict[str, Server] = {"postgresql": postgres, "mysql": mariadb}
+        all_servers: dict[str, Server] = {"postgresql": postgres, "mysql": mariadb}
+        servers = {name: all_servers[name] for name in asked.databases.split(",")}
         if asked.what == "delay":
-            delay(servers, asked.loads.split(","), asked.seconds, asked.rounds)
+            delay(servers, asked.loads.split(","), asked.seconds, asked.rounds, asked.poll)
         else:
             sample(servers, asked.samples)
 

@@ -1,4 +1,4 @@
-"""From commit to delivery: a poller over a store in memory, polled every 10 ms, under one bound and one load."""
+"""From commit to delivery: a poller over a store in memory, polled every so often, under one bound and one load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from poller.stores import MemoryStore
 from tests.support.services import REPOSITORY
 
 POLL = 0.01
-"""Seconds between two ticks."""
+"""Seconds between the starts of two ticks, where nobody asks for others."""
 LATE = 15.0
 """Seconds for which what is missing is waited for."""
 
@@ -72,8 +72,8 @@ class Delays:
         }
 
 
-def delays(url: str, way: Way, load: str, seconds: float, seed: int) -> Delays:
-    """Write under this load, and poll under this bound."""
+def delays(url: str, way: Way, load: str, seconds: float, seed: int, every: float = POLL) -> Delays:
+    """Write under this load, and poll under this bound, `every` so many seconds."""
     tables.make(url, "timestamp+pk")
     source = SqlSource(url, table="torture", cursor_column="updated_at", pk_columns=["id"], **way.keys)
     poller = Poller("bench", source=source, store=MemoryStore(), app_name="bench", batch_size=1000, observers=())
@@ -87,7 +87,7 @@ def delays(url: str, way: Way, load: str, seconds: float, seed: int) -> Delays:
     def poll() -> None:
         began = time.monotonic()
         poller.tick(take)
-        time.sleep(max(0.0, POLL - (time.monotonic() - began)))
+        time.sleep(max(0.0, every - (time.monotonic() - began)))
 
     poll()
     asked = {"url": url, "load": load, "seconds": seconds, "seed": seed}

@@ -13,9 +13,9 @@ PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s")
 GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 
 
-def spared(plan: Plan) -> None:
+def spared(plan: Plan, *, least: int = 50) -> None:
     found = torture(plan)
-    assert found.rows > 50
+    assert found.rows > least, "there was something to lose"
     assert (found.lost, found.duplicates, found.disorder) == (0, 0, 0), found
 
 
@@ -39,8 +39,9 @@ def test_mariadb_loses_nothing(mariadb_db: str, kind: str) -> None:
 
 
 def test_sqlite_loses_nothing(sqlite_url: str) -> None:
+    """Its writers take turns: rows are few, and the fewer, the longer each keeps its transaction open."""
     features = tuple(name for name in GENTLE if name not in {"locks", "prepared"})
-    spared(replace(PLAN, url=sqlite_url, features=features))
+    spared(replace(PLAN, url=sqlite_url, longest=0.3, features=features), least=10)
 
 
 @pytest.mark.parametrize("database", ["postgres_db", "mariadb_db"])
