@@ -1,19 +1,20 @@
 """`backfill`: a range of a table delivered once more, or for the first time, beside the live poller.
 
 Each part of it is a poller of its own, with its own state document and the live poller's handler: leases, attempts and
-commits are those of every poller, so it resumes where it was killed. When a part has come to its end, that is written
-into its document.
+commits are those of every poller, so it resumes where it was killed. Its document is made before its first row is read,
+and says from then on whose range it is (`poller_cli.backfills`), so that it can be found and paused; when a part has
+come to its end, that is written there too.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from poller.config.types import is_name
 from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable
+from poller.model import transitions
 from poller.model.changes import to_resume
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State, stamp
@@ -21,8 +22,9 @@ from poller.model.fingerprint import differences
 from poller.operator import Operator
 from poller.ports import Bound
 from poller.sources import SqlSource
-from poller.statefile import Copy
+from poller.statefile import Copy, Superseded
 from poller.wiring import open_source
+from poller_cli.backfills import FINISHED, LONGEST_NAME, default_name, origin, part_suffix
 from poller_cli.changes import identity, timing_of
 from poller_cli.effects import BACK, SAME, direction
 from poller_cli.ranges import Range, RangeSource, is_settled, pending
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 MOST_PARTS = 32
 COUNTED = 1_000_000
 """Rows of a range are counted up to here."""
-FINISHED = "backfill_finished_at"
-"""The key in a checkpoint's metadata that says so."""
 
 
 @dataclass
@@ -73,9 +73,39 @@ class Part:
             next_step="Nothing was changed. Give this backfill another name: --as NEW.",
         )
 
+    @property
+    def paused(self) -> str | None:
+        """Who paused it, and why; None where nobody did."""
+        control = None if self.state is None else self.state.control
+        if control is None or not control.paused:
+            return None
+        at = f" at {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
+        return f"paused by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}"
+
+    def begin(self, of: str, whole: Range) -> None:
+        """Make its document, if there is none: a backfill can be found and paused before its first row is delivered.
+
+        Raises: FingerprintMismatch (another was made meanwhile, of another range), StoreError.
+        """
+        if self.state is not None or self.operator.traces():
+            return  # one that was deleted is not made anew: its first tick says so
+        file, runtime = self.operator.file, self.poller.runtime
+        now = file.clock.now()
+        made = transitions.create(
+            self.poller.name, self.source.describe(), self.range.low, now=now, ttl=file.timing.ttl
+        )
+        metadata = origin(of, whole, by=self.operator.by, at=now)
+        made = made.model_copy(update={"checkpoint": made.checkpoint.model_copy(update={"metadata": metadata})})
+        try:
+            deadline = runtime.monotonic() + file.timing.tenure
+            self.state = file.write(None, lambda state, _: state, deadline=deadline, create=made).state
+        except Superseded:
+            self.look()
+
     def retry(self) -> None:
-        """Take back a halt. Raises: StoreError."""
-        if self.state is not None and self.state.control.halted:
+        """Take back a halt, but no pause. Raises: StoreError."""
+        control = None if self.state is None else self.state.control
+        if control is not None and control.halted and not control.paused:
             self.state = self.operator.change("resume", to_resume).after
 
     def finish(self) -> None:
@@ -132,6 +162,27 @@ class Backfill:
                 next_step="Nothing was delivered. Name an earlier --to, or wait.",
             )
 
+    def refuse_paused(self) -> None:
+        """Raises: Refused, where every part that is not finished was paused."""
+        paused = [part.paused for part in self.parts if not part.finished]
+        if all(paused):
+            raise Refused(f"{self.name} was {paused[0]}. Nothing was delivered.", next_step=self.once_resumed)
+
+    @property
+    def paused(self) -> bool:
+        """Whether a part that is not finished was paused."""
+        return any(part.paused for part in self.parts if not part.finished)
+
+    @property
+    def once_resumed(self) -> str:
+        """What to do about a pause."""
+        return f"To go on: poller resume {self.name}; then run the same command again."
+
+    def begin(self) -> None:
+        """Make the documents that are not there yet. Raises: as `Part.begin`."""
+        for part in self.parts:
+            part.begin(self.of, self.range)
+
     def count(self) -> tuple[int, bool] | None:
         """Rows that are yet to be delivered, and whether there are more; None where the database does not tell."""
         counts = [self.count_of(part) for part in self.parts if not part.finished]
@@ -163,11 +214,10 @@ class Backfill:
 
     def _named(self, new_name: str | None) -> str:
         """Its name; the default holds the range and the source, so that each has one of its own."""
-        longest = 63 - len(_suffix(MOST_PARTS, MOST_PARTS))
+        longest = LONGEST_NAME - len(part_suffix(MOST_PARTS, MOST_PARTS))
         if new_name is None:
-            ends = [self.range.low.value, self.range.high.value, self._source.describe().fingerprint()]
-            tail = "-backfill-" + hashlib.sha256("\n".join(ends).encode()).hexdigest()[:8]
-            return self.of[: longest - len(tail)] + tail
+            ends = self.range.low.value, self.range.high.value
+            return default_name(self.of, *ends, self._source.describe().fingerprint(), longest=longest)
         if not is_name(clean(new_name, "--as")) or len(new_name) > longest:
             raise WrongArgument(
                 f"--as: {new_name[:80]!r} is no name: 1 to {longest} lower-case letters, digits, hyphens."
@@ -187,7 +237,7 @@ class Backfill:
             if not rest:
                 return 1
             part, _, count = rest.removeprefix("-").partition("of")
-            if part.isdigit() and count.isdigit() and rest == _suffix(int(part), int(count)):
+            if part.isdigit() and count.isdigit() and rest == part_suffix(int(part), int(count)):
                 return int(count)
         return None
 
@@ -201,7 +251,8 @@ class Backfill:
                 next_step="Leave --parallel out, or run several backfills of smaller ranges.",
             ) from None
         return [
-            self._part(self.name + ("" if count == 1 else _suffix(i, count)), one) for i, one in enumerate(ranges, 1)
+            self._part(self.name + ("" if count == 1 else part_suffix(i, count)), one)
+            for i, one in enumerate(ranges, 1)
         ]
 
     def _part(self, name: str, range_: Range) -> Part:
@@ -219,10 +270,6 @@ class Backfill:
             reason=f"{self.of} from {range_.low.value} to {range_.high.value}",
         )
         return Part(poller, source, range_, operator)
-
-
-def _suffix(part: int, count: int) -> str:
-    return f"-{part}of{count}"
 
 
 def unsettled(bound: Bound | None, high: Cursor) -> str:

@@ -10,7 +10,16 @@ from poller.model.checkpoint_file import CheckpointExport
 from poller.model.cursor import Cursor
 from poller_cli.outputs import BoundOutput, Stamp, _Output
 
-__all__ = ["ChangeOutput", "CheckpointExport", "EffectOutput", "HistoryOutput", "HistoryRecord", "PeekOutput", "Place"]
+__all__ = [
+    "ChangeOutput",
+    "ChangedPart",
+    "CheckpointExport",
+    "EffectOutput",
+    "HistoryOutput",
+    "HistoryRecord",
+    "PeekOutput",
+    "Place",
+]
 
 
 class Place(_Output):
@@ -53,6 +62,17 @@ class FieldDifferenceOutput(_Output):
     after: Any
 
 
+class ChangedPart(_Output):
+    """What was changed in one part of a backfill."""
+
+    name: str
+    document: str
+    changed: bool
+    id: str | None
+    before: Place | None
+    after: Place | None
+
+
 class ChangeOutput(_Output):
     """A change of a state document: pause, resume, rebind, clone-checkpoint, import, reset-to-..."""
 
@@ -79,7 +99,7 @@ class ChangeOutput(_Output):
     by: str
     reason: str | None = None
     before: Place | None
-    """Null where there was no document, or none that could be read."""
+    """Null where there was no document, or none that could be read, and where there are `parts`."""
     after: Place | None
     """As it was written; of a dry run, as it would be."""
     effect: EffectOutput
@@ -92,6 +112,8 @@ class ChangeOutput(_Output):
     undo: str | None = None
     """The command that takes it back."""
     notes: list[str] = Field(default_factory=list)
+    parts: list[ChangedPart] = Field(default_factory=list)
+    """Of a backfill in parts that was named as a whole: each of them."""
 
 
 class HistoryRecord(_Output):

@@ -125,10 +125,32 @@ class PollerStatus(_Output):
     """What kept this status from being complete: an unreachable store or database, a changed source."""
 
 
+class BackfillStatus(PollerStatus):
+    """The place of a backfill, or of one of its parts: that of a poller, with a range."""
+
+    poller: str
+    """Whose source is read and whose handler is called."""
+    begins: str
+    """The first value of the cursor column that is in it, in the column's own form."""
+    ends: str
+    """The first value that is not in it any more."""
+    finished: bool
+    """Whether every row of it was delivered."""
+    finished_at: Stamp | None = None
+    begun_by: str | None = None
+    """Who began it; null where an earlier version did."""
+    begun_at: Stamp | None = None
+
+
 class StatusOutput(_Output):
     """`poller status --json`."""
 
     pollers: list[PollerStatus]
+    """The configured ones that were asked for."""
+    backfills: list[BackfillStatus] | None
+    """Theirs that are not finished, and those that were named; null where the store did not list its documents."""
+    backfills_unread: int = 0
+    """So many documents were not looked at in search of backfills: there are too many."""
 
 
 class DemoOutput(_Output):

@@ -80,6 +80,10 @@ class RangeSource:
         count, capped = self._whole.count_between(after or self._part.low, self._part.high, cap=cap)
         return Lag(seconds=None, pending=count, pending_capped=capped)
 
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        """Rows of the range between two cursors, and whether `cap` cut the count. Raises: as `lag`."""
+        return self._whole.count_between(low or self._part.low, high or self._part.high, cap=cap)
+
     def key(self, row: Row, cursor: Cursor) -> str:
         """See `poller.ports.Source.key`."""
         return self._whole.key(row, cursor)

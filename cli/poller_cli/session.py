@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -14,8 +15,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from poller.app import App
     from poller.observability import Observer
+    from poller_cli.naming import ConsoleApp
 
 DEFAULT_CONFIG = Path("poller.toml")
 
@@ -35,11 +36,13 @@ class Session:
     json: bool = False
     debug: bool = False
 
-    def app(self, observers: Sequence[Observer] = ()) -> App:
+    def app(self, observers: Sequence[Observer] = ()) -> ConsoleApp:
         """The configured application. Raises: ConfigError."""
-        from poller.app import load_app
+        from poller.config import load_config
+        from poller_cli.naming import ConsoleApp
 
-        return load_app(self.config, observers=observers)
+        config = load_config(self.config, os.environ)
+        return ConsoleApp(config, path=self.config, environ=os.environ, observers=observers)
 
 
 def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -59,6 +62,19 @@ def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
 NamesArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME]...", help="Which pollers; default: all.", autocompletion=poller_names),
+]
+
+NamedArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Which poller, or which backfill.", show_default=False, autocompletion=poller_names
+    ),
+]
+NamedArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...", help="Which pollers or backfills; default: all pollers.", autocompletion=poller_names
+    ),
 ]
 
 

@@ -2,41 +2,134 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from poller.admission import guard
 from poller.app import Poller
-from poller.errors import PollerError
+from poller.errors import PollerError, StoreDenied, StoreError
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
 from poller.outcome import bound_as_json
 from poller.runner import PENDING_CAP
 from poller.statefile import Copy, StateFile
 from poller_cli import exits
-from poller_cli.outputs import BoundOutput, ControlOutput, LeaseOutput, PollerStatus
+from poller_cli.outputs import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
+from poller_cli.resets import is_foreign
+
+if TYPE_CHECKING:
+    from poller_cli.backfills import Document
+    from poller_cli.naming import ConsoleApp
+
+S = TypeVar("S", bound=PollerStatus)
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
-    """One poller's status, and what it contributes to the exit code."""
+class Surveyed(Generic[S]):
+    """One status, and what it contributes to the exit code."""
 
-    status: PollerStatus
+    status: S
     code: int = exits.DONE
 
 
-def survey(pollers: list[Poller]) -> list[Surveyed]:
-    """The status of each, several at a time: one database that does not answer delays no other."""
-    if len(pollers) < 2:
-        return [look(poller) for poller in pollers]
-    with ThreadPoolExecutor(max_workers=min(8, len(pollers))) as pool:
-        return list(pool.map(look, pollers))
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One look at some pollers and backfills.
+
+    Attributes:
+        backfills: of these pollers, those that are not finished, and those that were named; None where they could not
+            be listed. unread: so many documents were not looked at. told: what else is to be said, line by line.
+    """
+
+    pollers: list[Surveyed[PollerStatus]]
+    backfills: list[Surveyed[BackfillStatus]] | None = None
+    unread: int = 0
+    told: list[str] = field(default_factory=list)
+    code: int = exits.DONE
+
+    def output(self) -> StatusOutput:
+        """As `status --json` prints it."""
+        backfills = None if self.backfills is None else [one.status for one in self.backfills]
+        return StatusOutput(
+            pollers=[one.status for one in self.pollers], backfills=backfills, backfills_unread=self.unread
+        )
 
 
-def look(poller: Poller) -> Surveyed:
-    """The status of one poller. Raises nothing that is a PollerError: what cannot be told stands in `error`."""
+def survey(app: ConsoleApp, pollers: Sequence[Poller], named: Sequence[Document] = ()) -> Survey:
+    """The status of each, several at a time: one database that does not answer delays no other.
+
+    `named`: backfills that were asked for by name. Raises nothing that is a PollerError.
+    """
+    with ThreadPoolExecutor(max_workers=min(8, max(1, len(pollers)))) as pool:
+        looked = list(pool.map(look, pollers))
+        codes, told = [one.code for one in looked], [_complaint(one) for one in looked if one.status.error]
+        unread, documents = 0, {one.name: one for one in named}
+        try:
+            if pollers:
+                listing = app.backfills.unfinished({poller.name for poller in pollers})
+                unread, told = listing.unread, told + listing.unreadable
+                documents |= {one.name: one for one in listing.documents if one.name not in documents}
+        except StoreError as error:
+            # A store that may be read but not listed is none that is away; where it is away each status says so.
+            if all(one.status.error is None for one in looked):
+                told.append(f"Whether there are backfills is not known: {error}")
+                codes.append(exits.DONE if isinstance(error, StoreDenied) else error.exit_code)
+            if not named:
+                return Survey(looked, None, told=told, code=exits.worst(codes))
+        by_poller: dict[str, list[Document]] = defaultdict(list)
+        for document in documents.values():
+            by_poller[document.of or ""].append(document)
+        # One poller's one after the other: they share its connection.
+        groups = pool.map(lambda group: [look_at(app, one) for one in group], by_poller.values())
+        backfills = [one for group in groups for one in group]
+    asked = {one.name for one in named}
+    failed = [one for one in backfills if one.status.error is not None and one.status.name in asked]
+    codes += [one.code for one in failed]
+    return Survey(looked, backfills, unread, told + [_complaint(one) for one in failed], exits.worst(codes))
+
+
+def _complaint(one: Surveyed[PollerStatus] | Surveyed[BackfillStatus]) -> str:
+    return f"{one.status.name}: {one.status.error}"
+
+
+def look_at(app: ConsoleApp, document: Document) -> Surveyed[BackfillStatus]:
+    """The status of one backfill, or of one part, from its document as it was read, with one count of what is left.
+    Raises nothing that is a PollerError."""
+    of, source, cursor = app.poller(document.of or ""), app.backfills.source(document), document.state.checkpoint.cursor
+    status = BackfillStatus(
+        name=document.name,
+        app_name=of.app_name,
+        document=document.location,
+        poller=of.name,
+        begins=document.begins,
+        ends=document.ends,
+        finished=document.finished,
+        finished_at=document.finished_at,
+        begun_by=document.by,
+        begun_at=document.at,
+    )
+    status = _document(status, document.copy, _timing(of), of.runtime.monotonic())
+    if is_foreign(document.state.source_fingerprint, source.describe()):
+        told = f"It was begun with another source than {of.name} is configured with now."
+        return Surveyed(status.model_copy(update={"error": told}), exits.MISMATCH)
+    try:
+        lag = source.lag(cursor, cap=PENDING_CAP)
+    except PollerError as error:
+        return Surveyed(status.model_copy(update={"error": str(error)}), error.exit_code)
+    return Surveyed(status.model_copy(update={"pending": lag.pending, "pending_capped": lag.pending_capped}))
+
+
+def _timing(poller: Poller) -> Timing:
     options = poller.options
-    timing = Timing(options.lease_ttl.total_seconds(), options.heartbeat_interval.total_seconds())
+    return Timing(options.lease_ttl.total_seconds(), options.heartbeat_interval.total_seconds())
+
+
+def look(poller: Poller) -> Surveyed[PollerStatus]:
+    """The status of one poller. Raises nothing that is a PollerError: what cannot be told stands in `error`."""
+    timing = _timing(poller)
     file = StateFile(
         poller.store, app_name=poller.app_name, poller_name=poller.name, runtime=poller.runtime, timing=timing
     )
@@ -53,7 +146,7 @@ def look(poller: Poller) -> Surveyed:
         return Surveyed(status.model_copy(update={"error": str(error)}), error.exit_code)
 
 
-def _document(status: PollerStatus, copy: Copy, timing: Timing, now: float) -> PollerStatus:
+def _document(status: S, copy: Copy, timing: Timing, now: float) -> S:
     state = copy.state
     available = copy.availability(timing, now)
     return status.model_copy(

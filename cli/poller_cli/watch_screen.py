@@ -15,29 +15,33 @@ from rich.text import Text
 from poller_cli.commands.status import state_word
 from poller_cli.pace import span
 from poller_cli.terminal import printable
-from poller_cli.watching import History, sparkline
-from poller_cli.work_outputs import WatchedPoller, WatchOutput
+from poller_cli.watching import History, in_order, sparkline
+from poller_cli.work_outputs import WatchedBackfill, WatchedPoller, WatchOutput
 
 HELP = "q quit   p pause   r resume   up/down choose"
 _KEYS = {b"\x1b[A": "up", b"\x1bOA": "up", b"k": "up", b"\x1b[B": "down", b"\x1bOB": "down", b"j": "down"}
 
 
 def screen(
-    output: WatchOutput | None, histories: Mapping[str, History], *, chosen: int, console: Console, keys: bool
+    output: WatchOutput | None, histories: Mapping[str, History], *, chosen: str, console: Console, keys: bool
 ) -> RenderableType:
-    """All pollers, the chosen one marked."""
+    """All pollers and backfills, the one of the chosen name marked."""
     if output is None:
         return Text("looking ...")
     plain = not (console.encoding or "").lower().startswith("utf")
     head = Text(f"poller watch   {output.at.astimezone():%H:%M:%S}" + (f"   {HELP}" if keys else ""), style="dim")
     blocks = [
-        _block(watched, histories[watched.status.name], console.width, keys and index == chosen, plain=plain)
-        for index, watched in enumerate(output.pollers)
+        _block(
+            watched, histories[watched.status.name], console.width, keys and watched.status.name == chosen, plain=plain
+        )
+        for watched in in_order(output)
     ]
     return Group(head, *blocks)
 
 
-def _block(watched: WatchedPoller, history: History, width: int, chosen: bool, *, plain: bool) -> Text:
+def _block(
+    watched: WatchedPoller | WatchedBackfill, history: History, width: int, chosen: bool, *, plain: bool
+) -> Text:
     status = watched.status
     word, colour = state_word(status)
     text = Text(no_wrap=True, overflow="ellipsis")
@@ -50,8 +54,14 @@ def _block(watched: WatchedPoller, history: History, width: int, chosen: bool, *
         age = f", {span(status.lag_seconds)}" if status.pending and status.lag_seconds is not None else ""
         behind = f"{status.pending:,}{'+' if status.pending_capped else ''} rows{age}"
     rate = watched.rows_per_second
+    if isinstance(watched, WatchedBackfill):
+        by = f", begun by {watched.status.begun_by}" if watched.status.begun_by else ""
+        _line(text, "of", f"{watched.status.poller}, from {watched.status.begins} to {watched.status.ends}{by}")
     _line(text, "cursor", str(status.cursor or "the beginning"))
-    _line(text, "behind", behind, sparkline(history.lags, bars, plain=plain))
+    if isinstance(watched, WatchedBackfill):
+        _line(text, "left", behind)
+    else:
+        _line(text, "behind", behind, sparkline(history.lags, bars, plain=plain))
     _line(text, "rows/s", "" if rate is None else f"{rate:,.0f}", sparkline(history.rates, bars, plain=plain))
     lease = status.lease
     left = f", {span(lease.expires_in_seconds)} left" if lease.expires_in_seconds is not None else ""

@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from poller.errors import SourceError
+from poller.errors import PollerError, SourceError
 from poller.model.cursor import Cursor
 from poller_cli import exits
 from poller_cli.survey import survey
-from poller_cli.work_outputs import WatchedPoller, WatchOutput
+from poller_cli.work_outputs import WatchedBackfill, WatchedPoller, WatchOutput
 
 if TYPE_CHECKING:
     from poller.app import Poller
+    from poller_cli.backfills import Document
     from poller_cli.effects import CountingSource
+    from poller_cli.naming import ConsoleApp
     from poller_cli.outputs import PollerStatus
 
 PASSED_CAP = 100_000
@@ -38,30 +40,64 @@ class Sample:
 
 
 class Watcher:
-    """Takes samples of some pollers. Not for several threads at once."""
+    """Takes samples of some pollers and of their backfills. Not for several threads at once.
 
-    def __init__(self, pollers: Sequence[Poller], *, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        named: backfills that were asked for by name.
+    """
+
+    def __init__(
+        self,
+        app: ConsoleApp,
+        pollers: Sequence[Poller],
+        named: Sequence[Document] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
         self._pollers = list(pollers)
+        self._named = list(named)
         self._clock = clock
         self._before: dict[str, tuple[float, bool, Cursor | None]] = {}
 
     def sample(self) -> Sample:
         """Look now. Raises nothing that is a PollerError: what cannot be told stands in each status."""
-        surveyed = survey(self._pollers)
+        failures = self._read_again()
+        surveyed = survey(self._app, self._pollers, self._named)
+        output = surveyed.output()
+        codes = [surveyed.code, *(error.exit_code for error in failures.values())]
         watched = [
-            WatchedPoller(status=one.status, rows_per_second=self._rate(poller, one.status))
-            for poller, one in zip(self._pollers, surveyed, strict=True)
+            WatchedPoller(status=one, rows_per_second=self._rate(poller, one))
+            for poller, one in zip(self._pollers, output.pollers, strict=True)
         ]
-        output = WatchOutput(at=datetime.now(UTC), pollers=watched)
-        return Sample(output, exits.worst(one.code for one in surveyed))
+        backfills = None
+        if output.backfills is not None:
+            backfills = []
+            for one in output.backfills:
+                told = {"error": str(failures[one.name])} if one.name in failures else {}
+                status = one.model_copy(update=told)
+                rate = self._rate(self._app.poller(one.poller), status)
+                backfills.append(WatchedBackfill(status=status, rows_per_second=rate))
+        looked = WatchOutput(at=datetime.now(UTC), pollers=watched, backfills=backfills)
+        return Sample(looked, exits.worst(codes))
+
+    def _read_again(self) -> dict[str, PollerError]:
+        """The documents of those that were named, as they are now; where one cannot be read, the former one and why."""
+        failures: dict[str, PollerError] = {}
+        for number, document in enumerate(self._named):
+            try:
+                self._named[number] = self._app.backfills.read(document.name) or document
+            except PollerError as error:
+                failures[document.name] = error
+        return failures
 
     def _rate(self, poller: Poller, status: PollerStatus) -> float | None:
         """Rows that the checkpoint passed since the last sample, per second; None where nobody can tell."""
         if status.error is not None:
-            self._before.pop(poller.name, None)
+            self._before.pop(status.name, None)
             return None
-        now, before = self._clock(), self._before.get(poller.name)
-        self._before[poller.name] = (now, status.exists, status.cursor)
+        now, before = self._clock(), self._before.get(status.name)
+        self._before[status.name] = (now, status.exists, status.cursor)
         if before is None or not before[1] or now <= before[0]:
             return None
         if before[2] == status.cursor:
@@ -74,6 +110,16 @@ class Watcher:
         return rows / (now - before[0])
 
 
+def in_order(output: WatchOutput) -> list[WatchedPoller | WatchedBackfill]:
+    """Each poller with its backfills after it, and last the backfills of pollers that are not watched."""
+    backfills = output.backfills or []
+    shown: list[WatchedPoller | WatchedBackfill] = []
+    for one in output.pollers:
+        shown += [one, *(inner for inner in backfills if inner.status.poller == one.status.name)]
+    watched = {one.status.name for one in output.pollers}
+    return shown + [one for one in backfills if one.status.poller not in watched]
+
+
 @dataclass(slots=True)
 class History:
     """Of one poller, oldest first: rows per second, and the lag in seconds."""
@@ -81,7 +127,7 @@ class History:
     rates: deque[float | None] = field(default_factory=lambda: deque(maxlen=KEPT))
     lags: deque[float | None] = field(default_factory=lambda: deque(maxlen=KEPT))
 
-    def add(self, watched: WatchedPoller) -> None:
+    def add(self, watched: WatchedPoller | WatchedBackfill) -> None:
         """Take in one sample."""
         status = watched.status
         self.rates.append(watched.rows_per_second)

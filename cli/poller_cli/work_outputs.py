@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from poller.model.cursor import Cursor
-from poller_cli.outputs import PollerStatus, Stamp, _Output
+from poller_cli.outputs import BackfillStatus, PollerStatus, Stamp, _Output
 
-__all__ = ["BackfillOutput", "BackfillPart", "WatchOutput", "WatchedPoller"]
+__all__ = ["BackfillOutput", "BackfillPart", "WatchOutput", "WatchedBackfill", "WatchedPoller"]
 
 
 class BackfillPart(_Output):
@@ -64,9 +64,19 @@ class WatchedPoller(_Output):
     sample."""
 
 
+class WatchedBackfill(_Output):
+    """One backfill, or one part of it, as `poller watch` sees it."""
+
+    status: BackfillStatus
+    rows_per_second: float | None
+    """As of a poller."""
+
+
 class WatchOutput(_Output):
     """One line of `poller watch --json`."""
 
     at: Stamp
     """By this machine's clock."""
     pollers: list[WatchedPoller]
+    backfills: list[WatchedBackfill] | None
+    """Theirs that are not finished, and those that were named; null where the store did not list its documents."""

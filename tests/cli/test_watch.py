@@ -11,7 +11,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from poller.app import load_app
+from poller_cli.session import Session
 from poller_cli.watching import History, Watcher, sparkline
 from tests.cli.conftest import COMMAND, NOTING, Project
 from tests.cli.console import Console
@@ -37,8 +37,8 @@ def test_json_is_one_line_per_look(shop: Project) -> None:
 
 def test_the_rate_is_what_the_checkpoint_passed_between_two_looks(shop: Project) -> None:
     now = [100.0]
-    with load_app(shop.folder / "poller.toml", observers=[]) as app:
-        watcher = Watcher([app.poller("orders")], clock=lambda: now[0])
+    with Session(config=shop.folder / "poller.toml").app() as app:
+        watcher = Watcher(app, [app.poller("orders")], clock=lambda: now[0])
 
         def rate() -> float | None:
             now[0] += 5
@@ -96,8 +96,8 @@ def test_bars_are_scaled_to_the_highest_and_the_newest_are_kept(
 
 
 def test_what_is_not_known_is_a_gap_and_no_row_pending_is_no_lag(shop: Project) -> None:
-    with load_app(shop.folder / "poller.toml", observers=[]) as app:
-        orders, invoices = Watcher([app.poller("orders"), app.poller("invoices")]).sample().output.pollers
+    with Session(config=shop.folder / "poller.toml").app() as app:
+        orders, invoices = Watcher(app, [app.poller("orders"), app.poller("invoices")]).sample().output.pollers
     behind, idle = History(), History()
     behind.add(orders)
     idle.add(invoices)

@@ -55,7 +55,8 @@ def backfill(
 
     It has a state document of its own: run it again to go on where it was interrupted, by whatever it was. A range
     that was finished is not delivered again; to do that, give it another name with --as. With --parallel the handler
-    is called from several threads at once.
+    is called from several threads at once. While it is not finished, poller status shows it, and it is paused by its
+    own name: poller pause orders-backfill-337cd319.
 
     Example: poller backfill orders --from 2026-04-06 --to 2026-04-07
     """
@@ -75,11 +76,13 @@ def backfill(
                 return exits.DONE
             if all(part.finished for part in work.parts):
                 return doing.told(work, already_done=True)
+            work.refuse_paused()
             work.refuse_unsettled()
             doing.preview(work)
             if dry_run:
                 return doing.told(work, dry_run=True)
             ask(Consent(yes=yes, confirm=confirm), name, "backfill", production=None)
+            work.begin()
             for part in work.parts:
                 if retry:
                     part.retry()
@@ -146,7 +149,7 @@ class _Doing:
                 self._show(self._progress, work, part)
         with stopped_by_signals(self._stop), self._progress or nullcontext():
             loops = [Loop(part.poller, "until_idle", self._stop, self._printer, self._session.debug) for part in todo]
-            code = run_all(loops, partial(self._ended, self._parts))
+            code = run_all(loops, partial(self._ended, work))
         if stdout is not None:
             sys.stdout = stdout
         return self.told(work, code=code)
@@ -165,11 +168,11 @@ class _Doing:
         count = work.count_of(part)
         progress.lasting[name] = Pace(total=None if count is None or count[1] else count[0], end=end)
 
-    def _ended(self, parts: dict[str, Part], loop: Loop) -> None:
+    def _ended(self, work: Backfill, loop: Loop) -> None:
         from poller.errors import PollerError
         from poller_cli.terminal import complain
 
-        part = parts[loop.poller.name]
+        part = self._parts[loop.poller.name]
         if loop.code == exits.DONE:
             try:
                 part.finish()
@@ -182,6 +185,8 @@ class _Doing:
             part.error = loop.error
             if loop.error.startswith("halted"):
                 loop.error = f"{loop.error.rstrip('.')}. Mend it, then run the same command with --retry."
+            elif part.paused is not None:
+                loop.error = f"{part.paused.rstrip('.')}. {work.once_resumed}"
             complain(f"{loop.poller.name}: {loop.error}")
 
     def told(self, work: Backfill, *, code: int = exits.DONE, already_done: bool = False, dry_run: bool = False) -> int:
@@ -200,7 +205,8 @@ class _Doing:
         elif output.finished:
             print(f"Done: {output.rows:,} rows delivered. Every row of the range was; {work.name} is released.")
         else:
-            print(f"Not finished: {output.rows:,} rows delivered. Run the same command again to go on.")
+            next_step = work.once_resumed if work.paused else "Run the same command again to go on."
+            print(f"Not finished: {output.rows:,} rows delivered. {next_step}")
         return code
 
     def _output(self, work: Backfill, *, already_done: bool, dry_run: bool) -> BackfillOutput:
@@ -240,5 +246,7 @@ def _place(part: Part) -> str:
         return f"{where}, finished"
     if part.state is None:
         return f"{where}, new"
+    if part.paused is not None:
+        return f"{where}, {part.paused}"
     halted = ", halted" if part.state.control.halted else ""
     return f"{where}, goes on from {part.state.checkpoint.cursor}{halted}"

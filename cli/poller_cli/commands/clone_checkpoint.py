@@ -45,4 +45,5 @@ def clone_checkpoint(
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
     with session.app() as app:
+        app.refuse_backfill(new_name)
         return Cloning(session, app, app.poller(name), new_name, consent).carry_out(overwrite=overwrite)

@@ -11,13 +11,12 @@ from typing import Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.guards import NameArgument
-from poller_cli.session import Session
+from poller_cli.session import NamedArgument, Session
 
 
 def export_checkpoint(
     session: Session,
-    name: NameArgument,
+    name: NamedArgument,
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="Where to write it; default: stdout.", show_default=False)
     ] = None,
@@ -33,7 +32,7 @@ def export_checkpoint(
     from poller_cli.terminal import print_json, printable
 
     with session.app() as app:
-        poller = app.poller(name)
+        poller = app.named(name).only()
         operator = Operator(
             poller.store,
             app_name=poller.app_name,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from poller_cli import exits
-from poller_cli.guards import NameArgument
-from poller_cli.session import Session
+from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
     from poller.app import Poller
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 SLACK = 50
 """So many lines more are read: copies of one record are one."""
+TOLD_APART = timedelta(seconds=2)
+"""Times of two records tell which was first when they lie further apart: a blob's server tells whole seconds."""
 
 
 def history(
     session: Session,
-    name: NameArgument,
+    name: NamedArgument,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="How many, the newest.")
     ] = 20,
@@ -34,7 +36,7 @@ def history(
     from poller_cli.terminal import print_json, printable
 
     with session.app() as app:
-        poller = app.poller(name)
+        poller = app.named(name).only()
         trail, records = _records(poller, limit)
     if session.json:
         print_json(as_json(HistoryOutput(name=name, app_name=poller.app_name, document=trail, records=records)))
@@ -66,8 +68,21 @@ def _records(poller: Poller, limit: int) -> tuple[str, list[HistoryRecord]]:
     if change is not None and all(entry.get("id") != change.id for entry in entries):
         entries.append(change.model_dump(mode="json"))
     records = [_record(entry) for entry in entries]
-    records.sort(key=lambda record: record.at or "")
-    return poller.store.locate(trail.name), records[-limit:]
+    return poller.store.locate(trail.name), _in_order(records)[-limit:]
+
+
+def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
+    """As they were appended, but for those that were copied later than others that are clearly younger."""
+    from poller.sources.moments import parse_utc
+
+    ordered: list[tuple[datetime | None, HistoryRecord]] = []
+    for record in records:
+        at = None if record.at is None else parse_utc(record.at, None)
+        place = len(ordered)
+        while at is not None and place and (before := ordered[place - 1][0]) and before - at > TOLD_APART:
+            place -= 1
+        ordered.insert(place, (at, record))
+    return [record for _, record in ordered]
 
 
 def _record(entry: dict[str, Any]) -> HistoryRecord:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, ReasonOption, YesOption
-from poller_cli.session import Session
+from poller_cli.guards import ConfirmOption, Consent, DryRunOption, ReasonOption, YesOption
+from poller_cli.session import NamedArgument, Session
 
 
 def pause(
     session: Session,
-    name: NameArgument,
+    name: NamedArgument,
     reason: ReasonOption = None,
     yes: YesOption = False,
     confirm: ConfirmOption = None,
@@ -16,19 +16,30 @@ def pause(
 ) -> int:
     """Let no new batch start. A batch in hand is finished and committed; the worker needs no restart.
 
+    A backfill is paused by its name (poller status shows it), with all its parts: its command ends then, and goes on
+    when it is resumed and run again.
+
     Example: poller pause orders --reason "migration of the warehouse"
     """
     from poller.model.changes import to_pause
     from poller.model.document import State
-    from poller_cli.changes import Desk, Plan
-
-    def nothing(state: State) -> str | None:
-        if not state.control.paused:
-            return None
-        by = f" by {state.control.by}" if state.control.by else ""
-        return f"{name} is paused already{by}: {state.control.reason or 'no reason given'}."
+    from poller_cli.backfills import FINISHED
+    from poller_cli.changes import Plan
+    from poller_cli.part_changes import carry_out
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
     with session.app() as app:
-        desk = Desk(session, app, app.poller(name), consent)
-        return desk.carry_out(Plan(kind="pause", transition=to_pause, nothing=nothing, fenced=False, strict=False))
+        named = app.named(name)
+
+        def plan(name: str) -> Plan:
+            def nothing(state: State) -> str | None:
+                if named.documents and FINISHED in state.checkpoint.metadata:
+                    return f"{name} is finished: there is nothing to pause."
+                if not state.control.paused:
+                    return None
+                by = f" by {state.control.by}" if state.control.by else ""
+                return f"{name} is paused already{by}: {state.control.reason or 'no reason given'}."
+
+            return Plan(kind="pause", transition=to_pause, nothing=nothing, fenced=False, strict=False)
+
+        return carry_out(session, app, named, consent, plan)

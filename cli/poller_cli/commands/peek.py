@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from poller_cli import exits
-from poller_cli.guards import NameArgument
-from poller_cli.session import Session
+from poller_cli.session import NamedArgument, Session
 
 WIDEST = 40
 """A cell shows so many characters at most on a terminal."""
@@ -18,7 +17,7 @@ WIDEST = 40
 
 def peek(
     session: Session,
-    name: NameArgument,
+    name: NamedArgument,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="How many rows.")] = 10,
 ) -> int:
     """Show the rows that would be delivered next. Takes no lease, changes nothing.
@@ -34,7 +33,7 @@ def peek(
     from poller_cli.terminal import print_json
 
     with session.app() as app:
-        poller = app.poller(name)
+        poller = app.named(name).only()
         file = StateFile(
             poller.store,
             app_name=poller.app_name,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, ReasonOption, YesOption
-from poller_cli.session import Session
+from poller_cli.guards import ConfirmOption, Consent, DryRunOption, ReasonOption, YesOption
+from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
     from poller.model.document import State
+    from poller_cli.naming import ConsoleApp, Named
 
 
 def resume(
     session: Session,
-    name: NameArgument,
+    name: NamedArgument,
     reason: ReasonOption = None,
     yes: YesOption = False,
     confirm: ConfirmOption = None,
@@ -21,20 +22,41 @@ def resume(
 ) -> int:
     """Take back a pause, a halt, or both; the pending batch is tried afresh.
 
+    A backfill is resumed by its name, with all its parts. Nothing runs it then by itself: it says which command does.
+
     Example: poller resume orders --reason "the customer exists now"
     """
     from poller.model.changes import to_resume
-    from poller_cli.changes import Desk, Plan
-
-    def nothing(state: State) -> str | None:
-        return None if state.control.paused or state.control.halted else f"{name} is neither paused nor halted."
+    from poller_cli.changes import Plan
+    from poller_cli.part_changes import carry_out
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
     with session.app() as app:
-        desk = Desk(session, app, app.poller(name), consent)
-        return desk.carry_out(
-            Plan(kind="resume", transition=to_resume, nothing=nothing, fenced=False, strict=False, notes=_ends)
-        )
+        named = app.named(name)
+        going_on = _going_on(session, app, named)
+
+        def plan(name: str) -> Plan:
+            def nothing(state: State) -> str | None:
+                return None if state.control.paused or state.control.halted else f"{name} is neither paused nor halted."
+
+            return Plan(
+                kind="resume",
+                transition=to_resume,
+                nothing=nothing,
+                fenced=False,
+                strict=False,
+                notes=lambda state: [*_ends(state), *going_on],
+            )
+
+        return carry_out(session, app, named, consent, plan)
+
+
+def _going_on(session: Session, app: ConsoleApp, named: Named) -> list[str]:
+    """What works at a backfill: nothing by itself, unlike at a poller."""
+    if not named.documents:
+        return []
+    command = app.backfills.command(named.documents[0], session.config) or "the same poller backfill command as before"
+    return [f"To go on with it, run: {command}"]
 
 
 def _ends(state: State) -> list[str]:

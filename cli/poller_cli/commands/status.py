@@ -5,33 +5,51 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from poller_cli import exits
-from poller_cli.session import NamesArgument, Session
+from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from poller_cli.outputs import PollerStatus
+    from poller_cli.outputs import BackfillStatus, PollerStatus, StatusOutput
 
 
-def status(session: Session, names: NamesArgument = None) -> int:
-    """Show where each poller stands: cursor, lag, rows pending, lease, bound. Changes nothing.
+def status(session: Session, names: NamedArguments = None) -> int:
+    """Show where each poller stands: cursor, lag, rows pending, lease, bound; and beneath it its backfills that are not
+    finished. Changes nothing.
+
+    A backfill's own name shows all of it, finished or not; the name of one in parts, each of its parts.
 
     Example: poller status orders --json
     """
-    from poller_cli.outputs import StatusOutput, as_json
+    from poller_cli.outputs import as_json
     from poller_cli.survey import survey
     from poller_cli.terminal import complain, print_json
 
     with session.app() as app:
-        chosen = list(dict.fromkeys(app.known(name) for name in names)) if names else list(app.pollers)
-        surveyed = survey([app.poller(name) for name in chosen])
+        pollers, documents = app.several(names)
+        surveyed = survey(app, pollers, documents)
+    output = surveyed.output()
     if session.json:
-        print_json(as_json(StatusOutput(pollers=[one.status for one in surveyed])))
+        print_json(as_json(output))
     else:
-        print("\n\n".join(_screen(one.status) for one in surveyed))
-    for one in surveyed:
-        if one.status.error is not None:
-            complain(f"{one.status.name}: {one.status.error}")
-    return exits.worst(one.code for one in surveyed)
+        print("\n\n".join(_screens(output, {one.name for one in documents})))
+    for line in surveyed.told:
+        complain(line)
+    if output.backfills_unread:
+        complain(
+            f"{output.backfills_unread:,} documents more may be of backfills and were not looked at; "
+            "poller status NAME shows any of them."
+        )
+    return surveyed.code
+
+
+def _screens(output: StatusOutput, named: set[str]) -> list[str]:
+    """A block for each poller, with its backfills in it, and one for each backfill that was named."""
+    backfills = output.backfills or []
+    beneath = [one for one in backfills if one.name not in named]
+    shown = [
+        "\n".join([_screen(one), *(_beneath(inner) for inner in beneath if inner.poller == one.name)])
+        for one in output.pollers
+    ]
+    return shown + [_screen(one) for one in backfills if one.name in named]
 
 
 def _screen(status: PollerStatus) -> str:
@@ -39,14 +57,18 @@ def _screen(status: PollerStatus) -> str:
 
     word, colour = state_word(status)
     lines = [f"{status.name}  {coloured(word, colour, sys.stdout)}"]
+    backfill = _as_backfill(status)
+    if backfill is not None:
+        lines.append(f"  backfill  of {backfill.poller}, {_range(backfill)}{_begun(backfill)}")
     saved = f", saved {status.checkpoint_updated_at:%Y-%m-%d %H:%M:%S}Z" if status.checkpoint_updated_at else ""
     lines.append(f"  cursor    {status.cursor or 'the beginning'}{saved}")
     if status.pending is not None:
-        count = f"{status.pending:,}{' or more' if status.pending_capped else ''} rows pending"
+        rows = "rows pending" if backfill is None else "rows"
+        count = f"{status.pending:,}{' or more' if status.pending_capped else ''} {rows}"
         age = (
             f", the oldest {_span(status.lag_seconds)} old" if status.pending and status.lag_seconds is not None else ""
         )
-        lines.append(f"  behind    {count}{age}")
+        lines.append(f"  {'behind' if backfill is None else 'left  '}    {count}{age}")
     lines.append(f"  lease     {_lease(status)}")
     if status.bound is not None:
         lines.append(f"  bound     {_bound(status)}")
@@ -64,8 +86,65 @@ def _screen(status: PollerStatus) -> str:
     return "\n".join([lines[0], *(printable(line, indent="  ") for line in lines[1:])])
 
 
+def _as_backfill(status: PollerStatus) -> BackfillStatus | None:
+    from poller_cli.outputs import BackfillStatus
+
+    return status if isinstance(status, BackfillStatus) else None
+
+
+def _range(status: BackfillStatus) -> str:
+    return f"from {status.begins}, up to but not including {status.ends}"
+
+
+def _begun(status: BackfillStatus) -> str:
+    at = f" at {status.begun_at:%Y-%m-%d %H:%M:%S}Z" if status.begun_at else ""
+    return f", begun by {status.begun_by}{at}" if status.begun_by else ""
+
+
+def _beneath(status: BackfillStatus) -> str:
+    """A backfill in its poller's block: which, how far, who is at it."""
+    from poller_cli.terminal import coloured, printable
+
+    word, colour = state_word(status)
+    left = "" if status.pending is None else f", {status.pending:,}{' or more' * status.pending_capped} rows left"
+    lease, control = status.lease, status.control
+    lines = [_range(status), f"at {status.cursor or 'its beginning'}{left}"]
+    if lease.live and lease.owner_id is not None:
+        since = f" since {lease.acquired_at:%Y-%m-%d %H:%M:%S}Z" if lease.acquired_at else ""
+        lines.append(f"{lease.owner_id}{since}{_begun(status)}")
+    elif status.begun_by:
+        lines.append(_begun(status).removeprefix(", "))
+    if control.by or control.reason:
+        at = f" at {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
+        lines.append(f"stopped by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}")
+    if status.error is not None:
+        lines.append(status.error)
+    head = printable(f"backfill  {status.name}", indent="  ")
+    return "\n".join(
+        [f"{head}  {coloured(word, colour, sys.stdout)}", *(printable(line, indent=" " * 12) for line in lines)]
+    )
+
+
+def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
+    """Its document tells, whatever the database or the configuration says."""
+    failing = status.last_error is not None and status.attempts
+    words = (
+        (status.finished, "finished", "green"),
+        (status.halted, "halted", "red"),
+        # A batch in hand is finished first.
+        (status.paused and status.lease.live, "pausing", "yellow"),
+        (status.paused, "paused", "yellow"),
+        (status.lease.live, "working", "green"),
+        (failing, "failing", "red"),
+    )
+    return next(((word, colour) for so, word, colour in words if so), ("not running", "yellow"))
+
+
 def state_word(status: PollerStatus) -> tuple[str, str]:
     """One word for the whole, and its colour."""
+    backfill = _as_backfill(status)
+    if backfill is not None:
+        return _word_of_backfill(backfill)
     if status.error is not None:
         return "not known in full", "red"
     if status.halted:

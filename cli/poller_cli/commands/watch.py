@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.session import NamesArgument, Session
+from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def watch(
     session: Session,
-    names: NamesArgument = None,
+    names: NamedArguments = None,
     interval: Annotated[
         str, typer.Option("--interval", metavar="DURATION", help="How often to look, such as 500ms, 2s or 1m.")
     ] = "2s",
@@ -29,10 +29,11 @@ def watch(
         int | None, typer.Option("--count", metavar="N", min=1, help="End after so many looks. [default: at q]")
     ] = None,
 ) -> int:
-    """Show where each poller stands, again and again, with rows per second and lag as lines of bars.
+    """Show where each poller stands, again and again, with rows per second and lag as lines of bars; after each poller
+    its backfills that are not finished.
 
-    q quits; p pauses and r resumes the chosen poller, and asks as those commands do. Where there is no terminal,
-    --json writes one object per look.
+    q quits; p pauses and r resumes the chosen poller or backfill, and asks as those commands do. Where there is no
+    terminal, --json writes one object per look.
 
     Example: poller watch orders --interval 1s
     """
@@ -44,12 +45,12 @@ def watch(
     if not session.json and not on_screen:
         raise typer.BadParameter("watch needs a terminal; without one, add --json.")
     with session.app() as app:
-        chosen = list(dict.fromkeys(app.known(name) for name in names)) if names else list(app.pollers)
-        watcher = Watcher([app.poller(name) for name in chosen])
+        pollers, documents = app.several(names)
+        watcher = Watcher(app, pollers, documents)
         try:
             if session.json:
                 return _lines(watcher, seconds, count)
-            return _Screen(session, watcher, chosen, seconds, count).run()
+            return _Screen(session, watcher, seconds, count).run()
         except KeyboardInterrupt:
             return exits.DONE
 
@@ -86,21 +87,19 @@ def _lines(watcher: Watcher, interval: float, count: int | None) -> int:
 class _Screen:
     """The live screen, and what its keys do."""
 
-    def __init__(
-        self, session: Session, watcher: Watcher, names: list[str], interval: float, count: int | None
-    ) -> None:
+    def __init__(self, session: Session, watcher: Watcher, interval: float, count: int | None) -> None:
         from rich.console import Console
 
         from poller_cli.watching import History
 
         self._session = session
         self._watcher = watcher
-        self._names = names
         self._interval = interval
         self._count = count
         self._console = Console()
         self._histories: dict[str, History] = defaultdict(History)
-        self._chosen = 0
+        self._chosen = ""
+        """The name of a poller or backfill."""
         self._last: Sample | None = None
 
     def run(self) -> int:
@@ -129,16 +128,33 @@ class _Screen:
             while True:
                 sample = sampler.next(0.05 if keyboard.there else 0.5)
                 if sample is not None:
-                    self._last = sample
-                    for one in sample.output.pollers:
-                        self._histories[one.status.name].add(one)
+                    self._take(sample)
                 key = keyboard.pressed(0.05)
-                if key in ("q", "p", "r"):
+                if key == "q" or (key in ("p", "r") and self._chosen):
                     return key
                 if key in ("up", "down"):
-                    self._chosen = (self._chosen + (1 if key == "down" else -1)) % len(self._names)
+                    self._move(1 if key == "down" else -1)
                 if key is not None or sample is not None:
                     live.update(self._shown(keyboard), refresh=True)
+
+    def _take(self, sample: Sample) -> None:
+        from poller_cli.watching import in_order
+
+        self._last = sample
+        shown = in_order(sample.output)
+        for one in shown:
+            self._histories[one.status.name].add(one)
+        names = [one.status.name for one in shown]
+        if self._chosen not in names:  # a backfill that is finished now
+            self._chosen = names[0] if names else ""
+
+    def _move(self, steps: int) -> None:
+        """Choose another."""
+        from poller_cli.watching import in_order
+
+        names = [] if self._last is None else [one.status.name for one in in_order(self._last.output)]
+        if self._chosen in names:
+            self._chosen = names[(names.index(self._chosen) + steps) % len(names)]
 
     def _shown(self, keyboard: Keyboard) -> RenderableType:
         from poller_cli.watch_screen import screen
@@ -152,13 +168,13 @@ class _Screen:
         )
 
     def _change(self, key: str, keyboard: Keyboard) -> None:
-        """Pause or resume the chosen poller on the ordinary screen, as the command of that name does."""
+        """Pause or resume the chosen one on the ordinary screen, as the command of that name does."""
         from poller.errors import PollerError
         from poller_cli.commands.pause import pause
         from poller_cli.commands.resume import resume
         from poller_cli.terminal import complain
 
-        name = self._names[self._chosen]
+        name = self._chosen
         try:
             (pause if key == "p" else resume)(self._session, name)
         except PollerError as error:

@@ -1,0 +1,122 @@
+"""What a NAME on the command line stands for: a configured poller, or a backfill, which only its document knows of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from poller.app import App, Poller
+from poller.config.problems import suggestion
+from poller.config.types import is_name
+from poller.errors import ConfigError, StateCorrupt, StoreError
+from poller_cli.refusals import Refused, WrongArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from poller_cli.backfills import Backfills, Document
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name stands for.
+
+    Attributes:
+        pollers: one; several for a backfill in parts. documents: theirs, where they are a backfill's.
+    """
+
+    name: str
+    pollers: list[Poller]
+    documents: list[Document] = field(default_factory=list)
+
+    def only(self) -> Poller:
+        """The one poller. Raises: WrongArgument, where there are several documents."""
+        if len(self.pollers) == 1:
+            return self.pollers[0]
+        parts = [poller.name for poller in self.pollers]
+        raise WrongArgument(
+            f"The backfill {self.name} is cut into {len(parts)} parts, each with a document of its own.",
+            next_step=f"Name one: {', '.join(parts)}.",
+        )
+
+
+class ConsoleApp(App):
+    """A configured application whose backfills can be named, where a command asks for `named`. Commands that ask for
+    `poller` or `known` are for configured pollers only: they refuse a backfill, and name the next step."""
+
+    @cached_property
+    def backfills(self) -> Backfills:
+        """Its backfills, by their documents."""
+        from poller_cli.backfills import Backfills
+
+        return Backfills(self)
+
+    def named(self, name: str) -> Named:
+        """What the name stands for; a name that is not configured costs a request, or two.
+
+        Raises: ConfigError (neither a poller nor a backfill), StateCorrupt.
+        """
+        if name in self.config.pollers:
+            return Named(name, [self.poller(name)])
+        documents = self._documents(name)
+        lost = next((one for one in documents if one.of is None), None)
+        if lost is not None:
+            whose = f" of {lost.told!r}" if lost.told else ""
+            raise ConfigError(
+                f"{name} is a backfill{whose}, and {self.path} has no such poller.",
+                key=f"pollers.{lost.told or name}",
+                file=str(self.path),
+                next_step="Use the configuration that it was begun with: -c FILE.",
+            )
+        return Named(name, [self.backfills.poller(one) for one in documents], documents)
+
+    def several(self, names: Sequence[str] | None) -> tuple[list[Poller], list[Document]]:
+        """The configured pollers and the backfills of some names, each once; without names, all pollers."""
+        if not names:
+            return [self.poller(name) for name in self.pollers], []
+        pollers: dict[str, Poller] = {}
+        documents: dict[str, Document] = {}
+        for named in map(self.named, names):
+            if named.documents:
+                documents |= {one.name: one for one in named.documents}
+            else:
+                pollers[named.name] = named.pollers[0]
+        return list(pollers.values()), list(documents.values())
+
+    def known(self, name: str) -> str:
+        """As `App.known`. Raises also: Refused, for a backfill's name."""
+        if name in self.config.pollers:
+            return name
+        first = self._documents(name)[0]
+        going_on = self.backfills.command(first, self.path) or "the same poller backfill command"
+        raise Refused(
+            f"{name} is a backfill of {first.of or first.told or 'a poller'}, and this command is for configured "
+            "pollers; nothing was done.",
+            next_step=f"status, watch, peek, history, pause, resume and export-checkpoint take it. To go on with it: "
+            f"{going_on}; to deliver its range once more, add --as NEW.",
+        )
+
+    def refuse_backfill(self, name: str) -> None:
+        """Raises: Refused, where `name` is a backfill's: nothing else may take its place."""
+        if name not in self.config.pollers and is_name(name) and self.backfills.named(name):
+            raise Refused(f"{name} is a backfill's name; nothing was changed.", next_step="Name another.")
+
+    def _documents(self, name: str) -> list[Document]:
+        """At least one. Raises: ConfigError, where there is none or it cannot be told."""
+        unknown = f"{self.path}: there is no poller {name!r}"
+        try:
+            found = self.backfills.named(name) if is_name(name) else []
+        except StateCorrupt:
+            raise
+        except StoreError as error:
+            found, unknown = [], f"{unknown}, and whether there is such a backfill is not known ({error.message})"
+        else:
+            unknown += ", and no backfill of that name"
+        if not found:
+            raise ConfigError(
+                f"{unknown}{suggestion(name, sorted(self.config.pollers))}",
+                key=f"pollers.{name}",
+                file=str(self.path),
+            )
+        return found

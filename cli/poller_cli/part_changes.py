@@ -1,0 +1,84 @@
+"""`pause` and `resume` by name: of a poller, or of a backfill with all its parts, each of which is a document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from poller_cli import exits
+from poller_cli.change_outputs import ChangedPart, ChangeOutput, EffectOutput
+from poller_cli.change_report import Report
+from poller_cli.changes import Desk, Plan
+from poller_cli.confirmation import confirm
+from poller_cli.naming import ConsoleApp, Named
+from poller_cli.outputs import as_json
+from poller_cli.terminal import print_json
+
+if TYPE_CHECKING:
+    from poller_cli.guards import Consent
+    from poller_cli.session import Session
+
+
+def carry_out(
+    session: Session, app: ConsoleApp, named: Named, consent: Consent, plan_for: Callable[[str], Plan]
+) -> int:
+    """Make the change that `plan_for` gives for a document's name, asked for once.
+
+    Where it fails on one part, the parts before it are changed: the same command again changes the others.
+    Raises: as `Desk.carry_out`.
+    """
+    if len(named.pollers) == 1:
+        (poller,) = named.pollers
+        return Desk(session, app, poller, consent).carry_out(plan_for(poller.name))
+    names = [poller.name for poller in named.pollers]
+    kind = plan_for(named.name).kind
+    if not session.json:
+        print(f"{kind} {named.name}, which is in {len(names)} parts", flush=True)
+    if not consent.dry_run:
+        confirm(consent, named.name, kind, production=None)
+    outputs: list[ChangeOutput] = []
+    for poller in named.pollers:
+        desk = Desk(session, app, poller, replace(consent, yes=True, confirm=None))
+        desk.told = _Told(desk.told, outputs)
+        desk.carry_out(plan_for(poller.name))
+    if session.json:
+        print_json(as_json(_together(app, named, outputs)))
+    return exits.DONE
+
+
+class _Told(Report):
+    """Tells people as ever; what is for programs it keeps."""
+
+    def __init__(self, told: Report, outputs: list[ChangeOutput]) -> None:
+        super().__init__(told.session, told.consent, told.operator)
+        self._outputs = outputs
+
+    def report(self, output: ChangeOutput) -> int:
+        """See `Report.report`."""
+        self._outputs.append(output)
+        return exits.DONE if self.session.json else super().report(output)
+
+
+def _together(app: ConsoleApp, named: Named, outputs: list[ChangeOutput]) -> ChangeOutput:
+    first = outputs[0]
+    return ChangeOutput(
+        command=first.command,
+        name=named.name,
+        app_name=first.app_name,
+        document=app.store.locate(f"state/{first.app_name}/{named.name}-*.json"),
+        changed=any(one.changed for one in outputs),
+        dry_run=first.dry_run,
+        by=first.by,
+        reason=first.reason,
+        before=None,
+        after=None,
+        effect=EffectOutput(redelivered=0, skipped=0, capped=False, open_ended=False, not_counted=None),
+        notes=list(dict.fromkeys(note for one in outputs for note in one.notes)),
+        parts=[
+            ChangedPart(
+                name=one.name, document=one.document, changed=one.changed, id=one.id, before=one.before, after=one.after
+            )
+            for one in outputs
+        ],
+    )
