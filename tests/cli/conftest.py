@@ -50,9 +50,15 @@ class Ended:
 
 @dataclass
 class Project:
-    """A folder with poller.toml, handlers.py and a SQLite table for each poller."""
+    """A folder with poller.toml, handlers.py and a SQLite table for each poller.
+
+    Attributes:
+        forge: what `run` starts its commands from, at once, where there is one that
+            holds no other command.
+    """
 
     folder: Path
+    forge: Forge | None = None
     environ: dict[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -106,7 +112,11 @@ class Project:
         return process
 
     def run(self, *arguments: str, seconds: float = 60) -> Ended:
-        return end(self.start(*arguments), seconds=seconds)
+        if self.forge is None or self.forge.busy:
+            return end(self.start(*arguments), seconds=seconds)
+        self.forge.folder, self.forge.environ = self.folder, self._environ()
+        code = self.forge.run(*arguments)
+        return Ended(code, self.forge.out, self.forge.err)
 
     def _environ(self) -> Mapping[str, str]:
         kept = {k: v for k, v in os.environ.items() if k not in {"POLLER_CONFIG", "AzureWebJobsStorage"}}
@@ -148,8 +158,8 @@ def handle(batch):
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path)
+def project(tmp_path: Path, forge: Forge) -> Iterator[Project]:
+    made = Project(tmp_path, forge)
     yield made
     for process in made.started:
         if process.poll() is None:

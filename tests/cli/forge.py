@@ -1,5 +1,5 @@
-"""Commands as processes of their own that start at once: forked from one that has imported everything, and killed by
-itself at a step that is asked for. Run as a script it is the forge; `Forge` talks to it."""
+"""Commands as processes of their own that start at once: forked from one that has imported everything, and killed or
+stopped by itself at a step that is asked for. Run as a script it is the forge; `Forge` talks to it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import importlib
 import json
 import os
 import pkgutil
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+STOPPED = "stopped"
 CHANGES_OF_FILES: tuple[tuple[Any, str], ...] = ((Path, "write_text"), (os, "link"), (Path, "replace"))
 
 
@@ -24,11 +27,15 @@ class Forge:
 
     Attributes:
         folder, environ: where they work, and what they find in the environment beside the forge's own.
+        busy: whether one was started and not waited for.
     """
+
+    busy = False
 
     def __init__(self) -> None:
         self.folder = Path()
         self.environ: Mapping[str, str] = {}
+        self._told = Path(tempfile.mkdtemp(prefix="poller-test-forge-"))
         kept = {k: v for k, v in os.environ.items() if k not in {"POLLER_CONFIG", "AzureWebJobsStorage"}}
         self._process = subprocess.Popen(
             [sys.executable, __file__], env={**kept, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -36,17 +43,26 @@ class Forge:
         )  # fmt: skip
 
     def start(self, *arguments: str, step: int = 0, when: str = "") -> int:
-        """Its process id. At that step (from 1) of those in `steps` it kills itself."""
+        """Its process id. Before, within or after that step (from 1) of those in `steps` it kills itself; `stop-before`
+        and `stop-after`: it stops itself."""
         order = {"arguments": arguments, "step": step, "when": when}
-        order |= {"folder": str(self.folder), "environ": dict(self.environ)}
+        order |= {"folder": str(self.folder), "environ": dict(self.environ), "told": str(self._told)}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
+        self.busy = True
         return int(self._line())
 
     def wait(self) -> int:
         """The exit code of what was started last, below 0 for a signal."""
-        return int(self._line())
+        code = int(self._line())
+        self.busy = False
+        return code
+
+    def await_stopped(self) -> None:
+        """Until what was started last has stopped itself. Raises AssertionError where it ended instead."""
+        told = self._line().strip()
+        assert told == STOPPED, f"it ended with {told}: {self.err}"
 
     def run(self, *arguments: str, step: int = 0, when: str = "") -> int:
         self.start(*arguments, step=step, when=when)
@@ -54,16 +70,16 @@ class Forge:
 
     @property
     def out(self) -> str:
-        return (self.folder / "out").read_text()
+        return (self._told / "out").read_text()
 
     @property
     def err(self) -> str:
-        return (self.folder / "err").read_text()
+        return (self._told / "err").read_text()
 
     @property
     def steps(self) -> list[str]:
         """What the last one did: each call of the embedded store, and each change of a file."""
-        return (self.folder / "steps").read_text().splitlines()
+        return (self._told / "steps").read_text().splitlines()
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -71,6 +87,7 @@ class Forge:
         self._process.wait(10)
         assert self._process.stdout is not None
         self._process.stdout.close()
+        shutil.rmtree(self._told)
 
     def _line(self) -> str:
         assert self._process.stdout is not None
@@ -95,9 +112,11 @@ def _preload() -> None:
             importlib.import_module(name)
 
 
-def _die_at(wanted: int, when: str) -> None:
-    """Count every step, and die before, within or after one of them."""
+def _die_at(wanted: int, when: str, steps_told: Path) -> None:
+    """Count every step, and die or stop before, within or after one of them."""
     steps = 0
+    stop, _, when = when.rpartition("-")
+    last = signal.SIGSTOP if stop else signal.SIGKILL
 
     def dying(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
@@ -105,17 +124,17 @@ def _die_at(wanted: int, when: str) -> None:
             steps += 1
             mine = steps == wanted
             about = next((one for one in arguments if isinstance(one, (str, Path))), "")
-            with Path("steps").open("a") as out:
+            with steps_told.open("a") as out:
                 out.write(f"{name} {about}\n")
             if mine and when == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), last)
             if mine and when == "within":
                 path, text = arguments[:2]
                 work(path, text[: len(text) // 2])
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), last)
             answer = work(*arguments, **named)
             if mine and when == "after":
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), last)
             return answer
 
         return call
@@ -133,12 +152,13 @@ def _command(order: dict[str, Any]) -> None:
 
     os.chdir(order["folder"])
     os.environ.update(order["environ"])
-    for number, name, mode in ((0, os.devnull, os.O_RDONLY), (1, "out", os.O_WRONLY), (2, "err", os.O_WRONLY)):
-        opened = os.open(name, mode | os.O_CREAT | os.O_TRUNC if number else mode, 0o644)
+    told = Path(order["told"])
+    for number, name in ((0, os.devnull), (1, told / "out"), (2, told / "err")):
+        opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if number else os.O_RDONLY, 0o644)
         os.dup2(opened, number)
         os.close(opened)
-    Path("steps").write_text("")
-    _die_at(order["step"], order["when"])
+    (told / "steps").write_text("")
+    _die_at(order["step"], order["when"], told / "steps")
     code = execute(order["arguments"])
     sys.stderr.flush()
     os._exit(code)
@@ -152,7 +172,9 @@ def _serve() -> None:
         if process == 0:
             _command(json.loads(line))
         print(process, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+        while os.WIFSTOPPED(status := os.waitpid(process, os.WUNTRACED)[1]):
+            print(STOPPED, flush=True)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,18 @@ def test_a_change_that_only_the_document_knows_is_told_once(project: Project) ->
             store.append(TRAIL, record)
         store.append(TRAIL, "half a li")
         store.append(TRAIL, '{"kind": 7, "at": null, "by": ["x"]}')
-    assert kinds(console) == ["7", "pause"]
+    assert kinds(console) == ["pause", "7"]
+
+
+def test_the_order_is_that_of_the_trail_where_times_are_too_coarse_to_tell(project: Project) -> None:
+    """A blob's server tells whole seconds: of two commands within one, the later may bear the earlier time."""
+    console = ran(project)
+    with console.store() as store:
+        for number, second in enumerate(("10.9", "10.1", "20.0", "04.0", "20.5")):
+            store.append(
+                TRAIL, json.dumps({"id": f"{number}", "kind": f"{number}", "at": f"2026-01-01T00:00:{second}Z"})
+            )
+    assert kinds(console) == ["3", "0", "1", "2", "4"], "3 was copied from the document late"
 
 
 def test_the_next_writer_copies_what_an_interrupted_command_did_not(project: Project) -> None:
