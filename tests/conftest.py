@@ -6,23 +6,19 @@ import contextlib
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-from tests.support import flights, mariadb, postgres
+from tests.support import flights, mariadb, mysql, postgres
 from tests.support.azurite import Azurite
+from tests.support.mysql_family import MySqlFamilyServer
+from tests.support.server import DatabaseServer
 from tests.support.services import Unavailable, unavailable
 
 # Where the tests are started in the background of a shell, SIGINT is ignored, and so it would be in every process that
 # they start: those that show what Ctrl-C does could not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class _Server(Protocol):
-    def new_database(self) -> str: ...
-
-    def drop_database(self, url: str) -> None: ...
 
 
 @pytest.hookimpl(wrapper=True)
@@ -31,7 +27,7 @@ def pytest_runtest_setup() -> Generator[None, None, None]:
     try:
         yield
     except Unavailable as missing:
-        unavailable(str(missing))
+        unavailable(missing)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -40,11 +36,11 @@ def pytest_runtest_call() -> Generator[None, None, None]:
     try:
         yield
     except Unavailable as missing:
-        unavailable(str(missing))
+        unavailable(missing)
 
 
 @contextlib.contextmanager
-def _fresh_database(server: _Server) -> Iterator[str]:
+def _fresh_database(server: DatabaseServer) -> Iterator[str]:
     url = server.new_database()
     try:
         yield url
@@ -97,15 +93,38 @@ def mariadb_db(mariadb_server: mariadb.MariaDbServer) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[mysql.MySqlServer]:
+    with mysql.obtain() as running:
+        yield running
+
+
+@pytest.fixture
+def mysql_db(mysql_server: mysql.MySqlServer) -> Iterator[str]:
+    with _fresh_database(mysql_server) as url:
+        yield url
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def family_server(request: pytest.FixtureRequest) -> MySqlFamilyServer:
+    server: MySqlFamilyServer = request.getfixturevalue(f"{request.param}_server")
+    return server
+
+
+@pytest.fixture
+def family_db(family_server: MySqlFamilyServer) -> Iterator[str]:
+    with _fresh_database(family_server) as url:
+        yield url
+
+
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'test.sqlite3'}"
 
 
-@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+@pytest.fixture(params=["sqlite", "postgres", "mariadb", "mysql"])
 def any_db(request: pytest.FixtureRequest) -> str:
-    fixture = {"sqlite": "sqlite_url", "postgres": "postgres_db", "mariadb": "mariadb_db"}[request.param]
-    url: str = request.getfixturevalue(fixture)
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else f"{request.param}_db")
     return url
 
 

@@ -207,15 +207,16 @@ def test_a_cold_process_knows_only_what_is_remembered(mariadb_db: str) -> None:
 @pytest.mark.parametrize(
     ("before", "now", "same"),
     [
-        ((None, None), (7, "a"), True),  # a statement that ran may have begun it
-        ((0, "a"), (7, "a"), True),  # it got its id at its first write
-        ((0, "a"), (7, "b"), False),
-        ((1 << 48, "a"), (7, "a"), True),
-        ((7, "a"), (7, "b"), True),
-        ((7, "a"), (8, "a"), False),
+        ([], (7, "a"), True),  # a statement that ran may have begun it
+        ([(0, "a")], (7, "a"), True),  # it got its id at its first write
+        ([(0, "a")], (7, "b"), False),
+        ([(1 << 48, "a")], (7, "a"), True),
+        ([(7, "a")], (7, "b"), True),
+        ([(7, "a")], (8, "a"), False),
+        ([(7, "a"), (1 << 48, "b")], (7, "c"), True),  # beside another that the session reads with
+        ([(7, "a"), (1 << 48, "b")], (8, "b"), True),
+        ([(7, "a"), (1 << 48, "b")], (8, "c"), False),
     ],
 )
-def test_only_a_difference_proves_another_transaction(
-    before: tuple[int | None, str | None], now: tuple[int, str], same: bool
-) -> None:
-    assert mysql._Open(NOON, None, *before, "app").same(*now) is same
+def test_only_a_difference_proves_another_transaction(before: list[mysql.Trx], now: mysql.Trx, same: bool) -> None:
+    assert mysql._Open(NOON, None, tuple(before), "app").same(now) is same

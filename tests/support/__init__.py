@@ -1,4 +1,4 @@
-"""Real services for the tests: Azurite, PostgreSQL, MariaDB, SQLite, and the flights of 2013.
+"""Real services for the tests: Azurite, PostgreSQL, MariaDB, MySQL, SQLite, and the flights of 2013.
 
 Fixtures (tests/conftest.py), "session": once per test process, each xdist worker has its own:
 
@@ -12,8 +12,12 @@ Fixtures (tests/conftest.py), "session": once per test process, each xdist worke
 ``mariadb_url``      session  `str`, database ``mysql`` of a server (``mysql+pymysql://...``), root
 ``mariadb_server``   session  the `tests.support.mariadb.MariaDbServer` behind it (do not stop it)
 ``mariadb_db``       test     `str`, URL of a fresh empty database, dropped after the test
+``mysql_server``     session  the `tests.support.mysql.MySqlServer`: MySQL proper; skips where there is none
+``mysql_db``         test     `str`, URL of a fresh empty database, dropped after the test
+``family_server``    session  parametrized over ``mariadb_server`` and ``mysql_server``
+``family_db``        test     `str`, URL of a fresh empty database of ``family_server``
 ``sqlite_url``       test     `str`, ``sqlite:///...`` of a file that does not exist yet
-``any_db``           test     parametrized over sqlite, postgres, mariadb: URL of a fresh empty database
+``any_db``           test     parametrized over sqlite, postgres, mariadb, mysql: URL of a fresh empty database
 ``flights_year``     session  `flights.year()`: 336,776 rows, `list[dict[str, Any]]`
 ===================  =======  ================================================================================
 
@@ -29,17 +33,21 @@ Modules, for tests that need a server of their own (to stop, restart or configur
 ``tests.support.postgres``
     ``PostgresServer.start(settings={"max_connections": "20"})``: ``url``, ``port``, ``stop()``, ``kill()``,
     ``restart()``, ``new_database() -> str``, ``drop_database(url)``, ``execute(sql, database=None) -> rows``.
-``tests.support.mariadb``
-    ``MariaDbServer.start(settings={"max_connections": "20"})``: as above.
+``tests.support.mariadb``, ``tests.support.mysql``
+    ``MariaDbServer.start(settings={"max_connections": "20"})``, ``MySqlServer.start()``: as above, with ``is_mariadb``.
 ``tests.support.flights``
     ``year()``, ``january() -> list[dict[str, Any]]``, ``KEY``, ``key_of(row)``, ``create_table(engine)``,
     ``load(engine, table, rows)``, ``YEAR_ROWS``, ``JANUARY_ROWS``.
 ``tests.support.services``
     ``free_port()``, ``wait_until(condition, what)``, ``Service`` (a child process that dies with the test
     process), ``Unavailable`` (what the ``start`` methods raise where a server cannot be had),
-    ``unavailable(reason)``: skips on a laptop, fails where ``CI=true``.
+    ``OptionalService`` (the same of one that CI may lack too), ``unavailable(reason)``: skips on a laptop, fails
+    where ``CI=true``.
 
 Where a server comes from. Azurite: ``POLLER_TEST_AZURITE`` (path of its executable), ``.tools``, ``PATH``.
 PostgreSQL: ``POLLER_TEST_POSTGRES_URL``, else a cluster of our own from local server binaries, else Docker.
-MariaDB: ``POLLER_TEST_MYSQL_URL``, else likewise.
+MariaDB: ``POLLER_TEST_MARIADB_URL``, else likewise. MySQL: ``POLLER_TEST_MYSQL_URL``, else likewise; its binary is
+``POLLER_TEST_MYSQLD`` (a path) or a ``mysqld`` in ``PATH`` whose ``--version`` is not MariaDB's. A MariaDB that
+``POLLER_TEST_MYSQL_URL`` names is recognised by its version() and serves the tests of MariaDB. Where MySQL cannot be
+had its tests skip, in CI too: Debian stable ships only MariaDB. It is the one exception to "CI has every server".
 """

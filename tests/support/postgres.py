@@ -6,25 +6,16 @@ import os
 import re
 import shutil
 import signal
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 import psycopg
 from sqlalchemy.engine import URL, make_url
 
 from tests.support.docker import container
-from tests.support.services import (
-    Service,
-    Unavailable,
-    free_port,
-    private_directory,
-    run,
-    unprivileged,
-    wait_until,
-)
+from tests.support.server import DatabaseServer
+from tests.support.services import Service, free_port, private_directory, run, unprivileged
 
 _SETTINGS = {
     "fsync": "off",
@@ -41,12 +32,11 @@ _SETTINGS = {
 }
 
 
-class PostgresServer:
+class PostgresServer(DatabaseServer):
     """One server; its data outlives `stop`, `kill` and `restart`. Superuser `postgres`, no password."""
 
-    def __init__(self, url: URL, service: Service | None) -> None:
-        self._url = url
-        self._service = service
+    driver: ClassVar[str] = "postgresql+psycopg"
+    default_port: ClassVar[int] = 5432
 
     @classmethod
     def start(cls, settings: Mapping[str, str] | None = None) -> Self:
@@ -94,11 +84,6 @@ class PostgresServer:
         return server
 
     @classmethod
-    def at(cls, url: str) -> Self:
-        """A server that runs elsewhere: databases are made and dropped in it, it is not stopped."""
-        return cls(make_url(url).set(drivername="postgresql+psycopg"), None)
-
-    @classmethod
     def _in_docker(cls, settings: Mapping[str, str]) -> Self:
         passed = {name: value for name, value in settings.items() if name not in _NOT_IN_DOCKER}
         options = [part for name, value in passed.items() for part in ("-c", f"{name}={value}")]
@@ -110,24 +95,8 @@ class PostgresServer:
             ["postgres", *options],
         )
         server = cls(_url(port), None)
-        server._wait()
+        server._wait(seconds=60)
         return server
-
-    @property
-    def url(self) -> str:
-        """SQLAlchemy URL of the maintenance database."""
-        return self._url.render_as_string(hide_password=False)
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return self._url.port or 5432
-
-    def new_database(self) -> str:
-        """Create an empty database and return its URL."""
-        name = f"test_{uuid.uuid4().hex[:16]}"
-        self.execute(f'CREATE DATABASE "{name}"')
-        return self._url.set(database=name).render_as_string(hide_password=False)
 
     def drop_database(self, url: str) -> None:
         """Drop a database that `new_database` made, with its sessions and prepared transactions."""
@@ -150,39 +119,6 @@ class PostgresServer:
         ) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
-
-    def stop(self) -> None:
-        """Shut down, ending all sessions."""
-        self._own().stop()
-
-    def kill(self) -> None:
-        """SIGKILL to the postmaster; its backends notice and end. The next `restart` recovers."""
-        self._own().kill()
-
-    def restart(self) -> None:
-        """Stop it if it runs, and start it again on the same port with the same data."""
-        self._own().stop()
-        self._up()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._service is not None:
-            self._service.stop()
-
-    def _own(self) -> Service:
-        if self._service is None:
-            raise Unavailable(f"{self._url.host}:{self._url.port} is not ours to stop: this needs local binaries")
-        return self._service
-
-    def _up(self) -> None:
-        self._own().start(self._answers)
-
-    def _wait(self) -> None:
-        wait_until(self._answers, "PostgreSQL answers", seconds=60)
 
     def _answers(self) -> bool:
         try:

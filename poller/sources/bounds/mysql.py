@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -19,13 +19,17 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.sources.bounds.base import BoundContext, BoundTaker
-from poller.sources.bounds.mysql_look import Look, look, still_quiet
+from poller.sources.bounds.mysql_look import Look, lacking, look, sessions_statement, still_quiet
 from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, ByCounter, ByTime, Sample
 
 APART = 0.11
 """innodb_trx does not refresh while anybody reads it more often than every 0.1 s."""
 REAL_TRX = 1 << 47
 """Transaction ids from here on, and 0, are of transactions that have not written."""
+
+
+Trx: TypeAlias = tuple[int, str]
+"""A transaction's id and start, as innodb_trx shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +39,21 @@ class _Open:
     Attributes:
         since: since when at the earliest; None: since before we looked.
         running: when the statement began that it ran then.
-        trx_id, trx_started: its transaction; None where only a statement ran.
+        transactions: its transactions' ids and starts; none where only a statement ran. MySQL shows two at times: one
+            beside the user's that reads the data dictionary.
     """
 
     since: datetime | None
     running: datetime | None
-    trx_id: int | None
-    trx_started: str | None
+    transactions: tuple[Trx, ...]
     user: str
 
-    def same(self, trx_id: int, trx_started: str) -> bool:
-        """Whether a transaction seen now may be the one seen then. It gets its id at its first write, and a statement
-        seen running may have begun it; only a difference proves another."""
-        if self.trx_id is None:
+    def same(self, trx: Trx) -> bool:
+        """Whether a transaction seen now may be one seen then. It gets its id at its first write, and a statement seen
+        running may have begun it; only a difference proves another."""
+        if not self.transactions:
             return True
-        if 0 < self.trx_id < REAL_TRX:
-            return self.trx_id == trx_id
-        return self.trx_started == trx_started
+        return any(then[0] == trx[0] if 0 < then[0] < REAL_TRX else then[1] == trx[1] for then in self.transactions)
 
 
 class Tracked:
@@ -59,9 +61,10 @@ class Tracked:
 
     kind = "observed"
 
-    def __init__(self, context: BoundContext, server: str, first: Look) -> None:
+    def __init__(self, context: BoundContext, server: str, sessions: sa.TextClause, first: Look) -> None:
         self._context = context
         self._server = server
+        self._sessions = sessions
         self._may_repeat = context.kind == "timestamp+pk"  # a counter was read right before: it needs a later sample
         self._previous: datetime | None = None
         self._open: dict[int, _Open] = {}
@@ -79,7 +82,7 @@ class Tracked:
             if self._may_repeat and self._last.oldest is not None:
                 return self._last
             time.sleep(young)
-        seen = look(connection, mariadb=self._context.mariadb)
+        seen = look(connection, self._sessions)
         self._sampled = time.monotonic()
         self._looked = seen
         self._last = self._judge(seen)
@@ -140,26 +143,38 @@ class Tracked:
     def _follow(self, seen: Look) -> dict[int, _Open]:
         """What each session has open now, from what it had before and what is seen."""
         ignored = {number for number, user in seen.users.items() if user in self._context.ignore_users}
-        now = {
-            number: _Open(started, started, None, None, seen.users[number])
-            for number, started in seen.running.items()
+        running = {
+            number: self._running(self._open.get(number), began)
+            for number, began in seen.running.items()
             if number not in ignored
         }
-        for trx in seen.transactions:
-            number, trx_id, started = trx.session, int(trx.trx_id), str(trx.trx_started)
-            if number in ignored:
-                continue
-            since = self._since(self._open.get(number), trx_id, started)
-            running = seen.running.get(number)
-            if since is not None and running is not None:
-                since = min(since, running)
-            now[number] = _Open(since, running, trx_id, started, seen.users.get(number, "nobody"))
+        now = {number: _Open(began, began, (), seen.users[number]) for number, began in running.items()}
+        transactions: dict[int, list[Trx]] = {}
+        for row in seen.transactions:
+            if row.session not in ignored:
+                transactions.setdefault(row.session, []).append((int(row.trx_id), str(row.trx_started)))
+        for number, found in transactions.items():
+            since = [self._since(self._open.get(number), trx) for trx in found]
+            began = running.get(number)
+            known = [moment for moment in (*since, began) if moment is not None]
+            now[number] = _Open(
+                None if None in since else min(known), began, tuple(found), seen.users.get(number, "nobody")
+            )
         return now
 
-    def _since(self, before: _Open | None, trx_id: int, started: str) -> datetime | None:
+    def _running(self, before: _Open | None, began: datetime) -> datetime:
+        """When a statement that runs began. MySQL may tell it a second or two too early; but one that runs in a session
+        that was at rest at the last sample began after it, and any other after the one that ran there then."""
+        if self._context.mariadb or self._previous is None:
+            return began
+        if before is None or before.running is None:
+            return max(began, self._previous)
+        return max(began, before.running)
+
+    def _since(self, before: _Open | None, trx: Trx) -> datetime | None:
         """Since when a transaction may be open: as its session was, or else since the sample that did not see it; a
         statement that ran then may have begun this one too."""
-        if before is not None and before.same(trx_id, started):
+        if before is not None and before.same(trx):
             return before.since
         if before is None or before.running is None or self._previous is None:
             return self._previous
@@ -173,7 +188,7 @@ class Tracked:
             "server": self._server,
             "sampled_at": self._previous.isoformat(),
             "open": {
-                str(number): [_iso(o.since), _iso(o.running), o.trx_id, o.trx_started, o.user]
+                str(number): [_iso(o.since), _iso(o.running), [list(trx) for trx in o.transactions], o.user]
                 for number, o in self._open.items()
             },
         }
@@ -184,11 +199,13 @@ class Tracked:
             return
         sampled = datetime.fromisoformat(memory["sampled_at"])
         if self._previous is None or sampled > self._previous or any(o.since is None for o in self._open.values()):
-            self._previous = sampled
             self._open = {
-                int(number): _Open(_moment(since), _moment(running), trx_id, started, user)
-                for number, (since, running, trx_id, started, user) in memory["open"].items()
+                int(number): _Open(
+                    _moment(since), _moment(running), tuple((int(trx), str(began)) for trx, began in found), user
+                )
+                for number, (since, running, found, user) in memory["open"].items()
             }
+            self._previous = sampled  # last: what cannot be read is not half taken in
 
 
 _COUNTER = sa.text(
@@ -223,18 +240,21 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
         return "in a cluster other nodes' transactions cannot be seen here"
     server = str(connection.exec_driver_sql(_SERVER).scalar_one())
     try:
-        seen = look(connection, mariadb=context.mariadb)
+        sessions = sessions_statement(connection, mariadb=context.mariadb)
+        seen = look(connection, sessions)
     except DBAPIError as error:
-        if _denied(error):
-            return "the user lacks PROCESS; GRANT PROCESS ON *.* makes the bound observed"
-        raise
+        privilege = lacking(error)
+        if privilege is None:
+            raise
+        needed = "PROCESS" if context.mariadb else "PROCESS, XA_RECOVER_ADMIN"
+        return f"the user lacks {privilege}; GRANT {needed} ON *.* makes the bound observed"
     if seen.replica:
         return "a replica thread writes here with its primary's timestamps"
     if context.table is not None:
         engine = connection.execute(_ENGINE, names).scalar_one_or_none()
         if engine is not None and engine.lower() != "innodb":
             return f"the table's engine is {engine}, whose transactions cannot be seen"
-    sampler = Tracked(context, server, seen)
+    sampler = Tracked(context, server, sessions, seen)
     if context.kind == "timestamp+pk":
         return ByTime(context, sampler, "sessions tracked from sample to sample")
     if context.table is None or connection.execute(_AUTO_COLUMN, names).scalar_one_or_none() != context.column.name:
@@ -251,11 +271,6 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
 def _variable(connection: Connection, name: str) -> str | None:
     row = connection.execute(sa.text("show global variables where variable_name = :name"), {"name": name}).one_or_none()
     return None if row is None else str(row[1])
-
-
-def _denied(error: DBAPIError) -> bool:
-    arguments: Any = getattr(error.orig, "args", ())
-    return bool(arguments) and arguments[0] in (1044, 1045, 1142, 1227, 1401)
 
 
 def _hold(seen: Look, who: str, why: str) -> Sample:

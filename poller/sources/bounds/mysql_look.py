@@ -5,25 +5,36 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
 
-_SESSIONS = {
-    True: sa.text(
-        "select now(6) as clock, id, user, now(6) - interval time_ms * 1000 microsecond as started, command,"
-        " query_id, id = connection_id() as ours from information_schema.processlist"
-    ),
-    # MySQL has no milliseconds there: a whole second earlier is safe. Not run in our tests, which have MariaDB.
-    False: sa.text(
-        "select now(6) as clock, processlist_id as id, processlist_user as user,"
-        " now(6) - interval coalesce(processlist_time, 0) + 1 second as started, processlist_command as command,"
-        " 0 as query_id,"
-        " processlist_id = connection_id() as ours from performance_schema.threads where processlist_id is not null"
-    ),
-}
+MARIADB = sa.text(
+    "select now(6) as clock, id, user, now(6) - interval time_ms * 1000 microsecond as started, null as took, command,"
+    " query_id, id = connection_id() as ours from information_schema.processlist"
+)
+# MySQL has whole seconds there, from a clock that may be a tick behind: so much earlier is never too late.
+_SECONDS = (
+    "select now(6) as clock, p.id as id, p.user as user, {took} as took, p.command as command, 0 as query_id,"
+    " now(6) - interval p.time * 1000000 + 1050000 microsecond as started, p.id = connection_id() as ours"
+    " from information_schema.processlist p"
+)
+MYSQL_COARSE = sa.text(_SECONDS.format(took="null"))
+MYSQL = sa.text(
+    f"{_SECONDS.format(took='e.timer_wait')} left join performance_schema.threads t on t.processlist_id = p.id"
+    " left join performance_schema.events_statements_current e"
+    " on e.thread_id = t.thread_id and e.nesting_event_level = 0 and e.end_event_id is null"
+)
+"""The list of sessions is the first one's, which is complete; performance_schema only tells the time more finely, since
+when a statement has been running, in picoseconds, where it is switched on and knows the session."""
+_WITHIN = timedelta(seconds=2.1)
+"""A start by whole seconds is at most so much too early; one that is told finely and lies outside is not believed."""
+_DENIED = frozenset({1044, 1045, 1142, 1227})
+_DENIED_XA = 1401
+"""MySQL 8's XA RECOVER without XA_RECOVER_ADMIN: "a fatal error occurred in the transaction branch"."""
 _IDLE = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID"})
 
 
@@ -33,7 +44,7 @@ class Look:
 
     Attributes:
         clock: the server's clock when the first statement of the look began.
-        users: who each session belongs to; running: when each one's statement began, of those that run one.
+        users: who each session belongs to; running: when each one's statement began, or earlier, of those that run one.
         queries: the number of each session's last statement; it changes with every one (MariaDB alone tells it).
         transactions: rows with `session`, `trx_id`, `trx_started`, our own left out.
         fresh: whether innodb_trx showed our own row as it is now: it is a cache.
@@ -51,9 +62,31 @@ class Look:
     replica: bool
 
 
-def look(connection: Connection, *, mariadb: bool) -> Look:
+def sessions_statement(connection: Connection, *, mariadb: bool) -> sa.TextClause:
+    """The statement that lists the sessions, the finest that the user may run."""
+    if mariadb:
+        return MARIADB
+    try:
+        connection.execute(MYSQL)
+    except DBAPIError as error:
+        if lacking(error) is None:
+            raise
+        return MYSQL_COARSE
+    return MYSQL
+
+
+def lacking(error: DBAPIError) -> str | None:
+    """The privilege whose lack the server means; None where it means something else."""
+    arguments: Any = getattr(error.orig, "args", ())
+    number = arguments[0] if arguments else None
+    if number == _DENIED_XA:
+        return "XA_RECOVER_ADMIN"
+    return "PROCESS" if number in _DENIED else None
+
+
+def look(connection: Connection, sessions_sql: sa.TextClause) -> Look:
     """Three statements, each on its own: one snapshot of all would be older than the clock."""
-    sessions = connection.execute(_SESSIONS[mariadb]).all()
+    sessions = connection.execute(sessions_sql).all()
     others = [row for row in sessions if not row.ours]
     nonce = secrets.token_hex(8)
     connection.exec_driver_sql("start transaction with consistent snapshot")
@@ -68,7 +101,7 @@ def look(connection: Connection, *, mariadb: bool) -> Look:
     return Look(
         clock=utc(sessions[0].clock),
         users={row.id: row.user or "" for row in others},
-        running={row.id: utc(row.started) for row in others if row.command not in _IDLE},
+        running={row.id: _began(row) for row in others if row.command not in _IDLE},
         queries={row.id: row.query_id for row in others},
         transactions=[row for row in rows if not row.ours],
         fresh=any(row.ours and row.trx_query and nonce in row.trx_query for row in rows),
@@ -85,7 +118,7 @@ def still_quiet(connection: Connection, last: Look) -> datetime | None:
     went only a prepared XA transaction can be left, so those are asked for. innodb_trx is not, so this may be done as
     often as one likes.
     """
-    sessions = connection.execute(_SESSIONS[True]).all()
+    sessions = connection.execute(MARIADB).all()
     others = [row for row in sessions if not row.ours]
     if last.running or any(row.command not in _IDLE for row in others):
         return None
@@ -93,6 +126,16 @@ def still_quiet(connection: Connection, last: Look) -> datetime | None:
         return None
     prepared = connection.exec_driver_sql("xa recover").first()
     return utc(sessions[0].clock) if prepared is None else None
+
+
+def _began(row: Any) -> datetime:
+    """When a running statement began, or earlier. The time that it took is of another clock than the wall's, which may
+    be slewed meanwhile, by 500 ppm at most: so a thousandth more."""
+    started = utc(row.started)
+    if row.took is None:
+        return started
+    fine = utc(row.clock) - timedelta(microseconds=int(row.took) * 1.001 / 1e6 + 1)
+    return fine if started <= fine <= started + _WITHIN else started
 
 
 def utc(moment: Any) -> datetime:
