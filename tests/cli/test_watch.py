@@ -55,6 +55,36 @@ def test_the_rate_is_what_the_checkpoint_passed_between_two_looks(shop: Project)
         assert rate() == 0, "a checkpoint that goes back delivers nothing"
 
 
+def test_the_rate_of_a_backfill_and_one_that_was_named_is_shown_on_when_it_is_finished(shop: Project) -> None:
+    halting = NOTING + "    if any(row['id'] == 25 for row in batch): raise ValueError('no such customer')\n"
+    shop.configure("orders", handlers=halting, poller="batch_size = 10\nmax_attempts = 1")
+    range_ = ("backfill", "orders", "--from", "2026-01-01 00:00:01", "--to", "2026-01-01 00:00:03", "--as", "replay")
+    console, now = Console(shop), [100.0]
+    assert console.run(*range_, "--yes").code == 1
+    with Session(config=shop.folder / "poller.toml").app() as app:
+        watcher = Watcher(app, [], app.named("replay").documents, clock=lambda: now[0])
+        beneath = Watcher(app, [app.poller("orders")], clock=lambda: now[0])
+
+        def look() -> tuple[int | None, bool, float | None, int]:
+            now[0] += 5
+            output = watcher.sample().output
+            ((one,),) = [output.backfills or []]
+            return (
+                one.status.pending,
+                one.status.finished,
+                one.rows_per_second,
+                len(beneath.sample().output.backfills or []),
+            )
+
+        assert look() == (10, False, None, 1)
+        (shop.folder / "handlers.py").write_text(NOTING)
+        assert shop.run(*range_, "--yes", "--retry").code == 0
+        assert look() == (0, True, 10 / 5, 0)
+    for event in console.run("watch", "replay", "--json", "--count", "2", "--interval", "50ms").events:
+        validator("watch").validate(event)
+        assert (event["pollers"], [one["status"]["name"] for one in event["backfills"]]) == ([], ["replay"])
+
+
 def test_an_unreachable_database_is_shown_and_told_by_the_exit_code(shop: Project) -> None:
     (shop.folder / "shop.db").unlink()
     (shop.folder / "shop.db").mkdir()
@@ -167,6 +197,28 @@ def test_p_pauses_and_r_resumes_the_chosen_one_once_its_name_was_typed(shop: Pro
         child.send("q")
         child.expect(pexpect.EOF)
     assert Console(shop).state("state/shop/invoices.json")["control"]["paused"] is False
+
+
+def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> None:
+    (shop.folder / "handlers.py").write_text("def handle(batch): raise ValueError('no such customer')\n")
+    range_ = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:02", "--as", "replay", "--yes")
+    assert Console(shop).run("backfill", "orders", *range_).code == 1
+    with terminal(shop.folder) as child:
+        child.expect("> .*orders")
+        child.expect("replay.*failing")
+        child.expect("of +orders, from 2026-01-01 00:00:00 to 2026-01-01 00:00:02")
+        child.expect("invoices")
+        child.send("\x1b[B")
+        child.expect("> .*replay")
+        child.send("p")
+        child.expect("Type replay to go on")
+        child.sendline("replay")
+        child.expect("Done.")
+        child.send(" ")
+        child.expect("replay.*paused")
+        child.send("q")
+        child.expect(pexpect.EOF)
+    assert Console(shop).state("state/shop/replay.json")["control"]["paused"] is True
 
 
 def test_it_ends_by_itself_after_the_last_look_and_a_narrow_terminal_without_colours_is_no_trouble(
