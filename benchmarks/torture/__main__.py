@@ -5,18 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.torture.bench import SETTLES, torture
 from benchmarks.torture.plan import ALL, DEFEAT_OBSERVED, Plan
 from tests.support.mariadb import MariaDbServer
+from tests.support.mysql import MySqlServer
 from tests.support.postgres import PostgresServer
+from tests.support.server import DatabaseServer
+
+SERVERS: dict[str, Callable[[], DatabaseServer]] = {
+    "postgresql": PostgresServer.start,
+    "mariadb": MariaDbServer.start,
+    "mysql": MySqlServer.start,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torture", description=__doc__)
-    parser.add_argument("--database", choices=["postgresql", "mariadb", "sqlite"], default="postgresql")
+    parser.add_argument("--database", choices=[*SERVERS, "sqlite"], default="postgresql")
     parser.add_argument("--bound", default="auto")
     parser.add_argument("--kind", default="timestamp+pk", choices=["timestamp+pk", "xid8+pk", "integer+pk"])
     parser.add_argument("--control", default="", choices=["", "select-list", "one-statement", "trx-started"])
@@ -44,8 +53,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             show(replace(plan, url=f"sqlite:///{Path(folder) / 'torture.db'}"))
         return
-    starter = PostgresServer if asked.database == "postgresql" else MariaDbServer
-    with starter.start() as server:
+    with SERVERS[asked.database]() as server:
         url = server.new_database()
         show(replace(plan, url=url))
 

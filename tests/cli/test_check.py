@@ -22,6 +22,7 @@ from tests.cli.conftest import Ended, Project
 from tests.cli.test_schemas import validator
 from tests.sources.tables import TIMESTAMP, execute, family
 from tests.support.azurite import ACCOUNT, KEY, Azurite
+from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import free_port
 
 STATEMENTS = ("CREATE", "ALTER", "UPDATE", "GRANT", "ROLLBACK", "XA ROLLBACK", "ANALYZE")
@@ -106,7 +107,7 @@ def test_a_sound_poller_is_well_and_nothing_was_written(project: Project) -> Non
     assert screen.err == ""
 
 
-@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db"])
+@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db", "mysql_db"])
 def test_each_finding_is_mended_by_its_own_statement(
     project: Project, database: str, request: pytest.FixtureRequest
 ) -> None:
@@ -124,7 +125,7 @@ def test_each_finding_is_mended_by_its_own_statement(
     assert (second.code, wrong(second)) == (0, {})
 
 
-@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db"])
+@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db", "mysql_db"])
 def test_a_key_that_is_none_is_an_error_with_the_statement(
     project: Project, database: str, request: pytest.FixtureRequest
 ) -> None:
@@ -203,22 +204,22 @@ def test_a_prepared_transaction_is_named_and_ended(project: Project, postgres_db
     assert "prepared" not in wrong(project.run("check", "--json"))
 
 
-def test_a_prepared_xa_transaction_is_named_and_ended(project: Project, mariadb_db: str) -> None:
-    make_table(mariadb_db)
+def test_a_prepared_xa_transaction_is_named_and_ended(project: Project, family_db: str) -> None:
+    make_table(family_db)
     execute(
-        mariadb_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
+        family_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
     )
-    engine = sa.create_engine(mariadb_db, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    engine = sa.create_engine(family_db, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         for statement in ("start", "end", "prepare"):
             connection.exec_driver_sql(f"xa {statement} 'left','over',7")
             if statement == "start":
                 connection.exec_driver_sql("insert into orders values (7000, now(6))")
         connection.invalidate()  # it stays prepared without its session
-    configure(project, mariadb_db, 'cursor_time_zone = "UTC"')
+    configure(project, family_db, 'cursor_time_zone = "UTC"')
     ended = project.run("check", "--json")
     assert ended.code == 1
-    assert "XA ROLLBACK 'left','over',7" in mend(mariadb_db, ended)
+    assert "XA ROLLBACK 'left','over',7" in mend(family_db, ended)
     assert "prepared" not in wrong(project.run("check", "--json"))
 
 
@@ -233,31 +234,34 @@ def test_what_cannot_be_made_of_the_configuration_is_told_beside_the_others(proj
     assert (told["invoices"]["errors"], told["orders"]["errors"]) == (1, 0)
 
 
-def test_mariadb_without_process_guesses_and_says_the_grant(project: Project, mariadb_db: str) -> None:
-    make_table(mariadb_db)
+def test_without_process_it_guesses_and_says_the_grant(
+    project: Project, family_server: MySqlFamilyServer, family_db: str
+) -> None:
+    make_table(family_db)
     execute(
-        mariadb_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
+        family_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
     )
     name = f"reader_{uuid.uuid4().hex[:8]}"
-    database = sa.make_url(mariadb_db).database
+    database = sa.make_url(family_db).database
     execute(
-        mariadb_db,
+        family_db,
         f"create user '{name}'@'%' identified by 'geheim-7'",
         f"grant select on {database}.* to '{name}'@'%'",
     )
     try:
-        url = sa.make_url(mariadb_db).set(username=name, password="geheim-7")
+        url = sa.make_url(family_db).set(username=name, password="geheim-7")
         configure(project, url.render_as_string(hide_password=False), 'cursor_time_zone = "UTC"')
         first = project.run("check", "--json")
         assert wrong(first) == {"privileges": "warn", "bound": "warn"}
-        assert found(first)["privileges"]["mend"] == f"GRANT PROCESS ON *.* TO '{name}'@'%';"
+        lacks = "PROCESS" if family_server.is_mariadb else "PROCESS, XA_RECOVER_ADMIN"
+        assert found(first)["privileges"]["mend"] == f"GRANT {lacks} ON *.* TO '{name}'@'%';"
         assert found(first)["bound"]["message"].startswith("heuristic")
-        mend(mariadb_db, first)
+        mend(family_db, first)
         second = project.run("check", "--json")
         assert wrong(second) == {}
         assert found(second)["bound"]["message"].startswith("observed")
     finally:
-        execute(mariadb_db, f"drop user '{name}'@'%'")
+        execute(family_db, f"drop user '{name}'@'%'")
 
 
 def test_text_that_is_written_in_two_forms_is_an_error_with_the_odd_one(project: Project) -> None:

@@ -71,15 +71,28 @@ def _mysql_privileges(subject: Subject) -> list[Finding]:
     found = [ok("database", f"reachable: {_version(subject)}, as user {user}")]
     if subject.options.bound in {"heuristic", "none"}:
         return found
+    needs = {"PROCESS": "SELECT COUNT(*) FROM information_schema.innodb_trx", "XA_RECOVER_ADMIN": "XA RECOVER"}
+    lacks = ", ".join(name for name, sql in needs.items() if not _may(subject, sql))
+    if lacks:
+        what = f"{user} lacks {lacks}, so open transactions cannot be seen and the bound is a guess."
+        return [*found, warn("privileges", what, f"GRANT {lacks} ON *.* TO {quoted};")]
+    told = f"{user} may see all sessions"
+    if not subject.mariadb and not _may(subject, "SELECT 1 FROM performance_schema.events_statements_current LIMIT 1"):
+        told += (
+            "; GRANT SELECT ON performance_schema.* would tell to the microsecond when a statement began, not to 2 s"
+        )
+    return [*found, ok("privileges", told)]
+
+
+def _may(subject: Subject, sql: str) -> bool:
+    """Whether the user has the privilege for it; MySQL 8 has one for XA RECOVER, older ones and MariaDB have none."""
     try:
-        subject.run("SELECT COUNT(*) FROM information_schema.innodb_trx")
+        subject.run(sql)
     except DBAPIError as refused:
         if subject.session.database.dialect.classify(refused) is not Fault.FORBIDDEN:
             raise
-        mend = f"GRANT PROCESS ON *.* TO {quoted};"
-        what = f"{user} lacks PROCESS, so open transactions cannot be seen and the bound is a guess."
-        return [*found, warn("privileges", what, mend)]
-    return [*found, ok("privileges", f"{user} may see all sessions")]
+        return False
+    return True
 
 
 def relation(subject: Subject) -> list[Finding]:
@@ -126,12 +139,9 @@ def prepared(subject: Subject) -> list[Finding]:
         told = [f"{str(gid)!r} of {owner}, {age} old" for gid, owner, age in rows]
         ends = [f"ROLLBACK PREPARED {_literal(str(gid))};" for gid, _, _ in rows]
     elif subject.family == "mysql":
-        try:
-            rows = subject.run("XA RECOVER").rows
-        except DBAPIError as refused:
-            if subject.session.database.dialect.classify(refused) is Fault.FORBIDDEN:
-                return []
-            raise
+        if not _may(subject, "XA RECOVER"):
+            return []  # the check of the privileges names it
+        rows = subject.run("XA RECOVER").rows
         named = [(*row[:3], row[3].decode("utf-8", "replace") if isinstance(row[3], bytes) else row[3]) for row in rows]
         told = [f"XA {data!r}" for *_, data in named]
         ends = [f"XA ROLLBACK {_xid(*one)};" for one in named]

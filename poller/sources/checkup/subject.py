@@ -49,6 +49,11 @@ class Subject:
         """Which family of databases."""
         return self.session.database.dialect.family
 
+    @property
+    def mariadb(self) -> bool:
+        """Whether a server of MySQL's family is a MariaDB."""
+        return bool(getattr(self.session.database.engine.dialect, "is_mariadb", False))
+
     @cached_property
     def inspector(self) -> Inspector:
         """SQLAlchemy's view of the database."""
