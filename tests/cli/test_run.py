@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from poller_cli.commands.run import stopped_by_signals
 from tests.cli.conftest import NOTING, Project, end, wait_until
 
 
@@ -159,6 +162,25 @@ def test_a_second_signal_abandons_the_batch_and_leaves_the_lease_to_expire(proje
     assert status["lease"]["live"] is True
     assert status["cursor"] is None
     assert status["attempts"] == 1
+
+
+def test_a_second_signal_counts_while_the_first_is_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bytes] = []
+
+    def write(_: int, text: bytes) -> None:
+        said.append(text)
+        if len(said) == 1:
+            signal.raise_signal(signal.SIGTERM)
+
+    def leave(code: int) -> NoReturn:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises(SystemExit) as ended, stopped_by_signals(threading.Event()):
+        signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == 1
+    assert [text.split()[1] for text in said] == [b"stopping", b"abandoned;"]
 
 
 def test_until_idle_that_is_stopped_says_that_it_is_not_done(project: Project) -> None:

@@ -115,10 +115,14 @@ def log_to_stderr(*, debug: bool) -> None:
 @contextmanager
 def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """Set `stop` at SIGTERM or Ctrl-C; leave at once at the second."""
+    signalled = stop.is_set()
 
     def on_signal(_: int, __: FrameType | None) -> None:
-        # Only what is safe in a signal handler: no locks of the logging or of streams.
-        if stop.is_set():
+        # Only what is safe in a signal handler: no locks of the logging or of streams. The second signal may come
+        # while the first is still being handled: that it came is the first thing to be known.
+        nonlocal signalled
+        first, signalled = not signalled, True
+        if not first:
             os.write(2, b"poller: abandoned; the batch in hand will come again when its lease has expired\n")
             os._exit(exits.FAILED)
         os.write(2, b"poller: stopping after the batch in hand; once more to abandon it\n")
