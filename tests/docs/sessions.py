@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 _VOLATILE = re.compile(
     r"""
       (?P<backup>backups/shop/\w+/[\w-]+\.json)
+    | (?P<backfill>\w+-backfill-[0-9a-f]{8})
     | (?P<owner>shop/[\w.-]+/[0-9a-f]{8})
     | (?P<batch>batch_\d{8}_\d{6}_\d{4})
     | (?P<moment>2026-04-09[ T][\d:.]+Z?)
@@ -25,6 +26,7 @@ _VOLATILE = re.compile(
 )
 _ACTUAL = {
     "backup": r"backups/shop/\w+/[\w-]+\.json",
+    "backfill": r"\w+-backfill-[0-9a-f]{8}",
     "owner": r"shop/[\w.-]+/[0-9a-f]{8}",
     "batch": r"batch_\d{8}_\d{6}_\d{4}",
     "moment": r"\d{4}-\d\d-\d\d[ T][\d:.]+Z?",
@@ -95,7 +97,7 @@ class Session:
         for number, found in enumerate(_VOLATILE.finditer(line)):
             kind = found.lastgroup or ""
             parts.append(re.escape(line[end : found.start()]) + f"(?P<{kind}{number}>{_ACTUAL[kind]})")
-            if kind == "backup":
+            if kind in ("backup", "backfill"):
                 named[f"{kind}{number}"] = found[0]
             end = found.end()
         return re.compile("".join(parts) + re.escape(line[end:]) + rest), named

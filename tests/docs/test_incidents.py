@@ -38,6 +38,15 @@ def on_orders(batch):
         Path("hanging").touch()
         time.sleep(600)
 """
+SLOW = """
+import time
+from pathlib import Path
+
+def on_orders(batch):
+    while Path("slow").exists() and batch.rows[0]["id"] > 7:
+        Path("hanging").touch()
+        time.sleep(0.02)
+"""
 LENIENT = "def on_orders(batch):\n    pass\n"
 
 
@@ -161,12 +170,37 @@ def replay(shop: Shop) -> None:
     shop.type("poller run --until-idle")
 
 
+def hammering(shop: Shop) -> None:
+    shop.handlers(SLOW)
+    shop.orders([*day(6, 1, 3), *day(7, 4, 9), *day(8, 13, 2)])
+    shop.type("poller run --until-idle")
+    (shop.folder / "slow").touch()
+    theirs = ["poller", "backfill", "orders", "--from", "2026-04-07", "--to", "2026-04-08", "--yes"]
+    process = subprocess.Popen(
+        theirs,
+        cwd=shop.folder,
+        env={**shop.environ, "POLLER_OPERATOR": "replay-job"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    shop.started.append(process)
+    wait_until(lambda: (shop.folder / "hanging").exists())
+
+    def batch_ends() -> None:
+        (shop.folder / "slow").unlink(missing_ok=True)
+        process.wait(30)
+
+    pause = next(step for step in sessions()["A backfill is hammering the handler"] if " pause " in step.command)
+    shop.after[pause.command] = batch_ends
+
+
 SCENES: dict[str, Callable[[Shop], None]] = {
     "A poison row": poison,
     "A stuck lease": stuck,
     "The wrong source": wrong,
     "Restore after a bad deploy": deploy,
     "Replay of yesterday": replay,
+    "A backfill is hammering the handler": hammering,
 }
 
 

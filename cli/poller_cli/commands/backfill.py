@@ -195,6 +195,7 @@ class _Doing:
         from poller_cli.terminal import print_json
 
         output = self._output(work, already_done=already_done, dry_run=dry_run)
+        delivered = f"{output.rows:,} row{'' if output.rows == 1 else 's'} delivered"
         if self._session.json:
             print_json(as_json(output))
         elif already_done:
@@ -203,10 +204,10 @@ class _Doing:
         elif dry_run:
             print("A dry run: nothing was delivered.")
         elif output.finished:
-            print(f"Done: {output.rows:,} rows delivered. Every row of the range was; {work.name} is released.")
+            print(f"Done: {delivered}. Every row of the range was; {work.name} is released.")
         else:
             next_step = work.once_resumed if work.paused else "Run the same command again to go on."
-            print(f"Not finished: {output.rows:,} rows delivered. {next_step}")
+            print(f"Not finished: {delivered}. {next_step}")
         return code
 
     def _output(self, work: Backfill, *, already_done: bool, dry_run: bool) -> BackfillOutput:

@@ -63,8 +63,11 @@ def _screen(status: PollerStatus) -> str:
     saved = f", saved {status.checkpoint_updated_at:%Y-%m-%d %H:%M:%S}Z" if status.checkpoint_updated_at else ""
     lines.append(f"  cursor    {status.cursor or 'the beginning'}{saved}")
     if status.pending is not None:
-        rows = "rows pending" if backfill is None else "rows"
-        count = f"{status.pending:,}{' or more' if status.pending_capped else ''} {rows}"
+        count = (
+            _rows(status)
+            if backfill is not None
+            else (f"{status.pending:,}{' or more' if status.pending_capped else ''} rows pending")
+        )
         age = (
             f", the oldest {_span(status.lag_seconds)} old" if status.pending and status.lag_seconds is not None else ""
         )
@@ -96,6 +99,11 @@ def _range(status: BackfillStatus) -> str:
     return f"from {status.begins}, up to but not including {status.ends}"
 
 
+def _rows(status: PollerStatus) -> str:
+    more = " or more" * status.pending_capped
+    return f"{status.pending:,}{more} row{'' if status.pending == 1 else 's'}"
+
+
 def _begun(status: BackfillStatus) -> str:
     at = f" at {status.begun_at:%Y-%m-%d %H:%M:%S}Z" if status.begun_at else ""
     return f", begun by {status.begun_by}{at}" if status.begun_by else ""
@@ -106,7 +114,7 @@ def _beneath(status: BackfillStatus) -> str:
     from poller_cli.terminal import coloured, printable
 
     word, colour = state_word(status)
-    left = "" if status.pending is None else f", {status.pending:,}{' or more' * status.pending_capped} rows left"
+    left = "" if status.pending is None else f", {_rows(status)} left"
     lease, control = status.lease, status.control
     lines = [_range(status), f"at {status.cursor or 'its beginning'}{left}"]
     if lease.live and lease.owner_id is not None:
