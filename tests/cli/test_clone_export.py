@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+
+import pytest
 
 from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console
@@ -121,6 +125,37 @@ def test_a_file_is_not_replaced_unless_told(project: Project) -> None:
     assert json.loads(path.read_text()) == ended.json
     assert [one.name for one in project.folder.iterdir() if one.name.endswith(".part")] == []
     console.refused(2, "export-checkpoint", "orders", str(project.folder / "no" / "such" / "x.json"), says="written")
+
+
+def test_a_pipe_is_written_to_and_a_link_is_followed(project: Project) -> None:
+    """As root, to replace what stands at /dev/stdout or /dev/null would break the machine."""
+    console = ran(project)
+    pipe, link, kept = (project.folder / name for name in ("pipe", "link.json", "kept.json"))
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert console.run("export-checkpoint", "orders", str(pipe), "--overwrite").code == 0
+    assert json.loads(os.read(reading, 100_000))["cursor"]["tiebreaker"] == {"id": 5}
+    os.close(reading)
+    assert pipe.is_fifo()
+    kept.write_text("old")
+    link.symlink_to(kept)
+    assert console.run("export-checkpoint", "orders", str(link)).code == 3
+    assert kept.read_text() == "old"
+    assert console.run("export-checkpoint", "orders", str(link), "--overwrite").code == 0
+    assert link.is_symlink()
+    assert json.loads(kept.read_text())["cursor"]["tiebreaker"] == {"id": 5}
+
+
+def test_on_a_share_without_hard_links_it_is_written_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    console = ran(project)
+    monkeypatch.setattr(os, "link", refuse)
+    kept = project.folder / "kept.json"
+    assert console.run("export-checkpoint", "orders", str(kept)).code == 0
+    assert json.loads(kept.read_text())["cursor"]["tiebreaker"] == {"id": 5}
+    assert console.run("export-checkpoint", "orders", str(kept)).code == 3
 
 
 def test_a_poller_that_never_ran_has_nothing_to_export(project: Project) -> None:
