@@ -103,10 +103,14 @@ class Part:
             self.look()
 
     def retry(self) -> None:
-        """Take back a halt, but no pause. Raises: StoreError."""
-        control = None if self.state is None else self.state.control
-        if control is not None and control.halted and not control.paused:
-            self.state = self.operator.change("resume", to_resume).after
+        """Take back a halt, and one that would come because a batch was begun too often and never finished; but no
+        pause. Raises: StoreError."""
+        if self.state is None or self.state.control.paused:
+            return
+        copy = self.operator.look()
+        worn = copy.state.delivery.attempts >= self.poller.options.max_attempts and self.operator.busy(copy) is None
+        if copy.state.control.halted or worn:
+            self.state = self.operator.change("resume", to_resume, base=copy).after
 
     def finish(self) -> None:
         """Write down that every row was delivered. Raises: Refused (it cannot be told yet), StoreError."""

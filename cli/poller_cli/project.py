@@ -11,6 +11,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 HANDLERS = "handlers.py"
+_BEGINS = '"""The handlers of '
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Project:
 
     def handlers(self) -> str:
         """The text of `handlers.py`."""
-        return f'''"""The handlers of {self.app}: each is given batches of rows, oldest first, at least once.
+        return f'''{_BEGINS}{self.app}: each is given batches of rows, oldest first, at least once.
 
 What a handler raises makes its batch come again; `batch.key(row)` tells a row that it has seen.
 """
@@ -95,6 +96,14 @@ def {self.function}(batch: Batch) -> None:
     for row in batch:
         print(batch.key(row), dict(row))
 '''
+
+
+def is_ours(handlers: Path) -> bool:
+    """Whether a file begins as one that `init` wrote."""
+    try:
+        return handlers.read_text(encoding="utf-8").startswith(_BEGINS)
+    except (OSError, ValueError):
+        return False
 
 
 def slug(text: str, fallback: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -56,6 +55,7 @@ def export_checkpoint(
 def _write(file: Path, text: str, *, overwrite: bool) -> None:
     """Whole or not at all; a device or a pipe is written to, never replaced. Raises: Refused, where the file exists;
     WrongArgument, where it cannot be written."""
+    from poller_cli.files import write_whole
     from poller_cli.refusals import Refused, WrongArgument
 
     try:
@@ -64,28 +64,9 @@ def _write(file: Path, text: str, *, overwrite: bool) -> None:
                 out.write(text)
             return
         file = file.resolve()  # what a link leads to
-        part = file.with_name(f".{file.name}.{os.getpid()}.part") if file.name else file
-        part.write_text(text, encoding="utf-8")
-        try:
-            if overwrite:
-                part.replace(file)
-            else:
-                _place(part, file)
-        finally:
-            part.unlink(missing_ok=True)
+        write_whole(file, text, overwrite=overwrite)
     except FileExistsError:
         raise Refused(f"The file {file} exists already.", next_step="Give another name, or add --overwrite.") from None
     except (OSError, ValueError, RuntimeError) as error:
         told = getattr(error, "strerror", None) or "that is no name of a file"
         raise WrongArgument(f"The file {file} cannot be written: {told}.") from None
-
-
-def _place(part: Path, file: Path) -> None:
-    """Under its own name, where nothing has that. Never seen half written. Raises: FileExistsError, OSError."""
-    try:
-        os.link(part, file)
-    except FileExistsError:
-        raise
-    except OSError:  # a share without hard links: its name is taken first
-        file.touch(exist_ok=False)
-        part.replace(file)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from poller.model.finding import Finding
     from poller.sources.proposal import Catalogue, Proposal
     from poller_cli.project import Project
+    from poller_cli.refusals import Refused
 
 
 def init(
@@ -48,21 +49,23 @@ def init(
 ) -> int:
     """Look at a database, and write poller.toml and a handler that runs.
 
-    A URL's password goes to an environment variable, never into the file. Nothing in the database is changed.
+    A URL's password goes to an environment variable, never into the file. Nothing in the database is changed. Files
+    that exist are left alone; where only the handler is there and is the one that it would write, it was killed in
+    between, and goes on.
 
     Example: poller init --url postgresql://shop@db/shop --table orders --yes
     """
     from poller.config.load import anchored
     from poller.sources.proposal import Catalogue
-    from poller_cli.project import HANDLERS, Project, slug
-    from poller_cli.refusals import Refused, WrongArgument
+    from poller_cli.project import HANDLERS, Project, is_ours, slug
+    from poller_cli.refusals import WrongArgument
 
     ask = not (yes or session.json) and sys.stdin.isatty()
     folder = session.config.resolve().parent
-    files = [session.config, folder / HANDLERS]
-    there = [str(path) for path in files if path.exists()]
+    handlers = folder / HANDLERS
+    there = [session.config] * session.config.exists() + [handlers] * (handlers.exists() and not is_ours(handlers))
     if there and not force:
-        raise Refused(f"{' and '.join(there)} exist already; nothing was written.", next_step="Add --force, or use -c.")
+        raise _exist(*there)
     if state not in {None, "sql", "blob"}:
         raise WrongArgument(f"--state is {state!r}.", next_step="Use sql or blob.")
     address = _url(url, ask=ask)
@@ -87,10 +90,36 @@ def init(
     )
     _check(project)
     findings = _findings(project)
-    for path, text in zip(files, (project.configuration(), project.handlers()), strict=True):
-        path.write_text(text, encoding="utf-8")
+    # The configuration last: where it is there, all of it is.
+    for path, text in ((handlers, project.handlers()), (session.config, project.configuration())):
+        _write(path, text, overwrite=force)
     _told(session, project, findings)
     return exits.DONE
+
+
+def _exist(*paths: Path) -> Refused:
+    from poller_cli.refusals import Refused
+
+    one = "exist" if len(paths) > 1 else "exists"
+    told = f"{' and '.join(map(str, paths))} {one} already; nothing was overwritten."
+    return Refused(told, next_step="Add --force, or use -c.")
+
+
+def _write(path: Path, text: str, *, overwrite: bool) -> None:
+    """Whole or not at all; one that says the same is left as it is.
+
+    Raises: Refused, where another is there; WrongArgument, where it cannot be written.
+    """
+    from poller_cli.files import write_whole
+    from poller_cli.refusals import WrongArgument
+
+    try:
+        write_whole(path.resolve(), text, overwrite=overwrite)  # what a link leads to
+    except FileExistsError:
+        if path.read_text(encoding="utf-8", errors="replace") != text:
+            raise _exist(path) from None
+    except OSError as error:
+        raise WrongArgument(f"The file {path} cannot be written: {error.strerror or error}.") from None
 
 
 def _url(given: str | None, *, ask: bool) -> str:
