@@ -95,7 +95,7 @@ def test_a_kind_that_another_database_has_is_refused(kind: str, sqlite_url: str)
     assert error.value.key == "cursor_kind"
 
 
-@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db"])
+@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db", "mysql_db"])
 def test_a_number_that_was_handed_out_and_not_committed_holds(database: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(database)
     make_counted(url)

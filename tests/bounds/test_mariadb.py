@@ -1,4 +1,4 @@
-"""MariaDB: sessions tracked from sample to sample."""
+"""MariaDB and MySQL: sessions tracked from sample to sample."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from poller.errors import ConfigError, SourceError
 from poller.sources.bounds import mysql
 from tests.bounds.tables import add, freshly, ids, make, session, source
 from tests.sources.tables import execute
-from tests.support.mariadb import MariaDbServer
+from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import wait_until
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def plain_user(mariadb_db: str) -> Iterator[str]:
+def plain_user(family_db: str) -> Iterator[str]:
     """The URL of a user that may read the table and has no PROCESS."""
-    make(mariadb_db)
-    name = "plain_" + str(sa.make_url(mariadb_db).database)[-12:]
-    execute(mariadb_db, f"create user '{name}'@'%'", f"grant select on stamped to '{name}'@'%'")
-    yield sa.make_url(mariadb_db).set(username=name).render_as_string(hide_password=False)
-    execute(mariadb_db, f"drop user '{name}'@'%'")
+    make(family_db)
+    name = "plain_" + str(sa.make_url(family_db).database)[-12:]
+    execute(family_db, f"create user '{name}'@'%'", f"grant select on stamped to '{name}'@'%'")
+    yield sa.make_url(family_db).set(username=name).render_as_string(hide_password=False)
+    execute(family_db, f"drop user '{name}'@'%'")
 
 
 @pytest.mark.parametrize("bound", ["auto", "exact", "observed"])
-def test_what_commits_after_an_open_transaction_began_waits_for_it(mariadb_db: str, bound: str) -> None:
-    make(mariadb_db)
-    add(mariadb_db, 1)
-    with source(mariadb_db, bound=bound) as reader:
+def test_what_commits_after_an_open_transaction_began_waits_for_it(family_db: str, bound: str) -> None:
+    make(family_db)
+    add(family_db, 1)
+    with source(family_db, bound=bound) as reader:
         assert reader.page(None, 10).bound.kind == "observed"
         assert ids(freshly(reader)) == [1]
-        with session(mariadb_db, "start transaction", "insert into stamped (id) values (2)") as writer:
-            add(mariadb_db, 3)
+        with session(family_db, "start transaction", "insert into stamped (id) values (2)") as writer:
+            add(family_db, 3)
             assert ids(freshly(reader)) == [1]
             assert ids(freshly(reader)) == [1]
             writer.exec_driver_sql("commit")
@@ -61,30 +61,30 @@ def test_while_nobody_does_anything_the_bound_goes_on_without_a_look_at_the_cach
         assert [sql for sql in asked if "innodb_trx" in sql]
 
 
-def test_a_transaction_that_rests_holds_also_while_nobody_does_anything(mariadb_db: str) -> None:
-    make(mariadb_db)
-    with source(mariadb_db) as reader:
+def test_a_transaction_that_rests_holds_also_while_nobody_does_anything(family_db: str) -> None:
+    make(family_db)
+    with source(family_db) as reader:
         freshly(reader)
-        with session(mariadb_db, "start transaction", "insert into stamped (id) values (1)") as writer:
-            add(mariadb_db, 2)
+        with session(family_db, "start transaction", "insert into stamped (id) values (1)") as writer:
+            add(family_db, 2)
             freshly(reader)
             assert [ids(reader) for _ in range(5)] == [[]] * 5
             writer.exec_driver_sql("commit")
         assert ids(freshly(reader)) == [1, 2]
 
 
-def test_a_statement_that_takes_long_holds_from_its_start(mariadb_db: str) -> None:
-    make(mariadb_db)
-    with source(mariadb_db) as reader, session(mariadb_db) as writer:
+def test_a_statement_that_takes_long_holds_from_its_start(family_db: str) -> None:
+    make(family_db)
+    with source(family_db) as reader, session(family_db) as writer:
         assert ids(freshly(reader)) == []
         slow = "insert into stamped (id, updated_at) select 1, now(6) from (select sleep(1.5)) as slept"
         thread = threading.Thread(target=writer.exec_driver_sql, args=(slow,))
         thread.start()
         while not execute_scalar(
-            mariadb_db, "select count(*) from information_schema.processlist where left(info, 3) = 'ins'"
+            family_db, "select count(*) from information_schema.processlist where left(info, 3) = 'ins'"
         ):
             pass
-        add(mariadb_db, 2)
+        add(family_db, 2)
         assert ids(freshly(reader)) == []
         assert ids(freshly(reader)) == []
         thread.join()
@@ -96,20 +96,20 @@ def execute_scalar(url: str, sql: str) -> int:
         return int(connection.exec_driver_sql(sql).scalar_one())
 
 
-def test_a_prepared_xa_transaction_holds_and_is_named(mariadb_db: str) -> None:
-    make(mariadb_db)
-    add(mariadb_db, 1)
-    with source(mariadb_db) as reader:
+def test_a_prepared_xa_transaction_holds_and_is_named(family_db: str) -> None:
+    make(family_db)
+    add(family_db, 1)
+    with source(family_db) as reader:
         assert ids(freshly(reader)) == [1]
         with session(
-            mariadb_db, "xa start 'lost'", "insert into stamped (id) values (2)", "xa end 'lost'", "xa prepare 'lost'"
+            family_db, "xa start 'lost'", "insert into stamped (id) values (2)", "xa end 'lost'", "xa prepare 'lost'"
         ):
             pass
         try:
-            add(mariadb_db, 3)
+            add(family_db, 3)
             page = freshly(reader).page(None, 10)
         finally:
-            with session(mariadb_db, "xa commit 'lost'"):
+            with session(family_db, "xa commit 'lost'"):
                 pass
         assert [row["id"] for row in page.rows] == [1]
         assert "'lost'" in str(page.bound.held_by)
@@ -117,33 +117,33 @@ def test_a_prepared_xa_transaction_holds_and_is_named(mariadb_db: str) -> None:
         assert ids(freshly(reader)) == [1, 2, 3]
 
 
-def test_a_transaction_that_stays_open_is_named(mariadb_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_that_stays_open_is_named(family_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mysql, "SHOWS_HOLDER_AFTER", 0.0)
-    make(mariadb_db)
-    with source(mariadb_db) as reader:
+    make(family_db)
+    with source(family_db) as reader:
         reader.bound()
-        with session(mariadb_db, "start transaction", "insert into stamped (id) values (2)") as writer:
+        with session(family_db, "start transaction", "insert into stamped (id) values (2)") as writer:
             number = writer.exec_driver_sql("select connection_id()").scalar_one()
             held = freshly(reader).bound().held_by
     assert f"connection {number} of root" in str(held)
 
 
-def test_an_innodb_trx_that_somebody_keeps_from_refreshing_is_not_believed(mariadb_db: str) -> None:
-    make(mariadb_db)
-    add(mariadb_db, 1)
+def test_an_innodb_trx_that_somebody_keeps_from_refreshing_is_not_believed(family_db: str) -> None:
+    make(family_db)
+    add(family_db, 1)
     stop = threading.Event()
 
     def hammer() -> None:
-        with session(mariadb_db) as connection:
+        with session(family_db) as connection:
             while not stop.is_set():
                 connection.exec_driver_sql("select count(*) from information_schema.innodb_trx")
 
-    with source(mariadb_db) as reader:
+    with source(family_db) as reader:
         assert ids(freshly(reader)) == [1]
         thread = threading.Thread(target=hammer)
         thread.start()
         try:
-            add(mariadb_db, 2)
+            add(family_db, 2)
             wait_until(lambda: "innodb_trx" in str(reader.bound().held_by), "a look that the cache spoils")
         finally:
             stop.set()
@@ -161,22 +161,22 @@ def test_without_process_only_the_heuristic_is_left_and_the_grant_is_named(plain
     assert error.value.key == "bound"
 
 
-def test_another_engine_is_left_to_the_heuristic(mariadb_db: str) -> None:
-    make(mariadb_db, suffix=" engine = myisam")
-    with source(mariadb_db) as reader:
+def test_another_engine_is_left_to_the_heuristic(family_db: str) -> None:
+    make(family_db, suffix=" engine = myisam")
+    with source(family_db) as reader:
         bound = reader.bound()
     assert bound.kind == "heuristic"
     assert "MyISAM" in str(bound.reason)
 
 
-def test_a_read_only_server_is_refused(mariadb_server: MariaDbServer, mariadb_db: str) -> None:
-    make(mariadb_db)
-    mariadb_server.execute("set global read_only = 1")
+def test_a_read_only_server_is_refused(family_server: MySqlFamilyServer, family_db: str) -> None:
+    make(family_db)
+    family_server.execute("set global read_only = 1")
     try:
-        with source(mariadb_db) as reader, pytest.raises(SourceError, match="read-only"):
+        with source(family_db) as reader, pytest.raises(SourceError, match="read-only"):
             reader.page(None, 1)
     finally:
-        mariadb_server.execute("set global read_only = 0")
+        family_server.execute("set global read_only = 0")
 
 
 def test_there_is_no_stricter_one() -> None:
@@ -185,18 +185,18 @@ def test_there_is_no_stricter_one() -> None:
     assert error.value.key == "bound"
 
 
-def test_a_cold_process_knows_only_what_is_remembered(mariadb_db: str) -> None:
-    make(mariadb_db)
-    with source(mariadb_db) as first:
+def test_a_cold_process_knows_only_what_is_remembered(family_db: str) -> None:
+    make(family_db)
+    with source(family_db) as first:
         first.bound()
-        add(mariadb_db, 1)
+        add(family_db, 1)
         assert ids(freshly(first)) == [1]
-        with session(mariadb_db, "start transaction", "insert into stamped (id) values (2)") as writer:
-            add(mariadb_db, 3)
+        with session(family_db, "start transaction", "insert into stamped (id) values (2)") as writer:
+            add(family_db, 3)
             assert ids(freshly(first)) == [1]
             memory = first.remember()
             assert memory is not None
-            with source(mariadb_db) as cold, source(mariadb_db) as warm:
+            with source(family_db) as cold, source(family_db) as warm:
                 assert cold.page(None, 10).bound.value is None
                 warm.recall(memory)
                 assert ids(freshly(warm)) == [1]

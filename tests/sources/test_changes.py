@@ -130,7 +130,9 @@ def test_a_table_made_anew_under_its_name_goes_on(any_db: str) -> None:
         ("postgres_db", "alter table orders alter id type bigint"),
         ("postgres_db", "alter table orders alter id type numeric"),
         ("mariadb_db", "alter table orders modify updated_at datetime(3) not null"),
+        ("mysql_db", "alter table orders modify updated_at datetime(3) not null"),
         ("mariadb_db", "alter table orders modify id bigint not null"),
+        ("mysql_db", "alter table orders modify id bigint not null"),
     ],
 )
 def test_a_type_that_holds_the_same_values_goes_on(database: str, change: str, request: pytest.FixtureRequest) -> None:
@@ -148,9 +150,13 @@ def test_a_type_that_holds_the_same_values_goes_on(database: str, change: str, r
         ("postgres_db", "alter table orders alter updated_at type text", "timestamps"),
         ("postgres_db", "alter table orders alter id type text", "text values now"),
         ("mariadb_db", "alter table orders modify updated_at timestamp(6) not null", "has a time zone now"),
+        ("mysql_db", "alter table orders modify updated_at timestamp(6) not null", "has a time zone now"),
         ("mariadb_db", "alter table orders modify updated_at datetime not null", "0 digits"),
+        ("mysql_db", "alter table orders modify updated_at datetime not null", "0 digits"),
         ("mariadb_db", "alter table orders modify updated_at date not null", "dates now"),
+        ("mysql_db", "alter table orders modify updated_at date not null", "dates now"),
         ("mariadb_db", "alter table orders modify id varchar(20) not null", "text values now"),
+        ("mysql_db", "alter table orders modify id varchar(20) not null", "text values now"),
     ],
 )
 def test_a_type_under_which_the_cursor_means_another_place_stops(

@@ -9,7 +9,7 @@ import pytest
 
 from poller.errors import SourceError
 from poller.model.cursor import KeyValue
-from tests.sources.tables import closing, drain, execute, family, make_orders, orders
+from tests.sources.tables import closing, drain, execute, family, is_mariadb, make_orders, orders
 
 
 def _table(url: str, stamp_type: str, *stamps: str, key_type: str = "integer", keys: list[str] | None = None) -> None:
@@ -63,22 +63,22 @@ def test_the_sessions_time_zone_changes_nothing(postgres_db: str) -> None:
         ("date", "2026-01-01", "2026-01-01"),
     ],
 )
-def test_mariadb_renders_and_takes_back(mariadb_db: str, kind: str, stored: str, expected: str) -> None:
-    _table(mariadb_db, kind, stored, stored)
-    with closing(orders(mariadb_db)) as source:
+def test_mysql_and_mariadb_render_and_take_back(family_db: str, kind: str, stored: str, expected: str) -> None:
+    _table(family_db, kind, stored, stored)
+    with closing(orders(family_db)) as source:
         first = source.page(None, 1).cursors[0]
         assert first.value == expected
         assert len(drain(source, 1)) == 2
 
 
-def test_mariadbs_timestamp_is_an_instant_whatever_the_servers_zone(mariadb_db: str) -> None:
+def test_mysqls_timestamp_is_an_instant_whatever_the_servers_zone(family_db: str) -> None:
     execute(
-        mariadb_db,
+        family_db,
         "create table orders (id integer primary key, updated_at timestamp(6) not null)",
         "set time_zone = '+05:30'",
         "insert into orders values (1, '2026-01-01 05:30:00.5'), (2, '2026-01-01 05:30:00.5')",
     )
-    with closing(orders(mariadb_db, cursor_time_zone=None)) as source:
+    with closing(orders(family_db, cursor_time_zone=None)) as source:
         assert source.page(None, 1).cursors[0].value == "2026-01-01T00:00:00.500000Z"
         assert len(drain(source, 1)) == 2
 
@@ -127,8 +127,11 @@ _KEYS: dict[str, list[tuple[str, list[str], list[KeyValue]]]] = {
         ("smallint", ["-3", "5"], [-3, 5]),
         ("inet", ["'10.0.0.2'", "'10.0.0.10'"], ["10.0.0.2/32", "10.0.0.10/32"]),
     ],
-    "mysql": [
+    "mariadb": [
         ("uuid", ["'6ba7b810-9dad-11d1-80b4-00c04fd430c8'"], ["6ba7b810-9dad-11d1-80b4-00c04fd430c8"]),
+    ],
+    "mysql": [
+        ("binary(4)", ["x'00ff'", "x'ff'"], ["00ff0000", "ff000000"]),
         (
             "decimal(30,10)",
             ["0.1000000001", "99999999999999999999.5"],
@@ -152,7 +155,10 @@ _KEYS: dict[str, list[tuple[str, list[str], list[KeyValue]]]] = {
 
 
 def test_keys_of_every_type_round_trip_inside_a_tie(any_db: str) -> None:
-    for number, (kind, keys, expected) in enumerate(_KEYS[family(any_db)]):
+    kinds = _KEYS[family(any_db)]
+    if family(any_db) == "mysql" and is_mariadb(any_db):
+        kinds = kinds + _KEYS["mariadb"]
+    for number, (kind, keys, expected) in enumerate(kinds):
         execute(any_db, "drop table if exists orders")
         stamp = "2026-01-01 00:00:00.000000"
         stamp_type = {"postgresql": "timestamp", "mysql": "datetime(6)", "sqlite": "text"}[family(any_db)]

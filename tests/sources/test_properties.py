@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.sources.tables import TIMESTAMP, closing, drain, family, orders
+from tests.sources.tables import TIMESTAMP, closing, drain, family, is_mariadb, orders
 
 _TEXT = st.text(st.sampled_from("aAbBzéÉßñ _-'\"%:\\1"), max_size=4)
 _PARTS: dict[str, tuple[dict[str, str], st.SearchStrategy[Any]]] = {
@@ -25,7 +25,7 @@ _PARTS: dict[str, tuple[dict[str, str], st.SearchStrategy[Any]]] = {
         {"postgresql": 'varchar(20) collate "und-x-icu"', "mysql": "varchar(20)", "sqlite": "text collate nocase"},
         _TEXT,
     ),
-    "uuid": ({"": "uuid", "sqlite": "text"}, st.uuids(version=4).map(str)),
+    "uuid": ({"": "uuid", "sqlite": "text", "mysql": "char(36)", "mariadb": "uuid"}, st.uuids(version=4).map(str)),
     "numeric": ({"": "decimal(20,6)", "sqlite": "integer"}, st.integers(-(10**9), 10**9)),
     "bytes": ({"postgresql": "bytea", "mysql": "varbinary(8)", "sqlite": "blob"}, st.binary(max_size=6)),
     "date": ({"": "date", "sqlite": "text"}, st.dates().map(lambda d: f"{d:%Y-%m-%d}".rjust(10, "0"))),
@@ -41,6 +41,13 @@ def _tables(draw: st.DrawFn) -> tuple[list[str], list[tuple[Any, ...]], int]:
     return kinds, rows, draw(st.integers(1, 9))
 
 
+def _type(kind: str, url: str) -> str:
+    types, which = _PARTS[kind][0], family(url)
+    if "mariadb" in types and which == "mysql" and is_mariadb(url):
+        which = "mariadb"
+    return types.get(which, types.get("", ""))
+
+
 @settings(
     max_examples=40,
     deadline=None,
@@ -53,7 +60,7 @@ def test_the_pages_concatenated_are_the_table_sorted_by_the_database(
     kinds, rows, limit = table
     which = family(any_db)
     names = [f"k{i}" for i in range(len(kinds))]
-    types = [_PARTS[kind][0].get(which, _PARTS[kind][0].get("", "")) for kind in kinds]
+    types = [_type(kind, any_db) for kind in kinds]
     columns = ", ".join(f"{n} {t} not null" for n, t in zip(names, types, strict=True))
     engine = sa.create_engine(any_db, poolclass=sa.NullPool)
     with engine.begin() as connection:
