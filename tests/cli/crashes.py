@@ -1,4 +1,4 @@
-"""Places where commands are killed: the embedded store at each of its calls, and Azurite at each request."""
+"""Places where commands are killed or held: the embedded store at each of its calls, and Azurite at each request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import shutil
 import signal
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from azure.storage.blob import ContainerClient
 
 from poller.ports import Found, StateStore
 from poller.stores import BlobStore, SqlStore
-from tests.cli.conftest import Project
+from tests.cli.conftest import Ended, Project
 from tests.cli.forge import Forge
 from tests.faults import fault
 from tests.faults.fault import Fault
@@ -28,10 +28,11 @@ VOLATILE = {"write_ids", "released_at", "acquired_at", "heartbeat_at", "expires_
 
 
 class Place(ABC):
-    """A project, its store, and a way to kill commands in it.
+    """A project, its store, and a way to kill or hold commands in it.
 
     Attributes:
         store: a look of our own at what stands there.
+        beside: what others who work there need in their environment, so that nothing of theirs is held.
     """
 
     store: StateStore
@@ -39,6 +40,7 @@ class Place(ABC):
     def __init__(self, project: Project, forge: Forge) -> None:
         self.project = project
         self.forge = forge
+        self.beside: dict[str, str] = {}
         forge.folder, forge.environ = project.folder, project.environ
 
     def run(self, *arguments: str) -> Any:
@@ -48,7 +50,11 @@ class Place(ABC):
         return json.loads(self.forge.out) if "--json" in arguments else None
 
     def body(self, poller: str) -> bytes | None:
-        found = self.store.read(f"state/shop/{poller}.json")
+        return self.stored(f"state/shop/{poller}.json")
+
+    def stored(self, name: str) -> bytes | None:
+        """What stands under a name in the store."""
+        found = self.store.read(name)
         return found.body if isinstance(found, Found) else None
 
     def backups(self, poller: str) -> list[bytes]:
@@ -63,9 +69,40 @@ class Place(ABC):
     def steps(self, *arguments: str) -> list[str]:
         """What the command does when nobody kills it, step by step; it must end with 0."""
 
-    @abstractmethod
+    @contextmanager
+    def held(self, step: int, when: str, *arguments: str) -> Iterator[Callable[[], Ended]]:
+        """The command, held there for as long as the block does not call what it is given: that lets it go, and tells
+        how it ended."""
+        process = self._hold(step, when, *arguments)
+        ended = None
+
+        def let_go() -> Ended:
+            nonlocal ended
+            self._let_go(process)
+            ended = Ended(self.forge.wait(), self.forge.out, self.forge.err)
+            return ended
+
+        try:
+            yield let_go
+        finally:
+            if ended is None:
+                self._kill(process)
+
     def kill(self, step: int, when: str, *arguments: str) -> None:
         """The command, killed there. It must not have ended by itself."""
+        assert self._kill(self._hold(step, when, *arguments)) == -signal.SIGKILL, self.forge.err
+
+    def _kill(self, process: int) -> int:
+        """Its exit code."""
+        os.kill(process, signal.SIGKILL)
+        return self.forge.wait()
+
+    @abstractmethod
+    def _hold(self, step: int, when: str, *arguments: str) -> int:
+        """Its process, once it is held."""
+
+    @abstractmethod
+    def _let_go(self, process: int) -> None: ...
 
     @abstractmethod
     def keep(self) -> None:
@@ -96,6 +133,14 @@ class Embedded(Place):
 
     def kill(self, step: int, when: str, *arguments: str) -> None:
         assert self.forge.run(*arguments, step=step, when=when) == -signal.SIGKILL, self.forge.err
+
+    def _hold(self, step: int, when: str, *arguments: str) -> int:
+        process = self.forge.start(*arguments, step=step, when=f"stop-{when}")
+        self.forge.await_stopped()
+        return process
+
+    def _let_go(self, process: int) -> None:
+        os.kill(process, signal.SIGCONT)
 
     def keep(self) -> None:
         folder = self.project.folder
@@ -136,6 +181,7 @@ class OnAzurite(Place):
     def __init__(self, project: Project, forge: Forge, proxy: FaultProxy, connection: str, container: str) -> None:
         super().__init__(project, forge)
         self.store = BlobStore.from_connection_string(connection, container=container)
+        self.beside = {"AzureWebJobsStorage": connection}
         self._blobs = ContainerClient.from_connection_string(connection, container)
         self._proxy = proxy
         self._kept: dict[str, bytes] = {}
@@ -146,15 +192,25 @@ class OnAzurite(Place):
         self._proxy.settle()
         return [f"{'write' if r.request.is_blob_write else 'ask'} {r.request.blob}" for r in self._proxy.requests]
 
-    def kill(self, step: int, when: str, *arguments: str) -> None:
+    def _kill(self, process: int) -> int:
+        code = super()._kill(process)
+        self._let_go(process)
+        self._proxy.settle()
+        return code
+
+    def _hold(self, step: int, when: str, *arguments: str) -> int:
         self._proxy.reset()
         self._proxy.plan = HoldAt(step, fault.hold_before if when == "before" else fault.hold_after)
         process = self.forge.start(*arguments)
-        self._proxy.await_held("here")
-        os.kill(process, signal.SIGKILL)
-        assert self.forge.wait() == -signal.SIGKILL
+        try:
+            self._proxy.await_held("here")
+        except AssertionError:
+            self.forge.wait()
+            raise
+        return process
+
+    def _let_go(self, process: int) -> None:
         self._proxy.release("here")
-        self._proxy.settle()
         self._proxy.plan = HoldAt(0, fault.hold_before)
 
     def keep(self) -> None:
