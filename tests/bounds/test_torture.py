@@ -38,13 +38,18 @@ def test_mariadb_loses_nothing(mariadb_db: str, kind: str) -> None:
     spared(replace(PLAN, url=mariadb_db, kind=kind))
 
 
+@pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
+def test_mysql_loses_nothing(mysql_db: str, kind: str) -> None:
+    spared(replace(PLAN, url=mysql_db, kind=kind))
+
+
 def test_sqlite_loses_nothing(sqlite_url: str) -> None:
     """Its writers take turns: rows are few, and the fewer, the longer each keeps its transaction open."""
     features = tuple(name for name in GENTLE if name not in {"locks", "prepared"})
     spared(replace(PLAN, url=sqlite_url, longest=0.3, features=features), least=10)
 
 
-@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db"])
+@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db", "mysql_db"])
 def test_without_a_bound_rows_are_lost(database: str, request: pytest.FixtureRequest) -> None:
     """Else the torture would prove nothing."""
     url = request.getfixturevalue(database)

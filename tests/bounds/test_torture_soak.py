@@ -32,6 +32,11 @@ def test_mariadb(mariadb_db: str, kind: str) -> None:
     spared(replace(PLAN, url=mariadb_db, kind=kind))
 
 
+@pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
+def test_mysql(mysql_db: str, kind: str) -> None:
+    spared(replace(PLAN, url=mysql_db, kind=kind))
+
+
 def test_sqlite(sqlite_url: str) -> None:
     features = tuple(name for name in GENTLE if name not in {"locks", "prepared"})
     spared(replace(PLAN, url=sqlite_url, longest=0.5, features=features), least=10)

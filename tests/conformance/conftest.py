@@ -1,4 +1,4 @@
-"""The places that the laws are tried in: this process's memory, three databases, and a real Azurite."""
+"""The places that the laws are tried in: this process's memory, four databases, and a real Azurite."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from poller.ports import StateStore
 from poller.stores import BlobStore, MemoryStore, SqlStore
 from tests.support.azurite import Azurite
 
-KINDS = ("memory", "sqlite", "postgres", "mariadb", "blob")
-_DATABASES = {"sqlite": "sqlite_url", "postgres": "postgres_db", "mariadb": "mariadb_db"}
+KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob")
+_DATABASES = {"sqlite": "sqlite_url", "postgres": "postgres_db", "mariadb": "mariadb_db", "mysql": "mysql_db"}
 
 
 @dataclass

@@ -162,8 +162,8 @@ def _end_connections(url: str, kill: str | None) -> None:
 # -------------------------------------------------------------------------------------------------------------- rights
 
 
-def test_a_wrong_password_is_denied(mariadb_db: str) -> None:
-    user, url = f"u{uuid.uuid4().hex[:8]}", make_url(mariadb_db)
+def test_a_wrong_password_is_denied(family_db: str) -> None:
+    user, url = f"u{uuid.uuid4().hex[:8]}", make_url(family_db)
     store = SqlStore(url.set(username=user, password=PASSWORD).render_as_string(hide_password=False))
     with pytest.raises(StoreDenied) as caught:
         store.read(NAME)
