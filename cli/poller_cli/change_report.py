@@ -32,9 +32,14 @@ class Report:
         self.name = operator.file.poller_name
         self._said: list[str] = []
 
+    @property
+    def shows(self) -> bool:
+        """Whether people see a preview: with `--json` only where somebody will be asked."""
+        return not self.session.json or will_ask(self.consent)
+
     def say_preview(self, kind: str, lines: list[tuple[str, str]], notes: list[str]) -> None:
-        """One screen for people, before anything is asked. With `--json` only where somebody will be asked."""
-        if self.session.json and not will_ask(self.consent):
+        """One screen for people, before anything is asked."""
+        if not self.shows:
             return
         out = sys.stderr if self.session.json else sys.stdout
         lines = [("state", self.operator.file.location), *lines, *(("note", note) for note in notes)]
@@ -66,13 +71,7 @@ class Report:
                 "reason": self.operator.reason,
                 "before": None if before is None else place_of(before),
                 "after": None if after is None else place_of(after),
-                "effect": EffectOutput(
-                    redelivered=effect.redelivered,
-                    skipped=effect.skipped,
-                    capped=effect.capped,
-                    open_ended=effect.open_ended,
-                    not_counted=effect.not_counted,
-                ),
+                "effect": effect_of(effect),
                 "source_differences": [
                     FieldDifferenceOutput(field=one.field, before=one.stored, after=one.configured)
                     for one in found or []
@@ -86,14 +85,15 @@ class Report:
         return self.report(self.preview(kind, state, state, NOTHING, [told]))
 
     def done(self, output: ChangeOutput, applied: Applied, effect: Effect) -> ChangeOutput:
-        """The output of a change that was made."""
+        """The output of a change that was made, with its `effect` on what it replaced."""
         notes = list(output.notes)
         undo = None
         if applied.backup is not None and applied.before is not None:
             undo = self.command("reset-to-checkpoint", self.name, applied.backup)
-            if output.command not in TAKEN_BACK and effect.redelivered != 0:
+            other_source = applied.before.state.source_fingerprint != applied.after.source_fingerprint
+            if output.command not in TAKEN_BACK and (effect.redelivered != 0 or other_source):
                 undo += " --allow-skip"
-            if applied.before.state.source_fingerprint != applied.after.source_fingerprint:
+            if other_source:
                 notes.append(f"Before it is undone, put the former source back into {self.session.config}.")
         return output.model_copy(
             update={
@@ -101,6 +101,7 @@ class Report:
                 "id": applied.change.id,
                 "before": None if applied.before is None else place_of(applied.before.state),
                 "after": place_of(applied.after),
+                "effect": effect_of(effect),
                 "starts_after_seconds": applied.held,
                 "backup": applied.backup,
                 "undo": undo,
@@ -138,6 +139,17 @@ class Report:
         for name, text in lines:
             print(printable(f"{name:<9} {text}", indent="  "))
         return exits.DONE
+
+
+def effect_of(effect: Effect) -> EffectOutput:
+    """What an output tells of an effect."""
+    return EffectOutput(
+        redelivered=effect.redelivered,
+        skipped=effect.skipped,
+        capped=effect.capped,
+        open_ended=effect.open_ended,
+        not_counted=effect.not_counted,
+    )
 
 
 def place_of(state: State) -> Place:

@@ -2,7 +2,9 @@
 
 The operator confirms a target ("orders goes back to the beginning"), not a version of the document. A worker that
 commits while the operator reads only changes where the poller comes from: that is told, what is replaced is backed up
-anew, and the change goes on. Another operator's change in between shows everything again and asks again.
+anew, and the change goes on. Whatever else happened in between (another operator's change, a halt, a checkpoint that
+went back, because an older document was put back or it was made anew) shows everything again, refuses what has to be
+refused now, and asks again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import getpass
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from poller.errors import FieldDifference, LeaseHeld
@@ -23,7 +25,7 @@ from poller.statefile import Copy
 from poller_cli.change_outputs import ChangeOutput
 from poller_cli.change_report import Report, moves
 from poller_cli.confirmation import confirm
-from poller_cli.effects import NOTHING, Effect
+from poller_cli.effects import BACK, NOTHING, Effect, direction
 from poller_cli.refusals import Refused, clean
 from poller_cli.session import Session
 from poller_cli.terminal import printable, tell
@@ -63,16 +65,21 @@ class Plan:
 
 @dataclass
 class _Shown:
-    """What the operator was shown last."""
+    """What the operator was shown last. `copy` is the version that was looked at last; `moved`: its checkpoint is no
+    longer the one that was shown."""
 
     copy: Copy
     effect: Effect
     output: ChangeOutput
-    notes: list[str] = field(default_factory=list)
+    moved: bool = False
 
 
 class _NothingLeft(Exception):
-    """Somebody else made the same change meanwhile."""
+    """Somebody else made the same change meanwhile: `state` is theirs."""
+
+    def __init__(self, told: str, state: State) -> None:
+        super().__init__(told)
+        self.state = state
 
 
 class Desk:
@@ -122,8 +129,12 @@ class Desk:
         try:
             applied = self._apply(plan, review, copy)
         except _NothingLeft as left:
-            return self.told.idle(plan.kind, shown.copy.state, str(left))
-        return self.told.report(self.told.done(shown.output, applied, shown.effect))
+            return self.told.idle(plan.kind, left.state, str(left))
+        effect = shown.effect
+        if shown.moved and applied.before is not None:
+            effect = plan.effect(applied.before.state)  # counted after the write: before it, a worker would be quicker
+            shown.output.notes.append(f"So {'; '.join(effect.lines())}.")
+        return self.told.report(self.told.done(shown.output, applied, effect))
 
     def _apply(self, plan: Plan, review: Callable[[Copy], None], base: Copy) -> Applied:
         if not plan.fenced:
@@ -175,10 +186,10 @@ class Desk:
             return shown
         told = plan.nothing(now)
         if told is not None:
-            raise _NothingLeft(told)
-        same_source = before.source_fingerprint == now.source_fingerprint
-        if before.checkpoint.generation != now.checkpoint.generation or not same_source:
-            tell(f"{self.name}: another operator changed it meanwhile. It is now:")
+            raise _NothingLeft(told, now)
+        why = self._why_again(plan, before, now)
+        if why is not None:
+            tell(f"{self.name}: {why} meanwhile." + (" It is now:" if self.told.shows else ""))
             shown = self._show(plan, copy)
             self.confirm(plan.kind, strict=plan.strict)
             return shown
@@ -186,8 +197,27 @@ class Desk:
             line = f"A worker committed meanwhile: the checkpoint was at {now.checkpoint.cursor or 'the beginning'}."
             tell(f"{self.name}: {line}")
             shown.output.notes[:] = [*(note for note in shown.output.notes if "meanwhile" not in note), line]
+            shown.moved = True
         shown.copy = copy
         return shown
+
+    def _why_again(self, plan: Plan, before: State, now: State) -> str | None:
+        """What happened that no worker's commit explains; None where nothing did."""
+        if before.control.last_change != now.control.last_change:
+            return "another operator changed it"
+        if (
+            before.checkpoint.generation != now.checkpoint.generation
+            or before.source_fingerprint != now.source_fingerprint
+            or before.control.paused != now.control.paused
+        ):
+            return "another changed it"
+        if now.control.halted and not before.control.halted:
+            return "it was halted"
+        if plan.fenced:
+            way = direction(before.checkpoint.cursor, now.checkpoint.cursor)
+            if way == BACK or (way is None and plan.effect(now).skips):
+                return "its checkpoint went back"
+        return None
 
     def confirm(self, kind: str, *, strict: bool) -> None:
         """Raises: Refused, unless the operator agreed; `strict` ones need the name in production."""

@@ -85,15 +85,25 @@ class Worker:
         self._work()
         return self.outcome
 
-    def _work(self) -> None:
-        def handle(batch: Batch) -> None:
-            self.seen += [row["id"] for row in batch]
-            self._in_hand.set()
-            assert self._free.wait(60)
+    def drain(self) -> list[int]:
+        """Ticks until there is nothing left to deliver. The rows."""
+        with load_app(self._config, self._environ, observers=()) as app:
+            poller = app.poller(self._poller)
+            self._free.set()
+            while (result := poller.tick(self._handle)).outcome == "delivered":
+                pass
+        assert result.outcome == "idle", result
+        return self.seen
 
+    def _handle(self, batch: Batch) -> None:
+        self.seen += [row["id"] for row in batch]
+        self._in_hand.set()
+        assert self._free.wait(60)
+
+    def _work(self) -> None:
         try:
             with load_app(self._config, self._environ, observers=()) as app:
-                self.result = app.poller(self._poller).tick(handle)
+                self.result = app.poller(self._poller).tick(self._handle)
         except PollerError as error:
             self.error = error
         finally:
@@ -115,7 +125,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         project = self.place.project
-        self.console = Console(Project(project.folder, {**project.environ, **self.place.beside}))
+        self.console = Console(Project(project.folder, environ={**project.environ, **self.place.beside}))
 
     @property
     def body(self) -> bytes | None:
@@ -168,7 +178,7 @@ def _roll_back(scene: Scene) -> None:
     if body is not None and position(body):
         state = json.loads(body)
         state["checkpoint"]["cursor"] |= {"value": "2026-01-01 00:00:00", "tiebreaker": {"id": 2}}
-        scene.place.put(scene.case.target, freed(json.dumps(state).encode()))
+        scene.place.replace(scene.case.target, freed(json.dumps(state).encode()))
 
 
 INTRUDERS = {
@@ -380,14 +390,7 @@ def _goes_on(scene: Scene, outcome: Outcome, *, undo: bool) -> None:
     body = scene.body
     assert body is not None
     assert position(body) == at
-    if json.loads(body)["lease"]["owner_id"] is not None:
-        place.put(target, freed(body))
+    place.replace(target, freed(body))
     if json.loads(body)["control"]["paused"]:
         assert scene.other("resume", target).code == 0
-    seen: list[int] = []
-    worker = Worker(place, target)
-    while worker.tick() == "delivered":
-        seen += worker.seen
-        worker = Worker(place, target)
-    assert worker.outcome == "idle"
-    assert seen == list(range(at + 1, ROWS + 1)), "nothing behind it is skipped"
+    assert Worker(place, target).drain() == list(range(at + 1, ROWS + 1)), "nothing behind it is skipped"

@@ -1,5 +1,5 @@
-"""A command that changes state, held between any two of its steps while somebody else acts completely: a worker, another
-operator, a hand in the store. What may come of it is in `tests.cli.races`."""
+"""A command that changes state, held between any two of its steps while somebody else acts completely: a worker,
+another operator, a hand in the store. What may come of it is in `tests.cli.races`."""
 
 from __future__ import annotations
 
@@ -68,12 +68,10 @@ def cases(folder: str) -> dict[str, Case]:
     }
 
 
-NAMES = list(cases(""))
 CREATING = {"reset-to-checkpoint-gone", "clone-checkpoint", "import"}
-"""Where there is no document before."""
-RACES = [
-    (name, intruder) for name in NAMES for intruder in INTRUDERS if name not in CREATING or not INTRUDERS[intruder].breaks
-]
+"""Where there is no document before, and so nobody at work."""
+ALIKE = {"reset-to-beginning", "reset-to-checkpoint", "import", "import-overwrite"}
+"""Which go the way of others, step by step."""
 
 
 @pytest.fixture
@@ -117,30 +115,89 @@ def _half(place: Place) -> None:
     worked(place, "orders", HALF - FOURTH)
 
 
-def raced(place: Place, name: str, intruder: str, moments: Callable[[list[str]], list[tuple[int, str]]]) -> None:
+Moments = Callable[[list[str], int], list[tuple[int, str]]]
+"""Of the steps of a command, when it is held; the number is the intruder's."""
+
+
+def raced(place: Place, name: str, intruders: dict[str, Moments]) -> None:
     case = cases(str(place.project.folder))[name]
     case.prepare(place)
     place.keep()
     place.restore()
     config = (place.project.folder / "poller.toml").read_text()
     steps = place.steps(*case.command, "--yes", "--json")
-    firsts = set()
-    for step, when in moments(steps):
-        place.project.write(config)
-        try:
-            firsts.add(race(place, case, INTRUDERS[intruder], step, when).first)
-        except BaseException as error:
-            error.add_note(f"held {when} step {step}, {steps[step - 1]}, of {steps}")
-            raise
-    assert firsts == {False, True}
+    for number, (intruder, moments) in enumerate(intruders.items()):
+        for step, when in moments(steps, number):
+            place.project.write(config)
+            try:
+                outcome = race(place, case, INTRUDERS[intruder], step, when)
+            except BaseException as error:
+                error.add_note(f"{intruder}; held {when} step {step}, {steps[step - 1]}, of {steps}")
+                raise
+            assert outcome.first is (step > write(steps) or (step, when) == (write(steps), "after"))
 
 
-def every_moment(steps: list[str]) -> list[tuple[int, str]]:
-    return [*((number, "before") for number, _ in enumerate(steps, 1)), (len(steps), "after")]
+def write(steps: list[str]) -> int:
+    """The number of the step that makes the change."""
+    return next(number for number, step in enumerate(steps, 1) if step.startswith("write state/"))
+
+
+def ahead_of_it(steps: list[str], _: int) -> list[tuple[int, str]]:
+    return [(write(steps), "before")]
+
+
+def behind_it(steps: list[str], _: int) -> list[tuple[int, str]]:
+    return [(write(steps), "after")]
+
+
+def around_it(steps: list[str], _: int) -> list[tuple[int, str]]:
+    return [(write(steps), "before"), (write(steps), "after")]
+
+
+def every_moment(steps: list[str], _: int) -> list[tuple[int, str]]:
+    """What follows once it is made only tells of it."""
+    return [
+        *((number, "before") for number in range(1, write(steps) + 1)),
+        (write(steps), "after"),
+        (len(steps), "after"),
+    ]
+
+
+def by_turns(steps: list[str], number: int) -> list[tuple[int, str]]:
+    """One before it is made and one after, others for each intruder."""
+    made = write(steps)
+    return [(1 + number % made, "before"), (made + number % (len(steps) - made + 1), "after")]
+
+
+TELLING: list[tuple[str, str, dict[str, Moments]]] = [
+    (
+        "embedded",
+        "reset-to-cursor",
+        {"a worker commits": around_it, "another resets": ahead_of_it, "it is rolled back": ahead_of_it},
+    ),
+    ("embedded", "reset-to-checkpoint-gone", {"a worker commits": ahead_of_it}),
+    ("embedded", "clone-checkpoint-overwrite", {"a worker ends": around_it, "a worker is broken": ahead_of_it}),
+    ("embedded", "rebind", {"a worker commits": around_it}),
+    ("embedded", "pause", {"a worker ends": ahead_of_it, "another does the same": ahead_of_it}),
+    ("azurite", "reset-to-checkpoint", {"a worker commits": around_it, "a worker begins": around_it}),
+    ("azurite", "import-overwrite", {"another does the same": ahead_of_it, "it is deleted": ahead_of_it}),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "intruders"), TELLING, ids=[f"{place}-{name}" for place, name, _ in TELLING], indirect=["place"]
+)
+def test_held_around_the_write_that_makes_the_change(place: Place, name: str, intruders: dict[str, Moments]) -> None:
+    raced(place, name, intruders)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("name", "intruder"), RACES)
+@pytest.mark.parametrize("name", cases(""))
 @pytest.mark.parametrize("place", ["embedded", "azurite"], indirect=True)
-def test_held_between_any_two_steps(place: Place, name: str, intruder: str) -> None:
-    raced(place, name, intruder, every_moment)
+def test_held_between_any_two_steps(place: Place, name: str) -> None:
+    moments = by_turns if name in ALIKE or isinstance(place, OnAzurite) else every_moment
+    raced(
+        place,
+        name,
+        {intruder.name: moments for intruder in INTRUDERS.values() if name not in CREATING or not intruder.breaks},
+    )
