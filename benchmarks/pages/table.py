@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from benchmarks.torture.tables import family
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
+from tests.support.mysql_family import numbers_to
 
 _COLUMNS = "id bigint not null primary key, updated_at {} not null, total integer not null"
 
@@ -47,9 +48,7 @@ def fill(url: str, size: Size) -> None:
         rows = f"select n, timestamptz '2020-01-01Z' + ({second}) * interval '1 s', n from {numbers}"
     elif kind == "mysql":
         columns = _COLUMNS.format("datetime(6)")
-        rows = (
-            f"select n, '2020-01-01' + interval ({second}) second, n from (select seq as n from seq_1_to_{size.rows}) s"
-        )
+        rows = f"select n, '2020-01-01' + interval ({second}) second, n from {numbers_to(size.rows)}"
     else:
         columns = _COLUMNS.format("text").replace("bigint", "integer")
         numbers = f"with recursive s(n) as (select 1 union all select n + 1 from s where n < {size.rows})"

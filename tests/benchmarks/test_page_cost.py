@@ -45,7 +45,7 @@ def _postgresql(url: str, size: Size) -> None:
         assert ("ROW(updated_at, id) > ROW(" in plan) == (name != "start"), plan
 
 
-def _mariadb(url: str, size: Size) -> None:
+def _mysql(url: str, size: Size) -> None:
     found = _work(url, size)
     _even(found, at_least=size.limit, at_most=size.limit + 10)
     for work in found.values():
@@ -67,8 +67,8 @@ def test_postgresql_touches_as_few_buffers_at_the_end_as_at_the_start(postgres_d
     _postgresql(postgres_db, SMALL)
 
 
-def test_mariadb_asks_for_no_more_rows_at_the_end_than_at_the_start(mariadb_db: str) -> None:
-    _mariadb(mariadb_db, SMALL)
+def test_mysql_and_mariadb_ask_for_no_more_rows_at_the_end_than_at_the_start(family_db: str) -> None:
+    _mysql(family_db, SMALL)
 
 
 def test_sqlite_takes_as_few_instructions_at_the_end_as_at_the_start(sqlite_url: str) -> None:
@@ -109,8 +109,8 @@ def test_postgresql_does_so_over_five_million_rows(postgres_db: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_mariadb_does_so_over_five_million_rows(mariadb_db: str) -> None:
-    _mariadb(mariadb_db, LARGE)
+def test_mysql_and_mariadb_do_so_over_five_million_rows(family_db: str) -> None:
+    _mysql(family_db, LARGE)
 
 
 @pytest.mark.soak

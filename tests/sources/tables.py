@@ -28,11 +28,6 @@ def is_mariadb(url: str) -> bool:
         return bool(getattr(engine.dialect, "is_mariadb", False))
 
 
-def numbers_to(last: int) -> str:
-    """A table `s` of the numbers `n` from 1, for MariaDB and MySQL."""
-    return f"json_table(concat('[0', repeat(',0', {last - 1}), ']'), '$[*]' columns (n for ordinality)) as s"
-
-
 def execute(url: str, *statements: str, rows: Sequence[Mapping[str, Any]] = ()) -> None:
     """Run statements in one transaction; the last one once per row, where rows are given."""
     engine = sa.create_engine(url, poolclass=sa.NullPool)

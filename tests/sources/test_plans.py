@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
-from tests.sources.tables import closing, execute, numbers_to, orders
+from tests.sources.tables import closing, execute, orders
+from tests.support.mysql_family import numbers_to
 
 ROWS, LIMIT = 40_000, 100
 PLACES = [1, 5_000, 9_999, 10_005, 20_000, 29_000, 29_950, 39_000]

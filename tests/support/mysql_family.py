@@ -87,3 +87,8 @@ def options_of(settings: dict[str, str]) -> list[str]:
 def local_url(port: int) -> URL:
     """Of the database `mysql` of a server of our own."""
     return URL.create("mysql+pymysql", "root", host="127.0.0.1", port=port, database="mysql")
+
+
+def numbers_to(last: int) -> str:
+    """A table `s` of the numbers `n` from 1, which neither MariaDB nor MySQL limits."""
+    return f"json_table(concat('[0', repeat(',0', {last - 1}), ']'), '$[*]' columns (n for ordinality)) as s"
