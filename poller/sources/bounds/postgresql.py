@@ -160,25 +160,27 @@ class Observed:
 
     def take(self, connection: Connection) -> Sample:
         """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
-        between is known to be young."""
+        between is known to be young. No more of them while the oldest stays open: they would tell nothing new."""
         first = seen = self._look(connection)
         for _ in range(AGAIN):
             if seen.held_by is not None or not self._since or (seen.oldest and seen.clock - seen.oldest < NEAR):
                 break
             time.sleep(SAMPLES_APART)
-            seen = self._look(connection)
+            before, seen = seen, self._look(connection)
+            if seen.oldest == before.oldest:
+                break
+        held = prepared(connection)
+        if held is not None:
+            return Sample(first.clock, seen.clock, None, *held)
         return replace(seen, began=first.clock)
 
     def _look(self, connection: Connection) -> Sample:
         row = connection.execute(_OPEN, {"ignored": self._ignored}).one()
-        held = prepared(connection)
         if self._previous is not None and row.clock < self._previous:
             self._previous, self._since = None, {}  # the clock went back: what was known of before says nothing now
         names = {name.rpartition("@")[2] if self._strict else name for name in row.open}
         self._since = {name: self._since.get(name, self._previous) for name in names}
         self._previous = row.clock
-        if held is not None:
-            return Sample(row.clock, row.clock, None, *held)
         known = [since for since in self._since.values() if since is not None]
         if len(known) < len(self._since):
             return Sample(
