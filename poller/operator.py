@@ -103,7 +103,7 @@ class Operator:
 
     def _missing(self) -> StoreError:
         name = self.file.poller_name
-        if self.traces():
+        if self.file.seen_before or self.traces():
             return StateCorrupt(
                 f"The {self.file.location} is missing, but this poller has worked before: it was deleted.",
                 document=self.file.name,

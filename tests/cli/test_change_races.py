@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cli.conftest import Project
+from tests.cli.conftest import Ended, Project
+from tests.cli.console import Console
 from tests.cli.crashes import Embedded, OnAzurite, Place
 from tests.cli.forge import Forge
-from tests.cli.races import BATCH, INTRUDERS, ROWS, Case, Worker, race
+from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, race
 from tests.cli.test_import import fixture
 from tests.faults.proxy import FaultProxy
 
@@ -201,3 +202,96 @@ def test_held_between_any_two_steps(place: Place, name: str) -> None:
         name,
         {intruder.name: moments for intruder in INTRUDERS.values() if name not in CREATING or not intruder.breaks},
     )
+
+
+# --- what people read ----------------------------------------------------------------------------------------------
+
+
+def started(place: Place, name: str) -> tuple[str, ...]:
+    """The command of a case, prepared and remembered."""
+    case = cases(str(place.project.folder))[name]
+    case.prepare(place)
+    place.keep()
+    place.restore()
+    return (*case.command, "--yes")
+
+
+def overtaken(place: Place, intruder: str, step: int, *command: str) -> Ended:
+    """How the command ended that was held there."""
+    scene = Scene(place, Case("", command, None))
+    with place.held(step, "before", *command) as let_go:
+        INTRUDERS[intruder].meanwhile(scene)
+        return let_go()
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+def test_the_text_tells_of_what_was_replaced_not_of_what_was_shown(place: Place) -> None:
+    command = started(place, "reset-to-cursor")
+    ended = overtaken(place, "a worker commits", 3, *command)
+    assert ended.code == 0, ended.err
+    shown, done = ended.out.split("Done.")
+    assert "2 rows will be delivered again" in shown
+    assert "the checkpoint was at 2026-01-01 00:00:00 / id=8" in done
+    assert "So 4 rows will be delivered again." in done
+    place.restore()
+    ended = overtaken(place, "it is rolled back", 3, *command)
+    assert ended.code == 3
+    assert "orders: its checkpoint went back meanwhile. It is now:\n" in ended.err
+    assert ended.out.count("reset-to-cursor orders") == 2, "it is shown again"
+    assert "2 rows will never be delivered. Nothing was changed." in ended.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+def test_anothers_pause_is_not_ended_unseen(place: Place) -> None:
+    command = started(place, "resume")
+    ended = overtaken(place, "another pauses", 3, *command)
+    assert ended.code == 0, ended.err
+    assert "another operator changed it meanwhile. It is now:" in ended.err
+    assert f"{OTHERS}." in ended.out, "whose pause it ended, and why that was made"
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+def test_a_document_that_is_deleted_meanwhile_is_not_one_that_never_was(place: Place) -> None:
+    ended = overtaken(place, "it is deleted", 2, *started(place, "pause"))
+    assert ended.code == 1
+    assert "it was deleted" in ended.error
+    assert "reset-to-checkpoint orders" in ended.error
+
+
+# --- files, and rows that came late --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+def test_a_file_that_another_wrote_meanwhile_is_not_replaced_unless_told(place: Place) -> None:
+    file = place.project.folder / "theirs.out"
+    for options, code in (((), 3), (("--overwrite",), 0)):
+        command = ("export-checkpoint", "orders", file.name, *options)
+        file.unlink(missing_ok=True)
+        last = len(place.steps(*command))
+        file.unlink()
+        with place.held(last, "before", *command) as let_go:
+            file.write_text("precious")
+            ended = let_go()
+        assert ended.code == code, ended.err
+        assert (file.read_text() == "precious") is (code == 3)
+    assert [path.name for path in place.project.folder.iterdir() if path.name.endswith(".part")] == []
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+def test_two_inits_at_once_leave_one_of_the_two_projects(place: Place) -> None:
+    folder = place.project.folder / "new"
+    folder.mkdir()
+    config = folder / "poller.toml"
+    console = Console(place.project)
+    command = ("init", "-c", str(config), "--url", f"sqlite:///{place.project.folder}/shop.db", "--table", "orders")
+    steps = place.steps(*command, "--app", "ours", "--yes")
+    for step in range(1, len(steps) + 1):
+        for path in folder.iterdir():
+            path.unlink()
+        with place.held(step, "before", *command, "--app", "ours", "--yes") as let_go:
+            others = console.run(*command, "--app", "others", "--yes")
+            ended = let_go()
+        assert {ended.code, others.code} == {0, 3}, (steps[step - 1], ended.err, others.err)
+        winner = "ours" if ended.code == 0 else "others"
+        assert f'app_name = "{winner}"' in config.read_text()
+        assert {path.name for path in folder.iterdir()} == {"poller.toml", "handlers.py"}
