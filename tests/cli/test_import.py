@@ -10,19 +10,28 @@ import importlib.util
 import json
 import subprocess
 import sys
+from base64 import b64encode
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import sqlalchemy as sa
-from azure.storage.blob import BlobServiceClient
+from azure.storage.blob import (
+    BlobServiceClient,
+    ResourceTypes,
+    generate_account_sas,
+    generate_blob_sas,
+    generate_container_sas,
+)
 
 from poller.config.options import SourceOptions
 from poller_cli.importing import key_order
 from tests.cli.conftest import NOTING, Project
 from tests.cli.console import Console
-from tests.support.azurite import Azurite
+from tests.support.azurite import ACCOUNT, KEY, Azurite
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ROWS = [(n, f"2026-04-07 01:23:{n // 4:02d}.{n // 4:03d}") for n in range(1, 21)]
@@ -139,6 +148,99 @@ def test_from_the_blob_itself(shop: Console, azurite: Azurite, container: str) -
     assert output["after"]["cursor"]["tiebreaker"] == {"id": 10}
     assert blob.download_blob().readall() == fixture("text").read_bytes(), "theirs is only read"
     service.delete_container(container)
+
+
+class Shared:
+    """Their blob in Azurite, and addresses of it that hold a SAS token; no other way to sign in is configured.
+
+    Attributes:
+        blob: theirs. tokens: every one that was made.
+    """
+
+    def __init__(self, azurite: Azurite, container: str) -> None:
+        self.service = BlobServiceClient.from_connection_string(azurite.connection_string)
+        self.container = self.service.create_container(container)
+        self.blob = self.container.get_blob_client("state/orders.json")
+        self.tokens: list[str] = []
+
+    def address(self, of: str = "blob", *, key: str = KEY, hours: float = 1, permission: str = "r") -> str:
+        until, names = datetime.now(UTC) + timedelta(hours=hours), (ACCOUNT, self.container.container_name)
+        if of == "blob":
+            told = generate_blob_sas(*names, self.blob.blob_name, account_key=key, permission=permission, expiry=until)
+        elif of == "container":
+            told = generate_container_sas(*names, account_key=key, permission=permission, expiry=until)
+        else:
+            told = generate_account_sas(ACCOUNT, key, ResourceTypes(object=True), permission, until)
+        self.tokens.append(told)
+        return f"{self.blob.url}?{told}"
+
+    def silent(self, *texts: str) -> None:
+        """No signature stands in these, in whatever form."""
+        for token in self.tokens:
+            quoted = token.partition("sig=")[2].partition("&")[0]
+            assert len(quoted) > 40
+            for text in texts:
+                assert quoted not in text
+                assert unquote(quoted) not in text
+                assert unquote(quoted).rstrip("=") not in text
+
+
+@pytest.fixture
+def shared(azurite: Azurite, container: str) -> Iterator[Shared]:
+    made = Shared(azurite, container)
+    yield made
+    made.service.delete_container(container)
+    made.service.close()
+
+
+@pytest.mark.parametrize("of", ["blob", "account"])
+def test_by_a_sas_token_whose_signature_is_kept_nowhere(shop: Console, shared: Shared, of: str) -> None:
+    shared.blob.upload_blob(fixture("text").read_bytes())
+    ask = ("import", "azure-functions-db", shared.address(of), "--name", "orders")
+    looked = shop.run(*ask, "--dry-run", "--debug")
+    assert looked.code == 0, looked.err
+    assert "From the blob state/orders.json" in looked.out
+    done = shop.run(*ask, "--yes", "--json", "--debug", "--reason", "moved")
+    assert done.code == 0, done.err
+    assert done.json["after"]["cursor"]["tiebreaker"] == {"id": 10}
+    again = shop.run(*ask, "--yes", "--overwrite")
+    assert again.code == 0, again.err
+    history = shop.run("history", "orders", "--json")
+    assert [one["kind"] for one in history.json["records"]] == ["import", "import"]
+    files = [path.read_bytes().decode("latin-1") for path in shop.project.folder.iterdir() if path.is_file()]
+    stored = [str(one) for one in shop.everything()]
+    assert any("imported_from" in one for one in stored)
+    shared.silent(*stored, *files, *(text for one in (looked, done, again, history) for text in (one.out, one.err)))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"hours": -1}, {"key": b64encode(b"another key").decode()}, {"permission": "w"}],
+    ids=["expired", "of another key", "not to read"],
+)
+def test_a_sas_token_that_does_not_open_it_is_one_line(shop: Console, shared: Shared, changed: dict[str, Any]) -> None:
+    shared.blob.upload_blob(fixture("text").read_bytes())
+    ask = ("import", "azure-functions-db", shared.address(**changed), "--name", "orders", "--yes", "--json")
+    line = shop.refused(1, *ask, says="SAS token")
+    assert "Access to blob state/orders.json in container" in line
+    assert "was refused (403 " in line
+    shared.silent(line)
+
+
+def test_a_traceback_does_not_repeat_a_sas_token_either(shop: Console, shared: Shared) -> None:
+    ask = ("import", "azure-functions-db", shared.address(hours=-1), "--name", "orders", "--yes", "--debug")
+    ended = shop.project.run(*ask)
+    assert (ended.code, ended.out) == (1, "")
+    assert "Traceback" in ended.err
+    shared.silent(ended.err)
+
+
+def test_what_a_sas_token_opens_may_not_be_there_or_not_be_theirs(shop: Console, shared: Shared) -> None:
+    ask = ("import", "azure-functions-db", shared.address("container"), "--name", "orders", "--yes")
+    lines = [shop.refused(2, *ask, says="There is no blob state/orders.json")]
+    shared.blob.upload_blob(b"theirs? no")
+    lines.append(shop.refused(2, *ask, says="is no state blob of azure-functions-db"))
+    shared.silent(*lines)
 
 
 def test_an_address_that_says_nothing_is_refused_and_its_token_not_repeated(shop: Console) -> None:
