@@ -18,6 +18,7 @@ from poller.sources.bounds.mysql_look import Look
 from tests.bounds.tables import add, freshly, ids, make, session, source
 from tests.bounds.test_pretended import context
 from tests.sources.tables import execute
+from tests.support.mysql import MySqlServer
 from tests.support.services import wait_until
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -129,6 +130,29 @@ def test_sessions_are_tracked_by_their_own_time_where_performance_schema_says_no
     assert began(0.1) == coarse
     fine = began(1.5)
     assert NOON - timedelta(seconds=1.51) < fine < NOON - timedelta(seconds=1.5)
+
+
+@pytest.mark.soak
+def test_where_a_replicas_threads_write_only_the_heuristic_is_left(mysql_server: MySqlServer) -> None:
+    if not mysql_server.ours:
+        pytest.skip("a replica is made of servers of our own")
+    with MySqlServer.start({"server_id": "2"}) as replica:
+        url = replica.new_database()
+        make(url)
+        with source(url) as before, source(url) as later:
+            assert before.bound().kind == "observed"
+            replica.execute(
+                f"change replication source to source_host = '127.0.0.1', source_port = {mysql_server.port},"
+                " source_user = 'root', get_source_public_key = 1"
+            )
+            replica.execute("start replica")
+            threads = "select count(*) from information_schema.processlist where user = 'system user'"
+            wait_until(lambda: replica.execute(threads) != [(0,)], "the replica's threads run")
+            assert "a replica's thread" in str(freshly(before).bound().held_by)
+            bound = later.bound()
+            assert bound.kind == "heuristic"
+            assert "replica thread" in str(bound.reason)
+            replica.execute("stop replica")
 
 
 def seen(at: float, *transactions: tuple[int, int, str]) -> Look:

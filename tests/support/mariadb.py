@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Self
 
 from tests.support.docker import container
-from tests.support.mysql_family import MYSQL_URL, PLACES, SETTINGS, MySqlFamilyServer, local_url, options_of
+from tests.support.mysql_family import MYSQL_URL, SETTINGS, MySqlFamilyServer, local_url, options_of, program
 from tests.support.services import Service, Unavailable, free_port, private_directory, run, unprivileged
 
 _SETTINGS = {**SETTINGS, "innodb_log_file_size": "64M", "collation_server": "utf8mb4_general_ci"}
@@ -26,8 +24,8 @@ class MariaDbServer(MySqlFamilyServer):
         From local binaries, else Docker; `Unavailable` where there is neither.
         """
         options = options_of({**_SETTINGS, **(settings or {})})
-        program, installer = _binaries()
-        if program is None or installer is None:
+        server_program, installer = program("mariadbd"), program("mariadb-install-db")
+        if server_program is None or installer is None:
             return cls._in_docker(options)
         user = unprivileged("mysql")
         home = private_directory(user)
@@ -49,7 +47,7 @@ class MariaDbServer(MySqlFamilyServer):
             Service(
                 "MariaDB",
                 [
-                    program, "--no-defaults", f"--datadir={data}", f"--port={port}",
+                    server_program, "--no-defaults", f"--datadir={data}", f"--port={port}",
                     "--bind-address=127.0.0.1", f"--socket={home / 'sock'}", f"--pid-file={home / 'pid'}",
                     "--skip-name-resolve", *options,
                 ],
@@ -72,13 +70,6 @@ class MariaDbServer(MySqlFamilyServer):
         server = cls(local_url(port), None)
         server._wait(seconds=120)
         return server
-
-
-def _binaries() -> tuple[Path | None, Path | None]:
-    """The server and its installer."""
-    program = shutil.which("mariadbd", path=PLACES)
-    installer = shutil.which("mariadb-install-db", path=PLACES)
-    return (Path(program) if program else None, Path(installer) if installer else None)
 
 
 def obtain() -> MariaDbServer:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from tests.support.docker import container
-from tests.support.mysql_family import MYSQL_URL, PLACES, SETTINGS, MySqlFamilyServer, local_url, options_of
+from tests.support.mysql_family import MYSQL_URL, SETTINGS, MySqlFamilyServer, local_url, options_of, program
 from tests.support.services import (
     OptionalService,
     Service,
@@ -41,14 +40,14 @@ class MySqlServer(MySqlFamilyServer):
         From local binaries, else Docker; `OptionalService` where there is neither, in CI too.
         """
         options = options_of({**_SETTINGS, **(settings or {})})
-        program = _binary()
-        if program is None:
+        mysqld = binary()
+        if mysqld is None:
             return cls._in_docker(options)
         user = unprivileged("mysql")
         home = private_directory(user)
         data, first = home / "data", home / "first.sql"
         first.write_text(_FIRST_STATEMENTS)
-        common: list[str | Path] = [program, "--no-defaults", f"--datadir={data}", "--secure-file-priv="]
+        common: list[str | Path] = [mysqld, "--no-defaults", f"--datadir={data}", "--secure-file-priv="]
         run([*common, "--initialize-insecure"], user=user)
         port = free_port()
         server = cls(
@@ -77,18 +76,18 @@ class MySqlServer(MySqlFamilyServer):
         return server
 
 
-def _binary() -> Path | None:
+def binary() -> Path | None:
     """A `mysqld` that is MySQL's: Debian has a link of that name to MariaDB's.
 
     Raises: Unavailable where the one that was named is not MySQL's.
     """
     named = os.environ.get(_PROGRAM)
-    found = named or shutil.which("mysqld", path=PLACES)
-    if not found:
+    found = Path(named) if named else program("mysqld")
+    if found is None:
         return None
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if " Ver " in version and "mariadb" not in version.lower():
-        return Path(found)
+        return found
     if named:
         raise Unavailable(f"{_PROGRAM} is no MySQL server: {version.strip() or 'it tells no version'}")
     return None

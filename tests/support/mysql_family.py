@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pymysql
@@ -20,8 +22,6 @@ SETTINGS = {
     "default_time_zone": "+00:00",
     "lower_case_table_names": "0",
 }
-PLACES = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
-"""Where binaries are looked for: Debian has the server in sbin, which an ordinary PATH leaves out."""
 MYSQL_URL = "POLLER_TEST_MYSQL_URL"
 _NO_SUCH_THREAD = 1094
 
@@ -77,6 +77,12 @@ class MySqlFamilyServer(DatabaseServer):
         except pymysql.err.OperationalError:
             return False
         return True
+
+
+def program(name: str) -> Path | None:
+    """A program by its name. Debian has the servers in sbin, which an ordinary PATH leaves out."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    return Path(found) if found else None
 
 
 def options_of(settings: dict[str, str]) -> list[str]:

@@ -32,6 +32,11 @@ class DatabaseServer(ABC):
         return cls(make_url(url).set(drivername=cls.driver), None)
 
     @property
+    def ours(self) -> bool:
+        """Whether it was started here from local binaries, so that it can be stopped."""
+        return self._service is not None
+
+    @property
     def url(self) -> str:
         """SQLAlchemy URL of the maintenance database."""
         return self._url.render_as_string(hide_password=False)

@@ -14,9 +14,10 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobServiceClient
 from sqlalchemy import create_engine, inspect, text
 
-from tests.support import flights
+from tests.support import flights, mariadb, mysql
 from tests.support.azurite import Azurite
-from tests.support.services import REPOSITORY, listening, unavailable, wait_until
+from tests.support.mariadb import MariaDbServer
+from tests.support.services import REPOSITORY, OptionalService, Unavailable, listening, unavailable, wait_until
 
 
 def client(azurite: Azurite) -> BlobServiceClient:
@@ -77,6 +78,51 @@ def test_the_years_key_is_unique_and_january_is_part_of_it(flights_year: list[fl
     assert len(january) == flights.JANUARY_ROWS
     by_key = {flights.key_of(row): row for row in flights_year}
     assert [row for row in january if by_key[flights.key_of(row)] != row] == []
+
+
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_a_missing_server_fails_in_ci_but_mysql_which_may_be_missing_there(
+    monkeypatch: pytest.MonkeyPatch, ci: str
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(pytest.fail.Exception if ci else pytest.skip.Exception, match="none here"):
+        unavailable(Unavailable("none here"))
+    with pytest.raises(pytest.skip.Exception, match="none here"):
+        unavailable(OptionalService("none here"))
+
+
+@pytest.mark.parametrize(
+    ("version", "is_mysql"),
+    [
+        ("/usr/sbin/mysqld  Ver 9.7.4 for Linux on x86_64 (MySQL Community Server - GPL)", True),
+        ("mysqld  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", False),
+    ],
+)
+def test_a_mysqld_is_recognised_by_its_version(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, is_mysql: bool
+) -> None:
+    program = tmp_path / "mysqld"
+    program.write_text(f"#!/bin/sh\necho '{version}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("POLLER_TEST_MYSQLD", raising=False)
+    assert mysql.binary() == (program if is_mysql else None)
+    monkeypatch.setenv("POLLER_TEST_MYSQLD", str(program))
+    if is_mysql:
+        assert mysql.binary() == program
+    else:
+        with pytest.raises(Unavailable, match="no MySQL server"):
+            mysql.binary()
+
+
+def test_a_url_serves_the_tests_of_the_kind_of_server_that_answers(
+    monkeypatch: pytest.MonkeyPatch, mariadb_server: MariaDbServer
+) -> None:
+    monkeypatch.delenv("POLLER_TEST_MARIADB_URL", raising=False)
+    monkeypatch.setenv("POLLER_TEST_MYSQL_URL", mariadb_server.url)
+    assert mariadb.obtain().port == mariadb_server.port
+    monkeypatch.setattr(mysql.MySqlServer, "start", classmethod(lambda cls: cls.at("mysql://started")))
+    assert mysql.obtain().url == "mysql+pymysql://started"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
