@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
 
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, stamp
+from poller.outcome import Outcome
 
 Stamp = Annotated[AwareDatetime, PlainSerializer(stamp, return_type=str, when_used="json")]
 
@@ -34,16 +35,7 @@ class BoundOutput(_Output):
 class TickOutput(_Output):
     """One tick's result (`poller.TickResult`)."""
 
-    outcome: Literal[
-        "idle",
-        "delivered",
-        "held_elsewhere",
-        "paused",
-        "lease_lost",
-        "handler_failed",
-        "commit_unknown",
-        "halted",
-    ]
+    outcome: Outcome
     """What it came to."""
     rows: int = Field(ge=0)
     """Rows delivered and committed in this tick."""
