@@ -177,7 +177,7 @@ def _roll_back(scene: Scene) -> None:
     body = scene.body
     if body is not None and position(body):
         state = json.loads(body)
-        state["checkpoint"]["cursor"] |= {"value": "2026-01-01 00:00:00", "tiebreaker": {"id": 2}}
+        state["checkpoint"]["cursor"]["tiebreaker"] = {"id": 2}
         scene.place.replace(scene.case.target, freed(json.dumps(state).encode()))
 
 
@@ -288,7 +288,7 @@ def race(place: Place, case: Case, intruder: Intruder, step: int, when: str) -> 
     _never_a_mixture(scene, outcome, broken=intruder.breaks)
     if scene.worker is not None:
         _worker_lost_nothing(scene.worker, case, intruder, outcome)
-    _goes_on(scene, outcome, undo=step % 2 == 0)
+    _goes_on(scene, outcome, undo=(step + (when == "after")) % 2 == 0)
     return outcome
 
 
