@@ -105,16 +105,6 @@ def test_a_statement_holds_from_its_start_and_performance_schema_tells_it_finely
     assert all(row.took is None for row in rows if row.command == "Sleep")
 
 
-def test_in_whole_seconds_a_statement_holds_no_longer_than_to_the_sample_before_it(mysql_db: str) -> None:
-    make(mysql_db)
-    with user(mysql_db, GLOBAL) as url, source(url) as reader:
-        freshly(reader)
-        before = bound_at(reader.bound())
-        with running(mysql_db) as (_, later_than_its_start):
-            assert before <= bound_at(freshly(reader).bound()) <= later_than_its_start
-            assert before <= bound_at(freshly(reader).bound()) <= later_than_its_start
-
-
 def test_sessions_are_tracked_by_their_own_time_where_performance_schema_says_nonsense() -> None:
     """A statement whose end went unnoticed there, and a wall clock that was set meanwhile: neither is believed."""
     clock = NOON.replace(tzinfo=None)
@@ -155,13 +145,28 @@ def test_where_a_replicas_threads_write_only_the_heuristic_is_left(mysql_server:
             replica.execute("stop replica")
 
 
-def seen(at: float, *transactions: tuple[int, int, str]) -> Look:
-    """A look at that second, at which these are open: (session, transaction, its start)."""
-    rows: list[Any] = [SimpleNamespace(session=s, trx_id=t, trx_started=began) for s, t, began in transactions]
+def seen(at: float, *transactions: tuple[int, int, str], began: float | None = None) -> Look:
+    """A look at that second, at which these are open: (session, transaction, its start); a statement may run."""
+    rows: list[Any] = [SimpleNamespace(session=s, trx_id=t, trx_started=x) for s, t, x in transactions]
     return Look(
-        clock=NOON + timedelta(seconds=at), users={5: "app"}, running={}, queries={}, transactions=rows, fresh=True,
-        xa=[], replica=False,
+        clock=NOON + timedelta(seconds=at), users={5: "app"}, queries={}, transactions=rows, fresh=True, xa=[],
+        running={} if began is None else {5: NOON + timedelta(seconds=began)}, replica=False,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mariadb", "opened"),
+    [(False, [10, 10, 10.6, 12]), (True, [8.9, 8.9, 8.9, 12])],
+)
+def test_a_statement_told_in_whole_seconds_began_after_the_sample_that_saw_its_session_at_rest(
+    mariadb: bool, opened: list[float]
+) -> None:
+    """MariaDB tells it finely; there its word is taken."""
+    tracked = mysql.Tracked(context("mysql", mariadb=mariadb), "server", mysql_look.MYSQL, seen(10))
+    looks = [seen(10.2, began=8.9), seen(10.4, began=8.9), seen(10.6), seen(10.8, began=8.9), seen(13, began=12)]
+    told = [tracked._judge(look).oldest for look in looks]
+    del told[2]  # at rest
+    assert told == [NOON + timedelta(seconds=second) for second in opened]
 
 
 READS = (5, 1 << 48, "y")
