@@ -215,8 +215,10 @@ class Desk:
             return "it was halted"
         if plan.fenced:
             way = direction(before.checkpoint.cursor, now.checkpoint.cursor)
-            if way == BACK or (way is None and plan.effect(now).skips):
+            if way == BACK:
                 return "its checkpoint went back"
+            if way is None and not self.consent.allow_skip and plan.effect(now).skips:
+                return "its checkpoint moved"
         return None
 
     def confirm(self, kind: str, *, strict: bool) -> None:

@@ -13,7 +13,7 @@ from tests.cli.conftest import NOTING, Ended, Project
 from tests.cli.console import Console
 from tests.cli.crashes import Embedded, OnAzurite, Place
 from tests.cli.forge import Forge
-from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, race
+from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, freed, race
 from tests.cli.test_import import fixture
 from tests.faults.proxy import FaultProxy
 
@@ -258,6 +258,33 @@ def test_the_text_tells_of_what_was_replaced_not_of_what_was_shown(place: Place)
     assert "orders: its checkpoint went back meanwhile. It is now:\n" in ended.err
     assert ended.out.count("reset-to-cursor orders") == 2, "it is shown again"
     assert "2 rows will never be delivered. Nothing was changed." in ended.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+def test_keys_that_only_the_database_can_compare_are_compared_there(place: Place) -> None:
+    project = place.project
+    text = (project.folder / "poller.toml").read_text()
+    project.write(
+        text + text[text.index("[pollers.orders]") : text.index("[pollers.invoices]")].replace("orders", "names")
+    )
+    project.execute("CREATE TABLE names (id TEXT PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    project.execute("INSERT INTO names VALUES (?, ?)", *[(name, "2026-01-01 00:00:00") for name in "abcdef"])
+    worked(place, "names", 4)
+    place.keep()
+    command = ("reset-to-cursor", "names", "--value", "2026-01-01 00:00:00", "--pk", "id=b", "--yes", "--json")
+    with place.held(3, "before", *command) as let_go:
+        worked(place, "names", 2)
+        ended = let_go()
+    assert ended.code == 0, ended.err
+    assert (ended.json["before"]["cursor"]["tiebreaker"], ended.json["effect"]["redelivered"]) == ({"id": "f"}, 4)
+    place.restore()
+    with place.held(3, "before", *command) as let_go:
+        met = freed((place.body("names") or b"").replace(b'"id": "d"', b'"id": "a"'))
+        place.replace("names", met)
+        ended = let_go()
+    assert ended.code == 3
+    assert "1 row will never be delivered" in ended.err
+    assert place.body("names") == met
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
