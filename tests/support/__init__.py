@@ -14,7 +14,7 @@ Fixtures (tests/conftest.py), "session": once per test process, each xdist worke
 ``mariadb_db``       test     `str`, URL of a fresh empty database, dropped after the test
 ``mysql_server``     session  the `tests.support.mysql.MySqlServer`: MySQL proper; skips where there is none
 ``mysql_db``         test     `str`, URL of a fresh empty database, dropped after the test
-``family_server``    session  parametrized over ``mariadb_server`` and ``mysql_server``
+``family_server``    test     parametrized over ``mariadb_server`` and ``mysql_server`` (do not stop it)
 ``family_db``        test     `str`, URL of a fresh empty database of ``family_server``
 ``sqlite_url``       test     `str`, ``sqlite:///...`` of a file that does not exist yet
 ``any_db``           test     parametrized over sqlite, postgres, mariadb, mysql: URL of a fresh empty database
