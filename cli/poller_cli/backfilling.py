@@ -109,8 +109,18 @@ class Part:
             return
         copy = self.operator.look()
         worn = copy.state.delivery.attempts >= self.poller.options.max_attempts and self.operator.busy(copy) is None
+
+        def resumed(state: State, change: Change, now: datetime) -> State:
+            after = to_resume(state, change, now)
+            # The lease of one that died has ended; to leave it there would let it begin anew with this very write.
+            return (
+                transitions.release(after, give_back=False, now=now)
+                if worn and state.lease == copy.state.lease
+                else after
+            )
+
         if copy.state.control.halted or worn:
-            self.state = self.operator.change("resume", to_resume, base=copy).after
+            self.state = self.operator.change("resume", resumed, base=copy).after
 
     def finish(self) -> None:
         """Write down that every row was delivered. Raises: Refused (it cannot be told yet), StoreError."""

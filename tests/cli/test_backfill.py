@@ -158,6 +158,18 @@ def test_a_poison_row_halts_it_and_retry_goes_on(project: Project) -> None:
     assert ids(project) == IN_RANGE
 
 
+def test_retry_goes_on_where_the_handler_ended_its_process_too_often(project: Project) -> None:
+    dying = "import os, signal\ndef handle(batch): os.kill(os.getpid(), signal.SIGKILL)\n"
+    project.configure("orders", handlers=dying, poller="max_attempts = 1")
+    project.insert(100)
+    assert end(project.start(*RANGE, "--yes")).code == -signal.SIGKILL
+    aged = "UPDATE poller_documents SET modified_at = strftime('%Y-%m-%dT%H:%M:%f', modified_at, '-600 seconds')"
+    (project.folder / "handlers.py").write_text(NOTING)
+    project.execute(aged, database="state.db")  # the lease of the one that died has ended
+    finished(project.run(*RANGE, "--yes", "--json", "--retry"))
+    assert ids(project) == IN_RANGE
+
+
 def test_an_end_that_open_transactions_may_still_write_below_is_refused(project: Project) -> None:
     console = Console(project)
     project.configure("orders", handlers=NOTING)
