@@ -147,6 +147,7 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
             start=None,
             takeover=copy.availability(context.file.timing, context.runtime.monotonic()).takeover,
             emit=context.emit,
+            starts_batch=False,
         )
     except Superseded:
         raise LeaseHeld("Another was quicker to take the lease.", next_step="Try again.") from None
@@ -161,7 +162,7 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
             after={"redelivered": found.redelivered},
         )  # fmt: skip
         if tenure.remaining() > 0:
-            tenure.release(give_back=True)
+            tenure.release(give_back=False)
         context.audit.settle(2.0)
 
 

@@ -76,8 +76,10 @@ class Tenure:
         start: Cursor | None,
         takeover: bool,
         emit: Emitter,
+        starts_batch: bool = True,
     ) -> Tenure:
         """Take a free lease by one PUT (protocol 5); with `copy` None create the document, beginning at `start`.
+        `starts_batch`: this write counts as a start of the pending batch.
 
         Success also proves that the checkpoint did not move since `copy` was read.
         Raises: Superseded (somebody was quicker; `found` is their document), Unresolved, StoreDenied.
@@ -87,7 +89,7 @@ class Tenure:
         def change(state: State, now: datetime) -> State:
             if state.source_fingerprint in UNKNOWN_FINGERPRINTS:
                 state = transitions.bind(state, source)
-            return transitions.acquire(state, owner_id=owner_id, ttl=ttl, now=now)
+            return transitions.acquire(state, owner_id=owner_id, ttl=ttl, now=now, starts_batch=starts_batch)
 
         landed = file.write(
             copy,

@@ -44,8 +44,9 @@ def bind(state: State, source: SourceDescription) -> State:
     return state.model_copy(update={"source_fingerprint": source.fingerprint(), "source": source.as_json()})
 
 
-def acquire(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
-    """A new tenure: the token grows by one, and the pending batch counts one more start (protocol 5 and 8)."""
+def acquire(state: State, *, owner_id: str, ttl: float, now: datetime, starts_batch: bool = True) -> State:
+    """A new tenure: the token grows by one, and the pending batch counts one more start (protocol 5 and 8), unless
+    it is not the pending batch that this tenure is for."""
     lease = state.lease.model_copy(
         update={
             "owner_id": owner_id,
@@ -57,7 +58,8 @@ def acquire(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
             "released_at": None,
         }
     )
-    return state.model_copy(update={"lease": lease, "delivery": _attempts(state, state.delivery.attempts + 1)})
+    delivery = _attempts(state, state.delivery.attempts + 1) if starts_batch else state.delivery
+    return state.model_copy(update={"lease": lease, "delivery": delivery})
 
 
 def renew(state: State, *, now: datetime) -> State:

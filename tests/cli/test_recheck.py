@@ -142,6 +142,31 @@ def test_a_handler_that_fails_on_late_rows_leaves_them_late(project: Project) ->
     assert late(recheck(project)) == [500]
 
 
+LOOKING = """
+import json, sqlite3
+def handle(batch):
+    with sqlite3.connect("state.db") as db:
+        ((body,),) = db.execute("SELECT body FROM poller_documents WHERE name LIKE 'state/%'")
+    with open("attempts", "a") as out:
+        out.write(f"{batch.batch_id[:4]} {json.loads(body)['delivery']['attempts']}\\n")
+"""
+"""A handler that notes what a process that came after a kill would find."""
+
+
+def test_a_redelivery_is_no_start_of_the_pending_batch(project: Project) -> None:
+    """Killed, it would otherwise bring the batch that waits behind the checkpoint nearer to a halt."""
+    project.configure("orders", poller='audit_window = "1h"\nmax_attempts = 1')
+    project.insert(10)
+    assert project.run("run", "--once").code == 0
+    project.execute("INSERT INTO orders VALUES (500, '2025-01-01 00:00:00')")
+    project.insert(3)
+    (project.folder / "handlers.py").write_text(LOOKING)
+    assert project.run("recheck", "orders", "--redeliver", "--yes").code == 0
+    assert project.lines("attempts") == ["late 0"]
+    assert project.run("run", "--once").code == 0
+    assert project.lines("attempts")[1].endswith(" 1")
+
+
 def _poller(url: str, store: Any, events: list[PollerEvent], **options: Any) -> Poller:
     return Poller("orders", source=orders(url), store=store, app_name="shop", observers=[events.append], **options)
 
