@@ -126,7 +126,8 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
     """Hand late rows to the handler, under the lease; the checkpoint does not move. `found.redelivered` counts the rows
     of the batches that it took.
 
-    Raises: LeaseHeld, PollerError (paused or halted), LeaseLost, StoreError, and what the handler raises.
+    A pause lets the batch in hand end. Raises: LeaseHeld, PollerError (paused or halted), LeaseLost, StoreError, and
+    what the handler raises.
     """
     if not found.rows:
         return
@@ -155,6 +156,13 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
     try:
         with Heartbeat(tenure, runtime=context.runtime, interval=interval, emit=context.emit) as heartbeat:
             for begin in range(0, len(found.rows), context.options.batch_size):
+                if begin:
+                    tenure.renew()  # no commit tells between two batches that somebody paused
+                if tenure.paused:
+                    raise _Stopped(
+                        f"{context.name} was paused after {found.redelivered} of {len(found.rows)} late rows.",
+                        next_step=f"To go on: poller resume {context.name}, and the same command again.",
+                    )
                 _batch(context, found, begin, tenure, heartbeat, handler)
     finally:
         context.audit.add(

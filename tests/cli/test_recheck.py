@@ -128,6 +128,26 @@ def test_redelivery_keeps_off_a_worker_and_off_a_paused_poller(project: Project)
     assert "500" not in [line.split()[1] for line in project.lines("seen")]
 
 
+def test_a_pause_ends_a_redelivery_after_the_batch_in_hand(project: Project) -> None:
+    project.configure("orders", handlers=NOTING, poller='audit_window = "1h"\nbatch_size = 2')
+    project.insert(10)
+    assert project.run("run", "--once").code == 0
+    for row in range(500, 505):
+        project.execute(f"INSERT INTO orders VALUES ({row}, '2025-01-01 00:00:00')")
+    for name in ("started", "seen"):
+        (project.folder / name).unlink()
+    (project.folder / "wait").touch()
+    redelivering = project.start("recheck", "orders", "--redeliver", "--yes")
+    wait_until(lambda: project.lines("started"))
+    assert project.run("pause", "orders", "--yes").code == 0
+    (project.folder / "wait").unlink()
+    ended = end(redelivering)
+    assert (ended.code, "paused after 2 of 5" in ended.err) == (3, True), ended.err
+    assert [line.split()[1] for line in project.lines("seen")] == ["500", "501"]
+    assert project.run("resume", "orders", "--yes").code == 0
+    assert recheck(project, "--redeliver", "--yes")["redelivered"] == 3
+
+
 def test_a_handler_that_fails_on_late_rows_leaves_them_late(project: Project) -> None:
     project.configure("orders", poller='audit_window = "1h"')
     project.insert(10)
