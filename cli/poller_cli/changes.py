@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from poller.errors import FieldDifference, LeaseHeld
+from poller.errors import FieldDifference, LeaseHeld, StateCorrupt
 from poller.model.changes import is_operators
 from poller.model.document import Change, State
 from poller.model.timing import Timing
@@ -135,6 +135,29 @@ class Desk:
             effect = plan.effect(applied.before.state)  # counted after the write: before it, a worker would be quicker
             shown.output.notes.append(f"So {'; '.join(effect.lines())}.")
         return self.told.report(self.told.done(shown.output, applied, effect))
+
+    def create_or_replace(self, plan: Plan, create: Callable[[], int], *, overwrite: bool) -> int:
+        """Where there is no document `create`; else, where that is wanted, the change that `plan` is of it.
+
+        Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError, SourceError.
+        """
+        try:
+            copy = self.operator.file.read()
+        except StateCorrupt as error:
+            raise StateCorrupt(
+                error.message,
+                document=error.document,
+                next_step=f"Put it back first: poller reset-to-checkpoint {self.name} FILE.",
+            ) from None
+        if copy is None:
+            return create()
+        if not overwrite:
+            raise Refused(
+                f"{self.name} has a checkpoint already, at {copy.state.checkpoint.cursor or 'the beginning'}; "
+                "nothing was changed.",
+                next_step="If it is to be replaced, add --overwrite.",
+            )
+        return self.carry_out(plan)
 
     def _apply(self, plan: Plan, review: Callable[[Copy], None], base: Copy) -> Applied:
         if not plan.fenced:

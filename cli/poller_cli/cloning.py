@@ -6,7 +6,6 @@ from datetime import datetime
 
 from poller.app import App, Poller
 from poller.config.types import is_name
-from poller.errors import StateCorrupt
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
 from poller.recovery import Recovery
@@ -14,7 +13,7 @@ from poller_cli import exits
 from poller_cli.changes import Desk, Plan
 from poller_cli.effects import NOTHING, Effect, measure
 from poller_cli.guards import Consent
-from poller_cli.refusals import Refused, WrongArgument, clean
+from poller_cli.refusals import WrongArgument, clean
 from poller_cli.session import Session
 
 KIND = "clone-checkpoint"
@@ -39,26 +38,8 @@ class Cloning:
 
     def carry_out(self, *, overwrite: bool) -> int:
         """The whole of it. Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError."""
-        desk = self._desk
-        try:
-            copy = desk.operator.file.read()
-        except StateCorrupt as error:
-            raise StateCorrupt(
-                error.message,
-                document=error.document,
-                next_step=f"Put it back first: poller reset-to-checkpoint {desk.name} FILE.",
-            ) from None
-        if copy is None:
-            return self._create()
-        if not overwrite:
-            raise Refused(
-                f"{desk.name} has a checkpoint already, at {copy.state.checkpoint.cursor or 'the beginning'}; "
-                "nothing was changed.",
-                next_step="If it is to be replaced, add --overwrite.",
-            )
-        return desk.carry_out(
-            Plan(kind=KIND, transition=self._transition, effect=self._effect, notes=lambda _: self._notes())
-        )
+        plan = Plan(kind=KIND, transition=self._transition, effect=self._effect, notes=lambda _: self._notes())
+        return self._desk.create_or_replace(plan, self._create, overwrite=overwrite)
 
     def _transition(self, state: State, change: Change, now: datetime) -> State:
         return clone(state, self._origin, change=change, now=now)

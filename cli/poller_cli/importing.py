@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.engine import make_url
 
-from poller.errors import LeaseHeld, SourceError, SourceUnavailable, StateCorrupt
+from poller.errors import LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State
@@ -29,7 +29,7 @@ from poller.sources import SqlSource
 from poller_cli import exits
 from poller_cli.changes import Desk, Plan
 from poller_cli.effects import NOTHING, measure
-from poller_cli.refusals import Refused, WrongArgument, clean
+from poller_cli.refusals import WrongArgument, clean
 from poller_cli.resets import changed_source, is_foreign
 
 if TYPE_CHECKING:
@@ -242,36 +242,19 @@ class Importing:
                 expires_in_seconds=left,
                 next_step="Nothing was changed. Stop that function app first, then import.",
             )
-        try:
-            copy = desk.operator.file.read()
-        except StateCorrupt as error:
-            raise StateCorrupt(
-                error.message,
-                document=error.document,
-                next_step=f"Put it back first: poller reset-to-checkpoint {desk.name} FILE.",
-            ) from None
-        if copy is None:
-            return self._create()
-        if not overwrite:
-            raise Refused(
-                f"{desk.name} has a checkpoint already, at {copy.state.checkpoint.cursor or 'the beginning'}; "
-                "nothing was changed.",
-                next_step="If it is to be replaced, add --overwrite.",
-            )
-        return desk.carry_out(
-            Plan(
-                kind=KIND,
-                transition=self._transition,
-                effect=lambda state: measure(
-                    self._source,
-                    state.checkpoint.cursor,
-                    self._cursor,
-                    foreign=is_foreign(state.source_fingerprint, self._described),
-                ),
-                differences=changed_source(self._described),
-                notes=lambda _: self._told(),
-            )
+        plan = Plan(
+            kind=KIND,
+            transition=self._transition,
+            effect=lambda state: measure(
+                self._source,
+                state.checkpoint.cursor,
+                self._cursor,
+                foreign=is_foreign(state.source_fingerprint, self._described),
+            ),
+            differences=changed_source(self._described),
+            notes=lambda _: self._told(),
         )
+        return desk.create_or_replace(plan, self._create, overwrite=overwrite)
 
     def _transition(self, state: State, change: Change, now: datetime) -> State:
         moved = transitions.bind(transitions.reset(state, cursor=self._cursor, change=change, now=now), self._described)
