@@ -133,7 +133,9 @@ def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) ->
                 f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",
                 table=what,
                 column=cursor.name,
-                next_step='Name a timestamp column, or set cursor_kind = "integer+pk" for a number that only grows.',
+                next_step="Name a timestamp column; for seconds or milliseconds as a number, a generated column or a"
+                ' `query` that makes a timestamp of them. cursor_kind = "integer+pk" is for numbers that a sequence or'
+                " AUTOINCREMENT hands out.",
             )
         zoned = cursor.family is Family.TIMESTAMPTZ or (cursor.form is not None and cursor.form.zone != "")
         if not zoned and options.zone is None:
