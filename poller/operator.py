@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from poller.audit import AuditTrail
@@ -282,10 +282,15 @@ class Operator:
 
     def back_up(self, body: bytes) -> str:
         """Keep the bytes that are about to be replaced, under the moment's name. Raises: StoreError."""
-        now = f"{self.file.clock.now():%Y%m%dT%H%M%S_%f}Z"
-        name = f"{self.backups}{now}-{self._runtime.new_id()[:8]}.json"
-        self.store.write(name, body, if_tag=None, timeout=self._timing.attempt)
-        return name
+        now = self.file.clock.now()
+        while True:
+            name = f"{self.backups}{now:%Y%m%dT%H%M%S_%f}Z.json"
+            try:
+                self.store.write(name, body, if_tag=None, timeout=self._timing.attempt)
+            except WriteConflict:
+                now += timedelta(microseconds=1)  # another operator's, of the same moment
+            else:
+                return name
 
     def _copy_previous(self, copy: Copy) -> None:
         """The change that ours will push out of the document must be in the trail first. Best effort."""

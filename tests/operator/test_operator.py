@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -95,6 +96,16 @@ def test_a_worker_that_commits_first_is_seen_and_backed_up(world: World) -> None
     assert isinstance(found, Found)
     assert found.body == applied.before.body, "exactly what was replaced"
     assert world.state.checkpoint.cursor is None
+
+
+def test_backups_of_one_moment_have_names_of_their_own(world: World) -> None:
+    """`{utc}.json`, as design.md has it: nobody's is written over."""
+    names = [world.operator.back_up(body) for body in (b"one", b"two")]
+    assert len(set(names)) == 2
+    assert [getattr(world.memory.read(name), "body", None) for name in names] == [b"one", b"two"]
+    for name in names:
+        stamped = datetime.strptime(name, "backups/shop/orders/%Y%m%dT%H%M%S_%fZ.json").replace(tzinfo=UTC)
+        assert abs(stamped - world.runtime.utcnow()) < timedelta(seconds=1)
 
 
 def test_a_worker_that_comes_second_is_fenced(world: World) -> None:

@@ -46,7 +46,7 @@ def reset_to_checkpoint(
     Undoes a reset: what it changed is put back. Also puts back a document that was deleted or cannot be read; then
     the lease is kept for its full time, since nobody can tell whether a worker still trusts the old one.
 
-    Example: poller reset-to-checkpoint orders backups/shop/orders/20260407T012346_020000Z-1f3a.json
+    Example: poller reset-to-checkpoint orders backups/shop/orders/20260407T012346_020000Z.json
     """
     from poller_cli.changes import Desk
     from poller_cli.checkpoints import Restoring, find_origin
