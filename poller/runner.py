@@ -89,7 +89,8 @@ class Runner:
         )
         self._ticks = 0
         self._busy = runtime.lock()
-        self._lag_known: tuple[float, Lag | None] = (float("-inf"), None)
+        self._lag_known: Lag | None = None
+        self._lag_asked_early = float("-inf")
 
     def tick(self, handler: Handler, *, stop: Event | None = None) -> TickResult:
         """Deliver what is there, and say how it went.
@@ -156,15 +157,16 @@ class Runner:
             logger.warning("%s: the look back for late rows failed: %s", self.name, error)
 
     def _lag(self, after: Cursor | None, fresh: bool) -> Lag | None:
-        """How far behind, or None where the database does not tell now. Not `fresh`: asked at most every 30 s."""
-        asked, known = self._lag_known
-        now = self.runtime.monotonic()
-        if not fresh and now - asked < LAG_EVERY:
-            return known
+        """How far behind, or None where the database does not tell now. Not `fresh`: a tick that stopped early asks at
+        most every 30 s (sources.md, "Lag"); what an earlier tick was told when all went well is no answer to the first."""
+        if not fresh:
+            now = self.runtime.monotonic()
+            if now - self._lag_asked_early < LAG_EVERY:
+                return self._lag_known
+            self._lag_asked_early = now
         try:
-            known = self.source.lag(after, cap=PENDING_CAP)
+            self._lag_known = self.source.lag(after, cap=PENDING_CAP)
         except SourceError as error:
             logger.debug("%s: the lag is not known: %s", self.name, error)
-            known = None
-        self._lag_known = (now, known)
-        return known
+            self._lag_known = None
+        return self._lag_known

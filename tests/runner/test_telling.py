@@ -55,7 +55,19 @@ def test_a_tick_that_stops_early_asks_for_the_lag_every_30_seconds_at_most(world
         results.append(world.tick())
     assert {result.outcome for result in results} == {"held_elsewhere"}
     assert {result.pending for result in results} == {25}
-    assert world.table.lags == 1
+    assert world.table.lags == 2
+
+
+def test_a_failing_tick_tells_of_the_rows_that_wait_not_of_the_last_that_went_well(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    assert world.tick().pending == 0
+    world.table.rows += [row(number) for number in range(6, 12)]
+
+    def refuse(batch: Batch) -> None:
+        raise ValueError("no")
+
+    results = [world.tick(refuse) for _ in range(3)]
+    assert {(result.outcome, result.pending) for result in results} == {("handler_failed", 6)}
 
 
 def test_a_lag_that_cannot_be_told_fails_no_tick(worlds: Worlds) -> None:
