@@ -158,7 +158,7 @@ class Runner:
 
     def _lag(self, after: Cursor | None, fresh: bool) -> Lag | None:
         """How far behind, or None where the database does not tell now. Not `fresh`: a tick that stopped early asks at
-        most every 30 s (sources.md, "Lag"); what an earlier tick was told when all went well is no answer to the first."""
+        most every 30 s (sources.md, "Lag"); what a tick that went well was told before is no answer to the first."""
         if not fresh:
             now = self.runtime.monotonic()
             if now - self._lag_asked_early < LAG_EVERY:
