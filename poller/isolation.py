@@ -28,8 +28,15 @@ LOOK_EVERY = 0.02
 """How often, in seconds, the parent looks at the child, and copies the lease to it."""
 
 
+LAST_WORDS = 1.0
+"""For so many seconds at most an answer is waited for after its process has ended: it may be on its way."""
+_NUMBER = 8
+"""Bytes of the number that a request and its answer begin with."""
+
+
 class NotPortable(ConfigError):
-    """The handler or a row cannot be sent to another process: the configuration is at fault, not the batch."""
+    """The handler or a row cannot be sent to another process, or there can be none: what surrounds the batch is at
+    fault, not the batch."""
 
 
 class _Shared(Protocol):
@@ -50,61 +57,82 @@ class ProcessExecutor:
     def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:
         """Run the handler to its end, or kill it after `limit` seconds or when the lease is over.
 
+        However this ends, the handler runs no more: also after an exception that a signal throws in here, such as
+        KeyboardInterrupt. So the caller may give the lease back (protocol 10).
+
         Raises: HandlerFailure (it raised, it died, it took too long), HandlerCancelled (the lease was lost).
         """
         try:
-            payload = pickle.dumps((handler, _Payload.of(batch), batch.fencing_token))
+            request = pickle.dumps((handler, _Payload.of(batch), batch.fencing_token))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise NotPortable(
                 f"The handler or a row cannot be sent to a child process: {error}.",
                 key="isolation",
                 next_step='Make the handler a function of a module, or set isolation = "thread".',
             ) from error
-        child = self._ready()
-        child.share(lease.remaining())
-        child.connection.send_bytes(payload)
         end = self._runtime.monotonic() + limit
-        while not child.connection.poll(LOOK_EVERY):
-            left = lease.remaining()
-            child.share(left)
-            if left == 0:
-                self.close()
-                raise HandlerCancelled("The lease was lost while the handler ran; its process was ended.")
-            if self._runtime.monotonic() >= end:
-                self.close()
-                raise HandlerFailure("HandlerTimeout", f"ran longer than {limit:g} s; its process was ended")
+        child = self._ready()
         try:
-            failure = pickle.loads(child.connection.recv_bytes())  # noqa: S301 - from our own child
-        except (EOFError, OSError) as error:
-            code = child.exit_code()
+            exchange = child.ask(request, lease.remaining())
+            while not exchange.done.wait(LOOK_EVERY):
+                left = lease.remaining()
+                child.share(left)
+                if left == 0:
+                    raise HandlerCancelled("The lease was lost while the handler ran; its process was ended.")
+                if self._runtime.monotonic() >= end:
+                    raise HandlerFailure("HandlerTimeout", f"ran longer than {limit:g} s; its process was ended")
+                if not child.alive():
+                    exchange.done.wait(LAST_WORDS)
+                    break
+            failure = child.answer()
+        except BaseException:
             self.close()
-            raise HandlerFailure("HandlerDied", f"its process ended with exit code {code}") from error
+            raise
         if failure is not None:
             raise HandlerFailure(*failure)
 
     def close(self) -> None:
-        """End the child, at once."""
-        if self._child is not None:
-            self._child.kill()
+        """End the child, at once, and wait until it has ended."""
+        child = self._child
+        if child is not None:
+            child.kill()
             self._child = None
 
     def _ready(self) -> _Child:
-        if self._child is None or not self._child.alive():
+        child = self._child
+        if child is None or child.exchange is not None or not child.alive():
             self.close()
-            self._child = _Child.start(self._context)
-        return self._child
+            try:
+                child = self._child = _Child.start(self._context)
+            except OSError as error:
+                raise NotPortable(
+                    f"No process could be started for the handler: {error}.",
+                    key="isolation",
+                    next_step='Give this machine room for one more process, or set isolation = "thread".',
+                ) from error
+        return child
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Child:
+    """A process, the line to it, and what is shared with it.
+
+    Attributes:
+        until: until when it may trust the lease. It has no lock, for a child that is stopped in the midst of a look
+            would keep it; a number of eight bytes is written in one piece.
+        asked: how many requests it was given. exchange: the one that is not answered yet.
+    """
+
     process: Any
     connection: Connection
     until: _Shared
+    asked: int = 0
+    exchange: _Exchange | None = None
 
     @classmethod
     def start(cls, context: Any) -> _Child:
         ours, theirs = context.Pipe()
-        until = context.Value("d", 0.0)
+        until = context.Value("d", 0.0, lock=False)
         process = context.Process(target=_serve, args=(theirs, until), name="poller-handler", daemon=True)
         process.start()
         theirs.close()
@@ -117,15 +145,66 @@ class _Child:
     def alive(self) -> bool:
         return bool(self.process.is_alive())
 
-    def exit_code(self) -> int | None:
-        self.process.join(5)
-        code: int | None = self.process.exitcode
-        return code
+    def ask(self, request: bytes, remaining: float) -> _Exchange:
+        """Begin to hand over a batch. Returns at once: the child may be in no state to read it."""
+        self.share(remaining)
+        self.asked += 1
+        self.exchange = _Exchange(self.connection, self.asked.to_bytes(_NUMBER) + request)
+        self.exchange.start()
+        return self.exchange
+
+    def answer(self) -> tuple[str, str, str] | None:
+        """How the handler failed, or None: it returned. Raises HandlerFailure where there is no answer to that."""
+        answer = None if self.exchange is None else self.exchange.answer
+        if answer is None:
+            self.process.join(5)
+            raise HandlerFailure("HandlerDied", f"its process ended with exit code {self.process.exitcode}")
+        number, failure = pickle.loads(answer)  # noqa: S301 - from our own child
+        if number != self.asked:
+            raise HandlerFailure("HandlerDied", "its process answered for an earlier batch, and was ended")
+        self.exchange = None
+        told: tuple[str, str, str] | None = failure
+        return told
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.connection.close()
+        """End it, whatever it does, and wait until it has ended; what is thrown in here meanwhile is raised then."""
+        interrupted: BaseException | None = None
+        while True:
+            try:
+                self.process.kill()
+                self.process.join()
+                break
+            except BaseException as error:  # noqa: BLE001 - raised below
+                interrupted = error
+        if self.exchange is None or self.exchange.done.is_set():
+            self.connection.close()  # else the thread that still uses it is its last owner
+        if interrupted is not None:
+            raise interrupted
+
+
+class _Exchange(threading.Thread):
+    """A request and its answer, on a thread of their own: a child that hangs, or is stopped, reads and writes no more,
+    and whoever looks at the lease and at the time must not wait for it.
+
+    Attributes:
+        done: set when it is over. answer: None where none came.
+    """
+
+    def __init__(self, connection: Connection, request: bytes) -> None:
+        super().__init__(name="poller-handler-line", daemon=True)
+        self.done = threading.Event()
+        self.answer: bytes | None = None
+        self._connection = connection
+        self._request = request
+
+    def run(self) -> None:
+        try:
+            self._connection.send_bytes(self._request)
+            self.answer = self._connection.recv_bytes()
+        except Exception:  # noqa: BLE001, S110 - whatever it is: no answer came
+            pass
+        finally:
+            self.done.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +285,13 @@ def _serve(connection: Connection, until: _Shared) -> None:
             return
         failure: tuple[str, str, str] | None = None
         try:
-            handler, payload, token = pickle.loads(received)  # noqa: S301 - from our own parent
+            request = memoryview(received)[_NUMBER:]
+            handler, payload, token = pickle.loads(request)  # noqa: S301 - from our own parent
             lease = _SharedLease(until, token)
             call(handler, payload.batch(lease), lease)
         except Exception as error:  # noqa: BLE001 - told to the parent
             failure = (type(error).__name__, str(error), traceback.format_exc())
-        connection.send_bytes(pickle.dumps(failure))
+        connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), failure)))
 
 
 def _end_with_parent() -> None:

@@ -4,8 +4,11 @@ environment."""
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 from poller import Batch
 from poller.errors import LeaseLost
@@ -14,9 +17,13 @@ FOLDER = "CHILDREN_FOLDER"
 
 
 def note(name: str, text: object = "") -> None:
-    path = Path(os.environ[FOLDER]) / name
+    path = _noted(name)
     path.with_suffix(".new").write_text(str(text))
     path.with_suffix(".new").rename(path)
+
+
+def _noted(name: str) -> Path:
+    return Path(os.environ[FOLDER]) / name
 
 
 def fine(batch: Batch) -> None:
@@ -54,3 +61,40 @@ def dies(batch: Batch) -> None:
 
 def fails(batch: Batch) -> None:
     raise ValueError(f"{len(batch)} rows are too many")
+
+
+def waits(batch: Batch) -> None:
+    """Works on until it is killed."""
+    note("pid", os.getpid())
+    time.sleep(60)
+
+
+def is_stopped_at_a_look(batch: Batch) -> None:
+    """Stopped, as by an operator or a debugger, in the midst of `batch.check()`: right after what it takes first."""
+    note("pid", os.getpid())
+
+    def stop(frame: FrameType, event: str, what: object) -> None:
+        if event == "c_return" and getattr(what, "__name__", "") in ("acquire", "monotonic"):
+            sys.setprofile(None)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    sys.setprofile(stop)
+    batch.check()
+    note("survived")
+
+
+def dies_and_leaves_a_process(batch: Batch) -> None:
+    """What it leaves keeps every descriptor open, that of the answer too."""
+    left = os.fork()
+    if left == 0:
+        time.sleep(60)
+        os._exit(0)
+    note("left", left)
+    os._exit(7)
+
+
+def leaves_a_copy(batch: Batch) -> None:
+    """Succeeds; a copy of its process comes to the end of this batch while the next one is worked on."""
+    if os.fork() == 0:
+        while not _noted("pid").exists():
+            time.sleep(0.01)

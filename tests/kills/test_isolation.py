@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from poller import Poller, TickResult
+from poller.handlers import Handler
 from poller.model.document import State, decode
-from poller.ports import Found
-from poller.stores import BlobStore
+from poller.ports import Found, StateStore
+from poller.stores import BlobStore, MemoryStore
 from tests.faults import fault
 from tests.faults.bench import NAME
 from tests.faults.plan import NoFaults
@@ -37,10 +42,28 @@ def store(proxy: FaultProxy, container: str) -> BlobStore:
     return BlobStore.from_connection_string(proxy.connection_string, container)
 
 
-def _state(store: BlobStore) -> State:
+def _state(store: StateStore) -> State:
     found = store.read(NAME)
     assert isinstance(found, Found)
     return decode(found.body, location=NAME)
+
+
+def _tick(poller: Poller, handler: Handler) -> TickResult:
+    """On a thread of its own, so that one that hangs fails its test and no other."""
+    ended: list[TickResult] = []
+    threading.Thread(target=lambda: ended.append(poller.tick(handler)), daemon=True).start()
+    wait_until(lambda: bool(ended), "the tick ends")
+    return ended[0]
+
+
+def _insert(shop: Shop, rows: int) -> None:
+    engine = sa.create_engine(shop.url)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text("INSERT INTO orders VALUES (:id, '2026-05-01 00:00:00.000')"),
+            [{"id": ROWS + n} for n in range(1, rows + 1)],
+        )
+    engine.dispose()
 
 
 def _gone(pid: int) -> bool:
@@ -129,3 +152,91 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(fleets: Callable[...,
     parent.end()
     wait_until(lambda: _gone(child), "the orphan ends")
     assert not (fleet.folder / "outside-only").exists()
+
+
+# --- a parent that is interrupted, a child that hangs, answers out of turn
+
+
+BRIEF: Any = {"handler_timeout": "1500ms", "max_attempts": 100}
+"""Enough for a child that runs already, and almost always for one to start."""
+
+
+def _warm(poller: Poller, folder: Path) -> int:
+    """Deliver what is there; the id of the child, which has started then."""
+    wait_until(lambda: poller.tick(children.fine).outcome == "delivered", "a child starts in time")
+    return int((folder / "pid").read_text())
+
+
+class Alarm(Exception):
+    """Raised by a signal handler, as services that limit a job's time do."""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Alarm])
+def test_an_interrupted_parent_ends_its_child_before_it_gives_the_lease_back(
+    shop: Shop, tmp_path: Path, error: type[BaseException]
+) -> None:
+    """And what the child was doing is taken for no other batch's end."""
+    store = MemoryStore()
+    poller = shop.poller(store, isolation="process", batch_size=1, lease_ttl="60s", heartbeat_interval="15s")
+
+    def ring(*_: object) -> None:
+        raise error
+
+    def interrupt() -> None:
+        wait_until((tmp_path / "pid").exists, "the handler began")
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, ring)
+    ringing = threading.Thread(target=interrupt)
+    try:
+        ringing.start()
+        try:
+            assert poller.tick(children.waits).outcome == "handler_failed"
+        except KeyboardInterrupt:
+            assert error is KeyboardInterrupt
+        assert _gone(int((tmp_path / "pid").read_text()))
+    finally:
+        ringing.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert _state(store).lease.owner_id is None
+    assert poller.tick(children.fails).error == "ValueError: 1 rows are too many"
+    assert _state(store).checkpoint.cursor is None
+
+
+def test_a_stopped_child_that_reads_no_more_is_killed_at_the_handler_timeout(shop: Shop, tmp_path: Path) -> None:
+    """The batch is larger than what a socket takes in."""
+    poller = shop.poller(MemoryStore(), isolation="process", batch_size=10_000, **BRIEF)
+    child = _warm(poller, tmp_path)
+    os.kill(child, signal.SIGSTOP)
+    _insert(shop, 10_000)
+    assert "HandlerTimeout" in (_tick(poller, children.fine).error or "")
+    assert _gone(child)
+
+
+def test_a_child_that_is_stopped_while_it_looks_at_the_lease_is_killed_too(shop: Shop, tmp_path: Path) -> None:
+    poller = shop.poller(MemoryStore(), isolation="process", **BRIEF)
+    child = _warm(poller, tmp_path)
+    _insert(shop, 1)
+    assert "HandlerTimeout" in (_tick(poller, children.is_stopped_at_a_look).error or "")
+    assert _gone(child)
+
+
+def test_a_child_that_died_is_noticed_though_a_process_that_it_left_keeps_its_line_open(
+    shop: Shop, tmp_path: Path
+) -> None:
+    poller = shop.poller(MemoryStore(), isolation="process")
+    try:
+        result = _tick(poller, children.dies_and_leaves_a_process)
+    finally:
+        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert result.error == "HandlerDied: its process ended with exit code 7"
+
+
+def test_an_answer_to_an_earlier_batch_is_not_taken_for_this_ones(shop: Shop, tmp_path: Path) -> None:
+    store = MemoryStore()
+    poller = shop.poller(store, isolation="process", batch_size=3, max_batches_per_tick=1)
+    assert _tick(poller, children.leaves_a_copy).rows == 3
+    passed = _state(store).checkpoint.cursor
+    assert _tick(poller, children.waits).outcome == "handler_failed"
+    assert _state(store).checkpoint.cursor == passed
+    assert _gone(int((tmp_path / "pid").read_text()))
