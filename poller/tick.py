@@ -298,7 +298,7 @@ class Tick:
         self.emit(HandlerFailed(batch_id=batch.batch_id, attempt=batch.attempt, error=told, **tenure.facts()))
         if self.options.error_text:
             trace = error.trace if isinstance(error, HandlerFailure) else "".join(traceback.format_exception(error))
-            logger.error("%s", redact(trace.rstrip() or told))
+            logger.error("%s: %s", self.context.name, redact(trace.rstrip() or told))
         halted = False
         try:
             halted = tenure.fail(

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import threading
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import IO, Any
 
 from poller.model.redact import redact
@@ -60,8 +60,22 @@ class EventPrinter:
             told = _tick(event)
         else:
             told = _fields(event)
-        line = printable(f"{_time(event.at)} {level:<7} {event.poller}: {told}")
+        line = printable(_formed(event.at, level, event.poller, told))
         return coloured(line, _COLOURS[level], sys.stderr) if level in _COLOURS else line
+
+
+class LogLines(logging.Formatter):
+    """What handlers and libraries log, in the form of an event's line. What poller itself logs begins with the name of
+    the poller that it is about: its logger's name says nothing more."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """The line, without a traceback, which follows it."""
+        name = "" if record.name == "poller" else record.name
+        return _formed(datetime.fromtimestamp(record.created, UTC), record.levelname, name, record.message)
+
+
+def _formed(at: datetime, level: str, name: str, told: str) -> str:
+    return f"{_time(at)} {level:<7} {f'{name}: ' if name else ''}{told}"
 
 
 def _time(at: datetime) -> str:

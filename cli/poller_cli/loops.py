@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from poller.app import Poller
@@ -32,6 +32,9 @@ _GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown
 class Loop:
     """The ticks of one poller on a thread of their own.
 
+    Args:
+        first: called once on its thread, before the first tick.
+
     Attributes:
         code: what this poller contributes to the exit code, when it has ended.
         error: why it ended before it was asked to, for a person.
@@ -42,6 +45,7 @@ class Loop:
     stop: Event
     emit: Callable[[PollerEvent], None]
     debug: bool = False
+    first: Callable[[Poller], None] | None = None
     code: int = exits.DONE
     error: str | None = None
     crash: BaseException | None = None
@@ -64,7 +68,13 @@ class Loop:
         self._thread.start()
 
     def _run(self) -> None:
-        _ = self.poller.handler  # before anything is read: a handler that cannot be imported is an error now
+        try:
+            _ = self.poller.handler  # before anything is read: a handler that cannot be imported is an error now
+        except ConfigError as error:
+            self.emit(tick_failed(self.poller.name, self.poller.runtime.utcnow(), error))
+            raise
+        if self.first is not None:
+            self.first(self.poller)
         if self.mode == "once":
             self._conclude(self.poller.tick(stop=self.stop))
         elif self.mode == "until_idle":
@@ -104,14 +114,7 @@ class Loop:
             except Exception as error:  # noqa: BLE001 - reported; the next tick may go well
                 failures += 1
                 self.crash = error if self.debug else None
-                self.emit(
-                    TickFailed(
-                        poller=self.poller.name,
-                        at=self.poller.runtime.utcnow(),
-                        error_type=type(error).__name__,
-                        error=f"{type(error).__name__}: {error}",
-                    )
-                )
+                self.emit(tick_failed(self.poller.name, self.poller.runtime.utcnow(), error))
 
     def _wait(self, schedule: Schedule, failures: int) -> bool:
         """Until the schedule's next moment, later after failures; False when it is time to stop."""
@@ -123,6 +126,13 @@ class Loop:
             if self.stop.wait(min(left, 30.0)):
                 return False
         return not self.stop.is_set()
+
+
+def tick_failed(poller: str, at: datetime, error: Exception) -> TickFailed:
+    """The event of an error that the runner could not tell."""
+    kind = type(error).__name__
+    told = str(error) if isinstance(error, PollerError) else f"{kind}: {error}"
+    return TickFailed(poller=poller, at=at, error_type=kind, error=told)
 
 
 def run_all(loops: list[Loop], told: Callable[[Loop], None]) -> int:

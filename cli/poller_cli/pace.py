@@ -17,11 +17,13 @@ class Pace:
     Attributes:
         total: rows to be delivered, where that is known.
         end: the moment that its rows' times run up to; None: the present, which moves on meanwhile.
+        by_times: whether, where `total` is not known, the rows' times may tell how long it will take.
         rows: delivered so far. lag: how many seconds the last row was old when it was committed.
     """
 
     total: int | None = None
     end: datetime | None = None
+    by_times: bool = True
     rows: int = 0
     lag: float | None = None
     _seen: deque[tuple[float, int, datetime | None]] = field(default_factory=deque)
@@ -51,6 +53,8 @@ class Pace:
         rate = self.rate()
         if self.total is not None and self.total >= self.rows:
             return (self.total - self.rows) / rate if rate else None
+        if not self.by_times:
+            return None
         timed = [(at, moment) for at, _, moment in self._seen if moment is not None]
         if len(timed) < 2 or self.lag is None:
             return None

@@ -15,10 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from poller.app import Poller
 from poller.config import AppConfig
+from poller.errors import PollerError
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.runner import PENDING_CAP
 from poller.sources.moments import parse_utc
+from poller.statefile import StateFile
+from poller_cli.changes import timing_of
 from poller_cli.pace import Pace, span
 from poller_cli.terminal import is_terminal
 
@@ -75,13 +79,30 @@ class LiveProgress:
         self.zones: dict[str, tzinfo | None] = {}
         self.lasting: dict[str, Pace] = {}
         self._tasks: dict[str, tuple[TaskID, Pace]] = {}
-        self._pending: dict[str, int] = {}
-        """Rows that each poller's last tick left behind, where it told."""
+        self._pending: dict[str, int | None] = {}
+        """Rows that each poller has before it, by the last count of them, up to `PENDING_CAP`; None: not counted."""
         self._lock = threading.Lock()
 
     def show_times(self, config: AppConfig) -> None:
         """Know what the times of this configuration's pollers mean."""
         self.zones |= zones_of(config)
+
+    def count_pending(self, poller: Poller) -> None:
+        """Count the rows that `poller` has before it, so that its first tick, too, tells how long yet. Changes nothing;
+        what keeps the count from being had keeps the tick from succeeding, which will tell it."""
+        file = StateFile(
+            poller.store,
+            app_name=poller.app_name,
+            poller_name=poller.name,
+            runtime=poller.runtime,
+            timing=timing_of(poller),
+        )
+        with suppress(PollerError):
+            copy = file.read()
+            after = poller.source.start() if copy is None else copy.state.checkpoint.cursor
+            pending = poller.source.lag(after, cap=PENDING_CAP).pending
+            with self._lock:
+                self._pending[poller.name] = pending
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -104,7 +125,7 @@ class LiveProgress:
 
     def _begin(self, poller: str) -> None:
         if poller not in self._tasks:
-            pace = self.lasting.get(poller) or Pace(total=self._pending.get(poller) or None)
+            pace = self.lasting.get(poller) or _pace(self._pending.get(poller))
             pace.begin(time.monotonic())
             self._tasks[poller] = (self._progress.add_task(poller, total=pace.total, pace=pace), pace)
 
@@ -121,10 +142,16 @@ class LiveProgress:
 
     def _end(self, event: TickFinished | TickFailed) -> None:
         if isinstance(event, TickFinished):
-            # A count that its cap has cut says nothing of how much there is.
-            known = event.pending if event.pending is not None and event.pending < PENDING_CAP else 0
-            self._pending[event.poller] = known
+            self._pending[event.poller] = event.pending
         shown = self._tasks.get(event.poller)
         if shown is not None and event.poller not in self.lasting:
             del self._tasks[event.poller]
             self._progress.remove_task(shown[0])
+
+
+def _pace(pending: int | None) -> Pace:
+    """Of a tick before which so many rows were counted. Where the cap has cut the count, their times must tell; where
+    there was none, or no row to be counted, nothing does: a few rows' times are no measure."""
+    if pending is None or pending < PENDING_CAP:
+        return Pace(total=pending or None, by_times=False)
+    return Pace()

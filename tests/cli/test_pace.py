@@ -56,6 +56,12 @@ def test_time_left_by_how_much_faster_the_rows_times_pass_than_time_itself() -> 
     assert left == pytest.approx(900 / 10)
 
 
+def test_a_few_rows_times_tell_no_time_left() -> None:
+    pace = Pace(by_times=False)
+    catch_up(pace, seconds=2, rows=7, speed=11, behind=timedelta(days=1000))
+    assert pace.left() is None
+
+
 @pytest.mark.parametrize("speed", [0.0, 0.5, 1.0])
 def test_one_that_does_not_catch_up_has_no_time_left_to_tell(speed: float) -> None:
     pace = Pace()

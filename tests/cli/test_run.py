@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import threading
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
-from poller_cli.commands.run import stopped_by_signals
+from poller.observability import BatchCommitted, BatchStarted
+from poller_cli.commands.run import InHand, stopped_by_signals
 from tests.cli.conftest import NOTING, Project, end, wait_until
 
 
@@ -129,7 +134,8 @@ def test_a_signal_finishes_and_commits_the_batch_in_hand_and_starts_no_other(
     (project.folder / "wait").touch()
     process = project.start("run", "--json")
     wait_until(lambda: project.lines("started"))
-    os.killpg(process.pid, number)  # as a terminal and a service manager do: to every process of the group
+    process.send_signal(number)  # as a terminal, a service manager and GNU timeout do: to the process,
+    os.killpg(process.pid, number)  # and to every one of its group
     assert process.stderr is not None
     assert "stopping" in process.stderr.readline()
     (project.folder / "wait").unlink()
@@ -155,8 +161,13 @@ def test_a_second_signal_abandons_the_batch_and_leaves_the_lease_to_expire(proje
     assert process.stderr is not None
     while "stopping" not in "".join(lines):
         lines.append(process.stderr.readline())
-    process.send_signal(signal.SIGTERM)
-    assert end(process).code == 1
+    while process.poll() is None:  # those of the first half second are one with the first
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+    ended = end(process)
+    assert ended.code == 1
+    assert "abandoned; the batch in hand will come again" in ended.err
     assert project.lines("seen") == []
     status = project.run("status", "--json").json["pollers"][0]
     assert status["lease"]["live"] is True
@@ -164,23 +175,53 @@ def test_a_second_signal_abandons_the_batch_and_leaves_the_lease_to_expire(proje
     assert status["attempts"] == 1
 
 
-def test_a_second_signal_counts_while_the_first_is_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[bytes] = []
+class Signalled:
+    """This process, signalled at moments of our choosing, and what it says then."""
 
-    def write(_: int, text: bytes) -> None:
-        said.append(text)
-        if len(said) == 1:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, at: list[float], again: int = 0) -> None:
+        """`at`: the moments of the signals. `again`: how many of them come while the first is being told."""
+        self.said: list[str] = []
+        self.moments, self.again = iter(at), again
+        monkeypatch.setattr(os, "write", self.write)
+        monkeypatch.setattr(os, "_exit", self.leave)
+
+    def write(self, _: int, text: bytes) -> None:
+        self.said.append(text.decode().rstrip())
+        for _n in range(self.again if len(self.said) == 1 else 0):
             signal.raise_signal(signal.SIGTERM)
 
-    def leave(code: int) -> NoReturn:
+    def leave(self, code: int) -> NoReturn:
         raise SystemExit(code)
 
-    monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(os, "_exit", leave)
-    with pytest.raises(SystemExit) as ended, stopped_by_signals(threading.Event()):
+    def now(self) -> float:
+        return next(self.moments)
+
+
+def test_signals_within_half_a_second_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of GNU timeout and of service managers: one to the process, at once another to its group."""
+    signalled, stop = Signalled(monkeypatch, at=[7.0, 7.0001, 7.49], again=1), threading.Event()
+    with stopped_by_signals(stop, InHand(), now=signalled.now):
         signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+    assert stop.is_set()
+    assert [line.split()[1] for line in signalled.said] == ["stopping"]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_later_signal_leaves_at_once(monkeypatch: pytest.MonkeyPatch, busy: bool) -> None:
+    signalled, in_hand = Signalled(monkeypatch, at=[7.0, 7.1, 7.6]), InHand()
+    facts: dict[str, Any] = {"poller": "orders", "at": datetime.now(UTC), "owner_id": "me", "fencing_token": 1}
+    in_hand(BatchStarted(**facts, batch_id="b1", attempt=1, rows=3))
+    if not busy:
+        in_hand(BatchCommitted(**facts, batch_id="b1", rows=3, cursor="x", handler_seconds=0.1))
+    with stopped_by_signals(threading.Event(), in_hand, now=signalled.now):
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as ended:
+            signal.raise_signal(signal.SIGTERM)
     assert ended.value.code == 1
-    assert [text.split()[1] for text in said] == [b"stopping", b"abandoned;"]
+    assert [line.split()[1].strip(";") for line in signalled.said] == ["stopping", "abandoned"]
+    assert ("the batch in hand" in signalled.said[1]) is busy
 
 
 def test_until_idle_that_is_stopped_says_that_it_is_not_done(project: Project) -> None:
@@ -239,3 +280,32 @@ def test_a_poller_that_no_later_tick_can_mend_is_told_at_once_and_the_others_go_
     wait_until(lambda: len(project.lines("seen")) == 2)
     process.send_signal(signal.SIGTERM)
     assert end(process).code == 2
+
+
+@pytest.mark.parametrize("mode", ["--once", "--until-idle"])
+def test_as_json_a_handler_that_cannot_be_imported_is_a_failed_tick(project: Project, mode: str) -> None:
+    project.configure("orders", "invoices", handlers=NOTING)
+    project.write((project.folder / "poller.toml").read_text().replace("handlers:handle", "handlers:other", 1))
+    ended = project.run("run", mode, "--json")
+    assert ended.code == 2
+    (failed,) = [event for event in ended.events if event["event"] == "tick_failed"]
+    assert (failed["poller"], failed["error_type"]) == ("orders", "ConfigError")
+    assert "pollers.orders.handler" in failed["error"]
+    assert "pollers.orders.handler" in ended.error
+
+
+def test_what_handlers_log_and_their_tracebacks_have_the_form_of_every_line(project: Project) -> None:
+    handlers = """
+import logging
+def handle(batch):
+    logging.getLogger("shipping").info("shipped to %s", "Oslo")
+    raise ValueError("no")
+"""
+    project.configure("orders", handlers=handlers)
+    project.insert(1)
+    ended = project.run("run", "--once")
+    assert ended.code == 1
+    moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    assert re.search(rf"(?m)^{moment} INFO    shipping: shipped to Oslo$", ended.err)
+    assert re.search(rf"(?m)^{moment} ERROR   orders: Traceback \(most recent call last\):$", ended.err)
+    assert re.search(rf"(?m)^{moment} INFO    orders: tick outcome=handler_failed", ended.err)

@@ -95,7 +95,7 @@ class _Doing:
     """What is told, and to whom, while a backfill works."""
 
     def __init__(self, session: Session, stop: threading.Event) -> None:
-        from poller_cli.commands.run import log_to_stderr, plain
+        from poller_cli.commands.run import InHand, log_to_stderr, plain
         from poller_cli.events import EventPrinter
 
         self._session = session
@@ -108,7 +108,9 @@ class _Doing:
 
             self._progress = LiveProgress()
         self._parts: dict[str, Part] = {}
-        self.observers: list[Observer] = [self._count, self._printer, *([self._progress] if self._progress else [])]
+        self._in_hand = InHand()
+        self.observers: list[Observer] = [self._in_hand, self._count, self._printer]
+        self.observers += [self._progress] if self._progress else []
         log_to_stderr(debug=session.debug)
 
     def _count(self, event: PollerEvent) -> None:
@@ -147,7 +149,7 @@ class _Doing:
         if self._progress is not None:
             for part in todo:
                 self._show(self._progress, work, part)
-        with stopped_by_signals(self._stop), self._progress or nullcontext():
+        with stopped_by_signals(self._stop, self._in_hand), self._progress or nullcontext():
             loops = [Loop(part.poller, "until_idle", self._stop, self._printer, self._session.debug) for part in todo]
             code = run_all(loops, partial(self._ended, work))
         if stdout is not None:

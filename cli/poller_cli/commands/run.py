@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +21,12 @@ import typer
 from poller_cli import exits
 from poller_cli.session import NamesArgument, Session
 
+ONE_SIGNAL = 0.5
+"""Seconds within which further signals are one with the first: GNU timeout, and others that end processes, signal the
+process and at once its group."""
+
 if TYPE_CHECKING:
-    from poller.observability import Observer
+    from poller.observability import Observer, PollerEvent
     from poller_cli.loops import Loop, Mode
     from poller_cli.progress import LiveProgress
 
@@ -34,13 +40,13 @@ def run(
     """Deliver rows to the handlers: for ever, on each poller's schedule, unless told otherwise.
 
     Several processes may run the same pollers: leases decide who works. SIGTERM or Ctrl-C finishes and commits the
-    batch in hand; a second one abandons it.
+    batch in hand; a second one, half a second later or more, abandons it.
 
     Example: poller run orders --until-idle
     """
     from poller.errors import PollerError
     from poller_cli.events import EventPrinter
-    from poller_cli.loops import Loop, run_all
+    from poller_cli.loops import Loop, run_all, tick_failed
     from poller_cli.terminal import claim_stdout, complain
 
     if once and until_idle:
@@ -53,16 +59,20 @@ def run(
     stop = threading.Event()
     codes: list[int] = []
     progress = None if plain(session) else _progress()
-    observers: list[Observer] = [printer] if progress is None else [printer, progress]
-    with stopped_by_signals(stop), session.app(observers=observers) as app, progress or nullcontext():
+    in_hand = InHand()
+    observers: list[Observer] = [in_hand, printer] if progress is None else [in_hand, printer, progress]
+    with stopped_by_signals(stop, in_hand), session.app(observers=observers) as app, progress or nullcontext():
         if progress is not None:
             progress.show_times(app.config)
         chosen = list(dict.fromkeys(app.known(name) for name in names)) if names else list(app.pollers)
         loops: list[Loop] = []
         for name in chosen:
             try:
-                loops.append(Loop(app.poller(name), mode, stop, printer, session.debug))
+                first = None if progress is None else progress.count_pending
+                loops.append(Loop(app.poller(name), mode, stop, printer, session.debug, first=first))
             except PollerError as error:
+                if session.json:
+                    printer(tick_failed(name, datetime.now(UTC), error))
                 complain(str(error))
                 codes.append(error.exit_code)
         codes.append(run_all(loops, partial(_conclude, debug=session.debug)))
@@ -103,30 +113,60 @@ class _CurrentStderr(logging.Handler):
 
 
 def log_to_stderr(*, debug: bool) -> None:
-    """Show what handlers and libraries log; events have their own way."""
-    logging.basicConfig(
-        handlers=[_CurrentStderr()], level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
+    """Show what handlers and libraries log, in the form that events have."""
+    from poller_cli.events import LogLines
+
+    handler = _CurrentStderr()
+    handler.setFormatter(LogLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
     logging.getLogger("poller").setLevel(logging.DEBUG if debug else logging.INFO)
     for chatty in ("azure", "urllib3", "sqlalchemy"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
+class InHand:
+    """An observer that knows whether a batch is in hand. A signal handler may ask it: it takes no lock."""
+
+    def __init__(self) -> None:
+        self._pollers: set[str] = set()
+
+    def __call__(self, event: PollerEvent) -> None:
+        """Take note of a batch that begins or ends."""
+        from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
+
+        if isinstance(event, BatchStarted):
+            self._pollers.add(event.poller)
+        elif isinstance(event, (BatchCommitted, TickFinished, TickFailed)):
+            self._pollers.discard(event.poller)
+
+    def any(self) -> bool:
+        """Whether one was begun and has not ended."""
+        return bool(self._pollers)
+
+
 @contextmanager
-def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` at SIGTERM or Ctrl-C; leave at once at the second."""
-    signalled = stop.is_set()
+def stopped_by_signals(
+    stop: threading.Event, in_hand: InHand, *, now: Callable[[], float] = time.monotonic
+) -> Iterator[None]:
+    """Set `stop` at SIGTERM or Ctrl-C; leave at once at one that comes `ONE_SIGNAL` seconds after the first or later.
+
+    `now`: seconds on a clock that only goes forward.
+    """
+    first: float | None = now() if stop.is_set() else None
 
     def on_signal(_: int, __: FrameType | None) -> None:
-        # Only what is safe in a signal handler: no locks of the logging or of streams. The second signal may come
-        # while the first is still being handled: that it came is the first thing to be known.
-        nonlocal signalled
-        first, signalled = not signalled, True
-        if not first:
-            os.write(2, b"poller: abandoned; the batch in hand will come again when its lease has expired\n")
+        # Only what is safe in a signal handler: no locks of the logging or of streams. Another signal may come while
+        # the first is still being handled: that it came, and when, is the first thing to be known.
+        nonlocal first
+        at = now()
+        if first is None:
+            first = at
+            os.write(2, b"poller: stopping after the batch in hand; once more to abandon it\n")
+            stop.set()
+        elif at - first >= ONE_SIGNAL:
+            told = b"; the batch in hand will come again when its lease has expired" if in_hand.any() else b""
+            os.write(2, b"poller: abandoned" + told + b"\n")
             os._exit(exits.FAILED)
-        os.write(2, b"poller: stopping after the batch in hand; once more to abandon it\n")
-        stop.set()
 
     numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
     former = [(number, signal.signal(number, on_signal)) for number in numbers]
