@@ -18,6 +18,7 @@ from poller.sources.connect import Database
 from poller.sources.dialects.base import Look
 from poller.sources.options import Options
 from poller.sources.page import Relation
+from poller.sources.uniqueness import unique_sets, weakened
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Inspection:
 
     Attributes:
         names: all columns in order; cursor, keys: what the cursor rests on.
-        provable: the database itself guarantees the key; where it does not (views, queries), rows are looked at.
+        provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
+            from), rows are looked at.
     """
 
     names: tuple[str, ...]
@@ -51,6 +53,12 @@ def inspect_source(
         names = database.run(database.dialect.limited("*", f"FROM {relation.sql}", 0)).names
     wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
     _refuse_unknown(options, names, [*wanted, *(options.columns or ())])
+    inherited = False
+    if inspector is not None and reflected is not None:
+        firm, inherited = weakened(inspector, options.table or "", options.schema, list(wanted))
+        for name in wanted:
+            if reflected[name].get("nullable") is False and not firm.get(name, True):
+                reflected[name]["nullable"] = None
     look = Look(
         relation=relation.sql,
         columns={name: f"{relation.alias}.{quote(name)}" for name in wanted},
@@ -66,7 +74,7 @@ def inspect_source(
     cursor = columns[options.cursor_column]
     keys = tuple(columns[name] for name in options.pk_columns)
     _refuse_unfit(options, cursor, keys)
-    return Inspection(names=names, cursor=cursor, keys=keys, provable=provable)
+    return Inspection(names=names, cursor=cursor, keys=keys, provable=provable and not inherited)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -183,24 +191,10 @@ def _is_base_table(inspector: Inspector, options: Options) -> bool:
     return options.table in inspector.get_table_names(schema=options.schema)
 
 
-def unique_sets(inspector: Inspector, options: Options) -> tuple[list[str], list[list[str]]]:
-    """The primary key's columns, and every set of columns (the primary key first) that a constraint or a whole index
-    keeps unique."""
-    table, schema = options.table or "", options.schema
-    primary = list(inspector.get_pk_constraint(table, schema=schema).get("constrained_columns") or [])
-    unique = [primary] if primary else []
-    unique += [list(c["column_names"]) for c in inspector.get_unique_constraints(table, schema=schema)]
-    for index in inspector.get_indexes(table, schema=schema):
-        partial = any(name.endswith("_where") and value is not None for name, value in _options_of(index).items())
-        if index["unique"] and not partial and None not in index["column_names"] and not index.get("expressions"):
-            unique.append([str(name) for name in index["column_names"]])
-    return primary, unique
-
-
 def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]) -> None:
     """NOT NULL and unique together: else rows would be skipped or repeated, silently."""
     what = options.what
-    primary, unique = unique_sets(inspector, options)
+    primary, unique = unique_sets(inspector, options.table or "", options.schema)
     if not any(columns and set(columns) <= set(options.pk_columns) for columns in unique):
         known = "; ".join(", ".join(columns) for columns in unique if columns)
         raise SourceError(
@@ -223,7 +217,3 @@ def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str
                 column=name,
                 next_step=f"Declare {name} NOT NULL, or choose another key in `pk_columns`.",
             )
-
-
-def _options_of(index: Any) -> dict[str, Any]:
-    return dict(index.get("dialect_options") or {})

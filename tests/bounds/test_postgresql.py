@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources.bounds import postgresql
+from poller.sources.bounds import choose, postgresql
 from tests.bounds.tables import add, ids, make, session, source
+from tests.bounds.test_pretended import context
 from tests.sources.tables import execute
 from tests.support.postgres import PostgresServer
 
@@ -165,10 +166,16 @@ def test_users_that_only_read_may_be_ignored(plain_user: str, postgres_db: str) 
                 assert ids(reader) == [1]
 
 
-def test_a_standby_is_refused(tmp_path: Path) -> None:
+def test_a_standby_is_refused() -> None:
+    """Also where a connection to the primary came to lead to one, as behind a pooler after a fail-over."""
     with PostgresServer.start() as server:
         url = server.new_database()
         make(url)
+        with session(url) as primary:
+            takers = [choose(wanted, context("postgresql", table="stamped", schema=None), primary) for wanted in BOUNDS]
+            takers.append(choose("auto", context("postgresql", kind="xid8+pk", table="stamped", schema=None), primary))
+            for taker in takers:
+                assert taker.sample(primary).kind in BOUNDS
         data = Path(str(server.execute("show data_directory")[0][0]))
         server.stop()
         (data / "standby.signal").touch()
@@ -178,6 +185,10 @@ def test_a_standby_is_refused(tmp_path: Path) -> None:
         assert "primary" in str(error.value.next_step)
         with source(url, bound="heuristic") as reader:
             assert reader.page(None, 10).bound.kind == "heuristic"
+        with session(url) as standby:
+            for taker in takers:
+                with pytest.raises(SourceError, match="standby"):
+                    taker.sample(standby)
 
 
 def test_a_foreign_table_is_left_to_the_heuristic(postgres_db: str) -> None:

@@ -16,9 +16,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.errors import SourceError
+from poller.errors import ConfigError, SourceError
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.bounds.sampled import (
     OPEN_TOO_LONG,
     REMEMBERED,
@@ -29,13 +30,14 @@ from poller.sources.bounds.sampled import (
     Sampler,
 )
 from poller.sources.columns import Family
+from poller.sources.uniqueness import quoted
 
 _EXACT = sa.text("""
 select least(min(least(xact_start, case when backend_type = 'client backend'
          and state in ('active', 'fastpath function call') then query_start end)), statement_timestamp()) as bound,
        coalesce(bool_or(backend_type is null or state = 'disabled'
          or (backend_type = 'client backend' and state is null)), false) as blind,
-       statement_timestamp() as clock
+       statement_timestamp() as clock, pg_is_in_recovery() as standby
   from pg_stat_activity
  where datid = (select oid from pg_database where datname = current_database())
    and usesysid is not null and pid <> pg_backend_pid()
@@ -55,7 +57,8 @@ select pid, usename, state, application_name,
  order by since limit 1
 """)
 _OPEN = sa.text("""
-select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' || l.pid), '{}') as open
+select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' || l.pid), '{}') as open,
+       pg_is_in_recovery() as standby
   from pg_locks l left join pg_stat_activity a on a.pid = l.pid
  where l.locktype = 'virtualxid' and l.granted and l.virtualtransaction = l.virtualxid and l.pid <> pg_backend_pid()
    and (a.pid is null or (a.usesysid is not null
@@ -66,15 +69,9 @@ _STANDING = sa.text("""
 select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
        pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all
 """)
-_RELATION = sa.text("""
-select c.relkind = 'f' or exists (
-         select from pg_partition_tree(c.oid) p join pg_class k on k.oid = p.relid where k.relkind = 'f'
-       ) as foreign_table,
-       exists (select from pg_subscription_rel s where s.srrelid = c.oid) as subscribed
-  from pg_class c where c.oid = to_regclass(:name)
-""")
 _XMIN = sa.text("""
-select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax from pg_current_snapshot() as s
+select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax, pg_is_in_recovery() as standby
+  from pg_current_snapshot() as s
 """)
 _WRITER = sa.text("""
 select 'pid ' || pid || ' of ' || usename || ', open since ' || to_char(xact_start, 'YYYY-MM-DD HH24\\:MI\\:SS')
@@ -95,6 +92,11 @@ SAMPLES_APART = 0.001
 """How many seconds they are apart."""
 NEAR = timedelta(milliseconds=20)
 """A bound that is so near is near enough."""
+REFRESHED = (
+    'Read the tables that it is made from, or set bound = "heuristic" and a `commit_delay` longer than the time between'
+    " two refreshes and the longest transaction together."
+)
+"""What to do about a materialized view."""
 
 
 class Exact:
@@ -104,6 +106,7 @@ class Exact:
     kind = "exact"
 
     def __init__(self, context: BoundContext) -> None:
+        self._context = context
         self._ignored = list(context.ignore_users)
 
     def take(self, connection: Connection) -> Sample:
@@ -114,6 +117,7 @@ class Exact:
                 break
             time.sleep(SAMPLES_APART)
             row = connection.execute(_EXACT, {"ignored": self._ignored}).one()
+        refuse_standby(row, self._context)
         held = prepared(connection)
         if row.blind:
             held = (
@@ -151,6 +155,7 @@ class Observed:
 
     def __init__(self, context: BoundContext, server: str, *, strict: bool = False) -> None:
         self.kind = "observed-strict" if strict else "observed"
+        self._context = context
         self._server = server
         self._ignored = list(context.ignore_users)
         self._strict = strict
@@ -176,6 +181,7 @@ class Observed:
 
     def _look(self, connection: Connection) -> Sample:
         row = connection.execute(_OPEN, {"ignored": self._ignored}).one()
+        refuse_standby(row, self._context)
         if self._previous is not None and row.clock < self._previous:
             self._previous, self._since = None, {}  # the clock went back: what was known of before says nothing now
         names = {name.rpartition("@")[2] if self._strict else name for name in row.open}
@@ -226,7 +232,8 @@ class Xid8:
 
     kind = "exact"
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, context: BoundContext, reason: str) -> None:
+        self._context = context
         self._reason = reason
         self._value: str | None = None
         self._since = 0.0
@@ -234,6 +241,7 @@ class Xid8:
     def sample(self, connection: Connection) -> Bound:
         """One statement: the oldest transaction id that is still open anywhere in the cluster."""
         row = connection.execute(_XMIN).one()
+        refuse_standby(row, self._context)
         if row.xmin != self._value:
             self._value, self._since = row.xmin, time.monotonic()
         age = time.monotonic() - self._since
@@ -256,6 +264,19 @@ class Xid8:
         """Nothing."""
 
 
+def refuse_standby(row: Any, context: BoundContext) -> None:
+    """Asked with every sample: behind a pooler a connection may come to lead to another server than it did.
+
+    Raises: SourceError on a standby, which sees neither locks nor sessions of the primary.
+    """
+    if row.standby:
+        raise SourceError(
+            "The database is a standby: transactions that are open on its primary cannot be seen here.",
+            table=context.table or "",
+            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
+        )
+
+
 def prepared(connection: Connection) -> tuple[str, str] | None:
     """Who holds and what to do, where a prepared transaction exists: its rows may appear at any time."""
     row = connection.execute(_PREPARED).one()
@@ -271,24 +292,18 @@ def prepared(connection: Connection) -> tuple[str, str] | None:
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:
     """The taker for `bound = wanted` on this server, or the reason (a `str`) why only the heuristic is left.
 
-    Raises: SourceError on a standby, which sees neither locks nor sessions of the primary.
+    Raises: SourceError on a standby, ConfigError naming `bound` over a materialized view.
     """
     standing = connection.execute(_STANDING).one()
-    if standing.standby:
-        raise SourceError(
-            "The database is a standby: transactions that are open on its primary cannot be seen here.",
-            table=context.table or "",
-            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
-        )
+    refuse_standby(standing, context)
+    name = None if context.table is None else quoted(context.table, context.schema)
+    found = origin(connection, name, context.query, context.column.name)
+    if found is not None and found.refreshed:
+        raise ConfigError(f"`bound` is {wanted}, but {found.reason}.", key="bound", next_step=REFRESHED)
+    if found is not None:
+        return found.reason
     if context.kind == "xid8+pk":
-        return Xid8("the snapshot's xmin")
-    name = _name(context)
-    if name is not None:
-        relation = connection.execute(_RELATION, {"name": name}).one_or_none()
-        if relation is not None and relation.foreign_table:
-            return "a foreign table carries its own server's timestamps"
-        if relation is not None and relation.subscribed:
-            return "a table filled by a subscription carries the publisher's timestamps"
+        return Xid8(context, "the snapshot's xmin")
     if wanted in {"observed", "observed-strict"}:
         sampler, reason = Observed(context, standing.server, strict=wanted == "observed-strict"), "asked for"
     elif wanted == "exact":
@@ -326,10 +341,3 @@ def _by(
         return f"the sequence {sequence} does not only grow"
     value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {sequence}")  # noqa: S608
     return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), f"the sequence {sequence}; {reason}")
-
-
-def _name(context: BoundContext) -> str | None:
-    if context.table is None:
-        return None
-    quote = '"' + context.table.replace('"', '""') + '"'
-    return quote if context.schema is None else '"' + context.schema.replace('"', '""') + '".' + quote

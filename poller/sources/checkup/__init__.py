@@ -30,6 +30,7 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("nulls", table.nulls),
     ("index", table.index),
     ("plan", order.plan),
+    ("relation", servers.behind),
     ("forms", order.forms),
     ("round_trip", order.round_trip),
     ("time_zone", moments.time_zone),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.finding import Finding, error, ok, warn
+from poller.sources.bounds.postgresql import REFRESHED
+from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.checkup.subject import Subject
 from poller.sources.faults import Fault
+from poller.sources.uniqueness import quoted
 
 _POSTGRESQL = """
 SELECT current_user, version(), pg_is_in_recovery(), pg_has_role(current_user, 'pg_read_all_stats', 'usage')
 """
 _RELATION = """
-SELECT row_security_active(c.oid), has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT'),
-       c.relkind = 'f' OR EXISTS (
-         SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class k ON k.oid = p.relid WHERE k.relkind = 'f'),
-       EXISTS (SELECT FROM pg_subscription_rel s WHERE s.srrelid = c.oid)
+SELECT row_security_active(c.oid), has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
   FROM pg_class c WHERE c.oid = to_regclass(:name)
 """
 _PREPARED = """
@@ -96,13 +96,13 @@ def _may(subject: Subject, sql: str) -> bool:
 
 
 def relation(subject: Subject) -> list[Finding]:
-    """PostgreSQL: row-level security, foreign and subscribed tables, and whether the table may be read at all."""
+    """PostgreSQL: row-level security, and whether the table may be read at all."""
     if subject.family != "postgresql" or subject.options.table is None:
         return []
     rows = subject.run(_RELATION, {"name": subject.table}).rows
     if not rows:
         return []  # the check of the columns names it
-    hides, readable, foreign, subscribed = rows[0]
+    hides, readable = rows[0]
     user = str(subject.run("SELECT current_user").rows[0][0])
     found: list[Finding] = []
     if not readable:
@@ -119,17 +119,21 @@ def relation(subject: Subject) -> list[Finding]:
         )
     else:
         found.append(ok("row_security", "no row-level security applies"))
-    if foreign or subscribed:
-        whose = "A foreign table" if foreign else "A table filled by a subscription"
-        carries = "its own server's" if foreign else "the publisher's"
-        found.append(
-            warn(
-                "relation",
-                f"{whose} carries {carries} timestamps: only the heuristic bound is to be had.",
-                "Read it where it is written.",
-            )
-        )
     return found
+
+
+def behind(subject: Subject) -> list[Finding]:
+    """PostgreSQL: rows that this server's own transactions do not write straight into what is read."""
+    if subject.family != "postgresql":
+        return []
+    o = subject.options
+    table = None if o.table is None else quoted(o.table, o.schema)
+    found = origin(subject.session.database.connection(), table, o.query, o.cursor_column)
+    if found is None:
+        return []
+    if found.refreshed:
+        return [warn("relation", f"{found.reason}: rows can be skipped.", REFRESHED)]
+    return [warn("relation", f"{found.reason}: only the heuristic bound is to be had.", "Read it where it is written.")]
 
 
 def prepared(subject: Subject) -> list[Finding]:

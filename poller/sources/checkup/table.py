@@ -8,8 +8,8 @@ from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
-from poller.sources.inspection import unique_sets
 from poller.sources.session import PROBE
+from poller.sources.uniqueness import invalid_indexes, unique_sets, weakened
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
 
@@ -30,7 +30,7 @@ def key(subject: Subject) -> list[Finding]:
     columns = {c["name"]: c for c in subject.inspector.get_columns(o.table, schema=o.schema)}
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
-    primary, unique = unique_sets(subject.inspector, o)
+    primary, unique = unique_sets(subject.inspector, o.table, o.schema)
     found = []
     if not any(names and set(names) <= set(o.pk_columns) for names in unique):
         known = "; ".join(", ".join(names) for names in unique if names)
@@ -48,6 +48,17 @@ def key(subject: Subject) -> list[Finding]:
         if columns[name].get("nullable") and name not in primary
     ]
     subject.weak_key = bool(found)
+    _, inherited = weakened(subject.inspector, o.table, o.schema, o.pk_columns)
+    if inherited and not found:
+        return [
+            warn(
+                "key",
+                f"Other tables inherit from {o.what}, and no index spans them: no constraint proves that"
+                f" {', '.join(o.pk_columns)} is unique. The first {PROBE:,} rows are looked at, and every row as it is"
+                " read.",
+                "Partition the table instead, where you can.",
+            )
+        ]
     return found or [ok("key", f"{', '.join(o.pk_columns)}: unique and never NULL")]
 
 
@@ -111,7 +122,10 @@ def index(subject: Subject) -> list[Finding]:
     inspector, schema = subject.inspector, o.schema
     primary = list(inspector.get_pk_constraint(o.table, schema=schema).get("constrained_columns") or [])
     there = [primary, *(list(c["column_names"]) for c in inspector.get_unique_constraints(o.table, schema=schema))]
+    invalid = invalid_indexes(inspector, o.table, schema)
     for one in inspector.get_indexes(o.table, schema=schema):
+        if one["name"] in invalid:
+            continue
         partial = any(k.endswith("_where") and v is not None for k, v in (one.get("dialect_options") or {}).items())
         if not partial and None not in one["column_names"]:
             there.append([str(name) for name in one["column_names"]])

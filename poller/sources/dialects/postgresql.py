@@ -1,6 +1,6 @@
 """PostgreSQL: row values, `to_char` in UTC, infinities by `::text`."""
 
-# ruff: noqa: ARG002, S608 - names are quoted by the caller; one shape for all families: not every family needs every argument
+# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
 
 from __future__ import annotations
 
@@ -64,6 +64,8 @@ _CONNECTING = (
     ("database ", Fault.NO_DATABASE),
 )
 
+_TYPES = "SELECT CAST(t AS bigint), format_type(t, NULL) FROM unnest(CAST(:types AS oid[])) AS t"
+
 
 class PostgreSql(Dialect):
     """Row values use an index at any depth; `statement_timeout` ends a query on the server."""
@@ -102,28 +104,25 @@ class PostgreSql(Dialect):
             dbapi.wait = lambda generator, *args, **kwargs: consume(_bounded(generator, limit), *args, **kwargs)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
-        """The types as the server itself names them (domains by their base type), also for a query without rows."""
-        kinds = ", ".join(
-            "(SELECT format_type(CASE WHEN typtype = 'd' THEN typbasetype ELSE oid END, NULL) FROM pg_type"
-            f" WHERE oid = CAST(pg_typeof({name}) AS oid))"
-            for name in look.columns.values()
-        )
-        declared = run(f"SELECT {kinds} FROM (SELECT 1) AS poller_one LEFT JOIN {look.relation} ON false").rows[0]
-        precisions: dict[str, int | None] = {}
-        if look.reflected is None:
-            described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
-            precisions = {name: part[4] for name, part in zip(look.columns, described, strict=True)}
+        """The types as the server itself describes them, domains by what they are made of; also for a query without
+        rows."""
+        described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
+        types = {name: (int(part[1]), part[4]) for name, part in zip(look.columns, described, strict=True)}
+        told = run(_TYPES, {"types": [oid for oid, _ in types.values()]}).rows
+        kinds = {int(oid): str(kind) for oid, kind in told}
         found = {}
-        for name, kind in zip(look.columns, declared, strict=True):
+        for name, (oid, described_digits) in types.items():
             facts: Mapping[str, Any] = look.reflected[name] if look.reflected is not None else {}
-            precision = getattr(facts.get("type"), "precision", None) if facts else precisions.get(name)
+            kind = kinds[oid]
+            # Not every driver hands on the digits that the server describes.
+            precision = _declared(facts.get("type")) if described_digits is None else int(described_digits)
             family = _FAMILIES.get(kind, Family.OTHER)
             timed = family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}
             found[name] = Column(
                 name=name,
                 family=family,
                 sql_type="bpchar" if kind == "character" else kind,
-                digits=6 if precision is None or not timed else int(precision),
+                digits=6 if precision is None or not timed else precision,
                 nullable=facts.get("nullable"),
             )
         return found
@@ -183,6 +182,14 @@ class PostgreSql(Dialect):
         if "failed to resolve host" in text or "connect to server" in text:
             return Fault.UNREACHABLE
         return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER
+
+
+def _declared(kind: Any) -> int | None:
+    """The digits of a second that SQLAlchemy's reflection shows, through domains."""
+    while kind is not None and getattr(kind, "data_type", None) is not None:
+        kind = kind.data_type
+    found = getattr(kind, "precision", None)
+    return None if found is None else int(found)
 
 
 def _bounded(generator: Generator[Any, Any, Any], limit: float) -> Generator[Any, Any, Any]:

@@ -1,0 +1,165 @@
+"""Whose clock wrote the cursor, and when rows show: what stands behind a table, a view or a query on PostgreSQL.
+
+Locks and sessions of this server bound only what its own transactions write into its own tables. So the cursor's column
+is followed through queries and views to the table that it comes from, and that table to its partitions and children.
+What cannot be followed (an expression, a UNION, a view over tables that this user may not read) is taken as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+_NAMED = sa.text("select cast(to_regclass(:name) as oid)")
+_KIND = sa.text("select cast(relkind as text) from pg_class where oid = :oid")
+_VIEW = sa.text("""
+select pg_get_viewdef(c.oid) as sql
+  from pg_class c
+ where c.oid = :oid and not exists (
+         select from pg_rewrite w
+           join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+                and d.refclassid = cast('pg_class' as regclass) and d.refobjid <> c.oid
+          where w.ev_class = c.oid and w.ev_type = '1' and not has_table_privilege(d.refobjid, 'SELECT'))
+""")
+_COLUMN = sa.text("select cast(attname as text) from pg_attribute where attrelid = :oid and attnum = :number")
+_BEHIND = sa.text("""
+with recursive behind (oid, above) as (
+    select r.oid, false from unnest(cast(:roots as oid[])) as r (oid)
+  union
+    select n.oid, n.above
+      from behind b
+      join pg_class c on c.oid = b.oid
+     cross join lateral (
+            select i.inhrelid, false from pg_inherits i where i.inhparent = b.oid and not b.above
+          union all
+            select i.inhparent, true from pg_inherits i where i.inhrelid = b.oid and c.relispartition
+          union all
+            select d.refobjid, false
+              from pg_rewrite w
+              join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+                   and d.refclassid = cast('pg_class' as regclass)
+             where c.relkind = 'v' and w.ev_class = b.oid and w.ev_type = '1' and d.refobjid <> b.oid
+           ) as n (oid, above)
+)
+select min(b.oid) filter (where c.relkind = 'm') as materialized,
+       min(b.oid) filter (where c.relkind = 'f') as foreign_table,
+       min(b.oid) filter (where exists (select from pg_subscription_rel s where s.srrelid = b.oid)) as subscribed,
+       min(b.oid) filter (where c.relkind = 'v' and exists (
+           select from pg_rewrite w
+             join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+                  and d.refclassid = cast('pg_proc' as regclass)
+             join pg_depend e on e.classid = d.refclassid and e.objid = d.refobjid and e.deptype = 'e'
+             join pg_extension x on x.oid = e.refobjid and x.extname = 'dblink'
+            where w.ev_class = b.oid)) as linked
+  from behind b join pg_class c on c.oid = b.oid
+""")
+_TOLD = sa.text("select cast(cast(cast(:oid as oid) as regclass) as text)")
+
+DEEPEST = 20
+"""Views over views are followed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Why this server's open transactions do not bound the rows.
+
+    Attributes:
+        reason: in words, naming the relation.
+        refreshed: the rows are those of a materialized view: even a guess by age loses rows unless it is longer than
+            the time between two refreshes.
+    """
+
+    reason: str
+    refreshed: bool = False
+
+
+def origin(connection: Connection, table: str | None, query: str | None, column: str) -> Origin | None:
+    """None where this server's own transactions write the rows straight into what is read.
+
+    Args:
+        table: its quoted name; or query: the user's SQL. column: the cursor's, not quoted.
+
+    Raises: what the driver raises.
+    """
+    if query is None:
+        oid = connection.execute(_NAMED, {"name": table}).scalar()
+        if oid is None:
+            return None
+        roots = [_behind_views(connection, int(oid), column)]
+    else:
+        at = _traced(connection, query, column)
+        roots = _locked(connection, query) if at is None else [_behind_views(connection, *at)]
+    row = connection.execute(_BEHIND, {"roots": roots}).one()
+    if row.materialized is not None:
+        return Origin(
+            f"{_told(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
+            refreshed=roots == [row.materialized],
+        )
+    if row.foreign_table is not None:
+        return Origin(f"{_told(connection, row.foreign_table)} is a foreign table and carries its server's timestamps")
+    if row.linked is not None:
+        return Origin(f"{_told(connection, row.linked)} reads by dblink, from a server with timestamps of its own")
+    if row.subscribed is not None:
+        return Origin(
+            f"{_told(connection, row.subscribed)} is filled by a subscription and carries the publisher's timestamps"
+        )
+    return None
+
+
+def _behind_views(connection: Connection, oid: int, column: str) -> int:
+    """The table whose column this is, or the last view that could be followed."""
+    for _ in range(DEEPEST):
+        if connection.execute(_KIND, {"oid": oid}).scalar() != "v":
+            break
+        sql = connection.execute(_VIEW, {"oid": oid}).scalar()
+        at = None
+        if sql is not None:
+            with contextlib.suppress(DBAPIError):  # a function that it calls may be forbidden to this user
+                at = _traced(connection, str(sql).rstrip().rstrip(";"), column)
+        if at is None:
+            break
+        oid, column = at
+    return oid
+
+
+def _traced(connection: Connection, query: str, column: str) -> tuple[int, str] | None:
+    """The relation and column that a query's column is, as the server describes the result; None for an expression."""
+    quoted = '"' + column.replace('"', '""') + '"'
+    sql = f"select poller_query.{quoted} from (\n{query}\n) as poller_query where false"  # noqa: S608 - as below
+    result = connection.execute(_text(sql))
+    cursor: Any = result.cursor
+    described = getattr(cursor, "pgresult", None)
+    if described is not None:  # psycopg
+        oid, number = described.ftable(0), described.ftablecol(0)
+    else:
+        told = cursor.description[0]
+        oid, number = getattr(told, "table_oid", None), getattr(told, "table_column", None)
+    result.close()
+    if not oid or not number:
+        return None
+    name = connection.execute(_COLUMN, {"oid": oid, "number": number}).scalar()
+    return None if name is None else (int(oid), str(name))
+
+
+def _locked(connection: Connection, query: str) -> list[int]:
+    """Every relation that a query names, at any depth: while a statement runs, this session holds a lock on each."""
+    sql = f"""
+select coalesce(array_agg(distinct l.relation), '{{}}')
+  from pg_locks l left join (\n{query}\n) as poller_query on false
+ where l.pid = pg_backend_pid() and l.locktype = 'relation' and l.relation >= 16384
+   and l.database = (select oid from pg_database where datname = current_database())
+"""  # noqa: S608 - the query was checked when it was configured
+    return [int(oid) for oid in connection.execute(_text(sql)).scalar_one()]
+
+
+def _text(sql: str) -> sa.TextClause:
+    return sa.text(sql.replace(":", "\\:"))
+
+
+def _told(connection: Connection, oid: int) -> str:
+    return str(connection.execute(_TOLD, {"oid": oid}).scalar_one())

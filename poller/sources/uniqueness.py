@@ -1,0 +1,137 @@
+"""What keeps a key unique and NOT NULL: what is enforced, not what only looks like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Inspector
+
+_POSTGRESQL = sa.text("""
+select array_agg(cast(a.attname as text) order by k.n) as columns
+  from pg_index i
+ cross join lateral unnest(i.indkey) with ordinality as k (number, n)
+  join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number
+ where i.indrelid = to_regclass(:name) and k.n <= i.indnkeyatts
+   and i.indisunique and i.indisvalid and i.indisready and i.indpred is null and i.indexprs is null
+ group by i.indexrelid, i.indisprimary
+having not bool_or(
+         exists (select from pg_collation l
+                  where l.oid = a.attcollation and not l.collisdeterministic and l.oid <> i.indcollation[k.n - 1])
+         or exists (select from pg_opclass own
+                      join pg_amop e on e.amopfamily = own.opcfamily and e.amoplefttype = own.opcintype
+                           and e.amoprighttype = own.opcintype and e.amopstrategy = 3
+                      join pg_opclass used on used.oid = i.indclass[k.n - 1] and used.opcmethod = own.opcmethod
+                      join pg_amop u on u.amopfamily = used.opcfamily and u.amoplefttype = used.opcintype
+                           and u.amoprighttype = used.opcintype and u.amopstrategy = 3
+                     where own.opcdefault and own.opcintype = a.atttypid and u.amopopr <> e.amopopr))
+ order by i.indisprimary desc, i.indexrelid
+""")
+"""Whole, valid indexes that tell two values apart only where `=` does: a collation or operator class that is finer than
+the column's own calls values distinct that share a place in the page's order. Deferrable ones count: what is committed
+obeys them."""
+
+_FAMILY = sa.text("""
+with recursive family (oid) as (
+    select c.oid from pg_class c where c.oid = to_regclass(:name)
+  union
+    select i.inhrelid from family f join pg_inherits i on i.inhparent = f.oid
+)
+select cast(a.attname as text) as name, bool_and(a.attnotnull and c.relkind <> 'f') as firm,
+       bool_or(c.oid <> r.oid) and r.relkind <> 'p' as inherited
+  from family f join pg_class c on c.oid = f.oid
+  join pg_attribute a on a.attrelid = f.oid and a.attnum > 0 and not a.attisdropped
+ cross join (select oid, relkind from pg_class where oid = to_regclass(:name)) r
+ where a.attname = any(cast(:columns as text[]))
+ group by a.attname, r.relkind
+""")
+_INVALID = sa.text("""
+select cast(c.relname as text) from pg_index i join pg_class c on c.oid = i.indexrelid
+ where i.indrelid = to_regclass(:name) and not i.indisvalid
+""")
+_SQLITE = """
+SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
+ WHERE l."unique" AND NOT l.partial AND x.key ORDER BY l.seq, x.seqno
+"""
+
+
+def unique_sets(inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
+    """The primary key's columns, and every set of columns (the primary key first) that a constraint or a whole index
+    keeps unique. Raises what the driver raises."""
+    primary = list(inspector.get_pk_constraint(table, schema=schema).get("constrained_columns") or [])
+    if inspector.dialect.name == "postgresql":
+        rows = _connection(inspector).execute(_POSTGRESQL, {"name": quoted(table, schema)}).all()
+        return primary, [list(row.columns) for row in rows]
+    unique = [primary] if primary else []
+    unique += [list(c["column_names"]) for c in inspector.get_unique_constraints(table, schema=schema)]
+    for index in inspector.get_indexes(table, schema=schema):
+        partial = any(name.endswith("_where") and value is not None for name, value in _options_of(index).items())
+        if index["unique"] and not partial and None not in index["column_names"] and not index.get("expressions"):
+            unique.append([str(name) for name in index["column_names"]])
+    if inspector.dialect.name == "sqlite" and schema is None:
+        too_fine = _too_fine(inspector, table)
+        unique = [names for names in unique if names not in too_fine]
+    return primary, unique
+
+
+def weakened(
+    inspector: Inspector, table: str, schema: str | None, columns: Sequence[str]
+) -> tuple[Mapping[str, bool], bool]:
+    """On PostgreSQL: for each column whether NOT NULL is enforced in all that a SELECT of the table reads (children may
+    lack it, and foreign tables only claim it), and whether other tables inherit from it: no index spans them all."""
+    if inspector.dialect.name != "postgresql":
+        return {}, False
+    params = {"name": quoted(table, schema), "columns": list(columns)}
+    rows = _connection(inspector).execute(_FAMILY, params).all()
+    return {row.name: row.firm for row in rows}, any(row.inherited for row in rows)
+
+
+def invalid_indexes(inspector: Inspector, table: str, schema: str | None) -> set[str]:
+    """PostgreSQL's indexes that a failed CREATE INDEX CONCURRENTLY left behind: neither enforced nor used."""
+    if inspector.dialect.name != "postgresql":
+        return set()
+    found = _connection(inspector).execute(_INVALID, {"name": quoted(table, schema)})
+    return {str(name) for name in found.scalars()}
+
+
+def quoted(table: str, schema: str | None) -> str:
+    """PostgreSQL: a name as `to_regclass` takes it, a value and no part of a statement."""
+    parts = [table] if schema is None else [schema, table]
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def _too_fine(inspector: Inspector, table: str) -> list[list[str]]:
+    """SQLite: unique sets whose indexes all compare by another collation than their column, which calls more values
+    equal. Under a column of collation BINARY, none is finer."""
+    connection = _connection(inspector)
+    indexes: dict[str, list[tuple[str, str]]] = {}
+    for index, column, collation in connection.exec_driver_sql(_SQLITE, (table,)):
+        indexes.setdefault(index, []).append((column, str(collation).upper()))
+    fits: dict[tuple[str, ...], bool] = {}
+    for parts in indexes.values():
+        names = tuple(column for column, _ in parts)
+        if None in names:
+            continue
+        fit = all(_collation(inspector, table, column) in {"BINARY", collation} for column, collation in parts)
+        fits[names] = fits.get(names, False) or fit
+    return [list(names) for names, fit in fits.items() if not fit]
+
+
+def _collation(inspector: Inspector, table: str, column: str) -> str:
+    """The collation by which SQLite compares a column: no pragma tells it, the compiled comparison does."""
+    quote = inspector.dialect.identifier_preparer.quote
+    sql = f"EXPLAIN SELECT {quote(column)} = '' FROM {quote(table)}"  # noqa: S608 - quoted names
+    for row in _connection(inspector).exec_driver_sql(sql):
+        if row[1] == "Eq" and isinstance(row[5], str):
+            return row[5].rpartition("-")[0].upper()
+    return "BINARY"
+
+
+def _connection(inspector: Inspector) -> Connection:
+    assert isinstance(inspector.bind, Connection)  # noqa: S101 - inspected over the held connection
+    return inspector.bind
+
+
+def _options_of(index: Any) -> dict[str, Any]:
+    return dict(index.get("dialect_options") or {})
