@@ -178,7 +178,11 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
         }
     )
     delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
-    moved = state.model_copy(update={"checkpoint": checkpoint, "control": control, "delivery": delivery})
+    # What was seen of the database's clock may be what the operator mends: nobody goes on from it (`Bounding.recall`).
+    known = {"reset": change.id}
+    moved = state.model_copy(
+        update={"checkpoint": checkpoint, "control": control, "delivery": delivery, "bound": known}
+    )
     return _emptied(_lease(moved, fencing_token=state.lease.fencing_token + 1), now)
 
 

@@ -68,10 +68,15 @@ class Bounding:
     def remember(self) -> dict[str, Any] | None:
         """See `ports.Source.remember`."""
         known = None if self._keeper is None else self._keeper.remember()
+        if known and "reset" in self._memory:
+            known["reset"] = self._memory["reset"]
         return known or self._memory or None
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """See `ports.Source.recall`."""
+        """See `ports.Source.recall`. After an operator's reset nothing of what was known before it goes on: a clock
+        that was wrong would hold the bound for ever, in this process if not in the document."""
+        if memory.get("reset") != self._memory.get("reset"):
+            self._keeper = self._seat = None
         self._memory = dict(memory)
         if self._keeper is not None:
             with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):

@@ -19,14 +19,18 @@ _GUARDS = frozenset({"exact", "observed", "observed-strict"})
 class Keeper:
     """Keeps the last bound and the highest clock seen.
 
-    `highest_clock` may be set from what an earlier process saw: while the server's clock is lower (a fail-over), the
-    last bound is kept; without one, none is known and nothing is read.
+    `highest_clock` may be set from what an earlier process saw. While the server's clock is lower (a fail-over), its
+    writers stamp rows anew below the last bound. So that one only limits: the lower of it and the taker's is read
+    below, and nothing where the taker knows none. This lasts until the taker's own bound has reached the last one; a
+    clock that has caught up is not enough, since a transaction that began before that may still be open.
     """
 
     def __init__(self, taker: BoundTaker, context: BoundContext | None = None) -> None:
         self._taker = taker
         self._context = context
         self._last: Bound | None = None
+        self._limits = False
+        """Whether the last bound only limits."""
         self.highest_clock: str | None = None
 
     @property
@@ -35,20 +39,22 @@ class Keeper:
         return self._taker.kind
 
     def sample(self, connection: Connection) -> Bound:
-        """The taker's bound, or the last one with the reason why it did not advance."""
+        """The taker's bound, or a lower one with the reason why it did not advance."""
         taken = self._taker.sample(connection)
         if taken.kind == "none":
             return taken
         if taken.clock is not None:
             if self.highest_clock is not None and _before(taken.clock, self.highest_clock):
-                behind = f"the database's clock went back: {taken.clock} < {self.highest_clock}"
-                return replace(self._kept(taken, behind), clock_went_back=True)
+                self._limits = True
+                return replace(self._limited(taken, _behind(taken.clock, self.highest_clock)), clock_went_back=True)
             self.highest_clock = taken.clock
         if taken.value is None:
-            return self._kept(taken, taken.reason or "not known yet")
+            reason = taken.reason or "not known yet"
+            return self._limited(taken, reason) if self._limits else self._kept(taken, reason)
         if self._last is not None and _moves_back(self._last, taken):
-            return self._kept(taken, taken.reason or "it would have moved back")
-        self._last = taken
+            reason = taken.reason or "it would have moved back"
+            return self._limited(taken, reason) if self._limits else self._kept(taken, reason)
+        self._last, self._limits = taken, False
         return taken
 
     def remember(self) -> dict[str, Any] | None:
@@ -61,6 +67,7 @@ class Keeper:
             "clock": self.highest_clock,
             "value": last.value if last and last.at is None else None,
             "at": last.at.isoformat() if last and last.at else None,
+            "limits": self._limits or None,
             "samples": self._taker.remember(),
         }
         return {name: value for name, value in memory.items() if value is not None}
@@ -76,6 +83,7 @@ class Keeper:
             self._taker.recall(memory["samples"])
         if self._last is None and (kind == self._taker.kind or {kind, self._taker.kind} <= _GUARDS):
             self._last = self._recalled(memory)
+        self._limits = self._limits or bool(memory.get("limits"))
 
     def _recalled(self, memory: Mapping[str, Any]) -> Bound | None:
         if memory.get("at") and self._context is not None:
@@ -92,6 +100,21 @@ class Keeper:
         if last.at is not None and taken.clock is not None:
             age = max(0.0, (datetime.fromisoformat(taken.clock) - last.at).total_seconds())
         return replace(last, age_seconds=age, clock=taken.clock, held_by=taken.held_by, reason=reason, cold=taken.cold)
+
+    def _limited(self, taken: Bound, reason: str) -> Bound:
+        """The lower of the last bound and the taken one; none where either is not known."""
+        last = self._last
+        if last is None or taken.value is None:
+            return replace(taken, value=None, at=None, age_seconds=None, reason=reason)
+        return replace(taken, reason=reason) if _moves_back(last, taken) else self._kept(taken, reason)
+
+
+def _behind(clock: str, highest: str) -> str:
+    return (
+        f"the database's clock went back: {clock} < {highest}, and rows wait until it has passed that; those written"
+        " meanwhile may lie below the checkpoint: `poller recheck` finds them where audit_window is set; if the higher"
+        " clock was the wrong one, `poller reset-to-cursor` to a row written before it forgets it"
+    )
 
 
 def _before(one: str, other: str) -> bool:
