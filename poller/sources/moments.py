@@ -7,7 +7,7 @@ begin as the database's clock in UTC and end in the column's own form.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -46,8 +46,9 @@ class TextForm:
         )
 
     def pattern(self) -> re.Pattern[str]:
-        """What every other row must match. Without a suffix the fraction may be left out or be of any length: the
-        shorter text sorts first, as it should; before a `Z` it would not."""
+        """What every other row must match. Without a suffix the fraction may be left out or be of any length, as
+        Python's isoformat and .NET write it: the shorter text sorts first, as it should; before a `Z` it would not.
+        That a shorter one may also be cut off is what `below` is for."""
         if not self.separator:
             return re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
         text = rf"\d{{4}}-\d\d-\d\d{self.separator}\d\d:\d\d"
@@ -70,6 +71,21 @@ class TextForm:
             if self.digits:
                 text += "." + f"{moment:%f}".ljust(self.digits, "0")[: self.digits]
         return text + self.zone
+
+    def below(self, moment: datetime) -> str:
+        """The greatest text that no row written at `moment` (naive, of the column's zone) or later sorts below: rounded
+        down and one unit less.
+
+        Where fractions may differ in length, one writer may cut them off (CURRENT_TIMESTAMP) and another not, and what
+        was written later then sorts first: only seconds that are over are complete, in any order."""
+        if self.digits and not self.zone:
+            whole = replace(self, digits=0)
+            return whole.render(floor_to(moment - self.unit, whole.unit))
+        return self.render(floor_to(moment, self.unit) - self.unit)
+
+    def complete(self, text: str) -> str:
+        """The same for a text of a row: it without its fraction, where those may differ in length."""
+        return text if self.zone else text.partition(".")[0]
 
     def offset(self) -> timedelta | None:
         """What the suffix means; None without one."""

@@ -81,7 +81,7 @@ class BoundContext:
             local = (
                 (moment.astimezone(UTC) + offset).replace(tzinfo=None) if offset is not None else self._local(moment)
             )
-            return form.render(floor_to(local, form.unit) - form.unit)
+            return form.below(local)
         if self.column.family is Family.DATE:
             return self._local(moment).date().isoformat()  # a row of today may come until midnight
         zoned = self.column.family is Family.TIMESTAMPTZ

@@ -42,15 +42,21 @@ class Heuristic:
 class HighestSeen:
     """For cursors that are no time: up to the greatest value that was already there `commit_delay` ago.
 
-    With another `kind` and `delay`, for databases whose writers take turns.
+    With another `kind` and `delay`, for databases whose writers take turns. `missed`: which rows are lost.
     """
 
     def __init__(
-        self, context: BoundContext, reason: str, *, kind: str = "heuristic", delay: timedelta | None = None
+        self,
+        context: BoundContext,
+        reason: str,
+        *,
+        kind: str = "heuristic",
+        delay: timedelta | None = None,
+        missed: str = _MISSED,
     ) -> None:
         self.kind = kind
         self._context = context
-        self._reason = f"{reason}; {_MISSED}" if kind == "heuristic" else reason
+        self._reason = f"{reason}; {missed}" if kind == "heuristic" and missed else reason
         self._delay = context.commit_delay if delay is None else delay
         self._seen: list[tuple[datetime, str]] = []
         """When a sample was taken, and the greatest value then."""

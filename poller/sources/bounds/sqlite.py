@@ -9,7 +9,7 @@ Stamps that an application made itself are not covered; they need `commit_delay`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -44,9 +44,10 @@ class WriteLock:
         highest = connection.execute(
             sa.text(self._context.highest_below), {"below": self._context.render(clock - self._context.extra_delay)}
         ).scalar()
+        form = self._context.column.form
         return Bound(
             kind=self.kind,
-            value=highest,
+            value=highest if highest is None or form is None else form.complete(str(highest)),
             held_by="a writer's open transaction",
             reason=f"the write lock is taken: only what is older than the last committed row is read; {self._reason}",
             clock=iso_text(clock, 6, zoned=True),
@@ -72,13 +73,61 @@ class WriteLock:
         """Nothing."""
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:  # noqa: ARG001
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:
     """The taker, or the reason (a `str`) why only the heuristic is left."""
     if context.kind != "timestamp+pk":
-        return HighestSeen(context, "one writer at a time takes them in order", kind="exact", delay=timedelta(0))
+        return _counted(wanted, context, connection)
     if _read_only(connection):
         return "the file is read-only here, so the write lock cannot be asked for"
     return WriteLock(context, "one writer at a time, for stamps that are made in SQL")
+
+
+def _counted(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:
+    """For numbers and keys. There is one writer at a time, so what SQLite counts up itself comes in order, without any
+    delay. Only AUTOINCREMENT keeps the count when rows are deleted: else ids come again, and no delay helps."""
+    name, table = context.column.name, context.table
+    if table is None:
+        return "nothing tells that a query's column only grows"
+    if not _is_rowid(connection, context):
+        return f"values of {name} are not made by SQLite, so that a later one may be lower or the same"
+    if _is_autoincrement(connection, context):
+        return HighestSeen(context, "AUTOINCREMENT, one writer at a time", kind="exact", delay=context.extra_delay)
+    told = (
+        f"{name} is not AUTOINCREMENT: SQLite hands out the greatest ids again once their rows were deleted, and those"
+        f" are missed; declare it {name} INTEGER PRIMARY KEY AUTOINCREMENT if rows are ever deleted"
+    )
+    if wanted != "auto":
+        return told
+    return HighestSeen(context, told, delay=context.extra_delay, missed="")
+
+
+def _is_rowid(connection: Connection, context: BoundContext) -> bool:
+    """Whether the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index of its own."""
+    info = connection.exec_driver_sql(_in_schema("table_info", context)).mappings().all()
+    indexes = connection.exec_driver_sql(_in_schema("index_list", context)).mappings().all()
+    keys = [(row["name"], str(row["type"]).upper()) for row in info if row["pk"]]
+    return keys == [(context.column.name, "INTEGER")] and all(index["origin"] != "pk" for index in indexes)
+
+
+def _in_schema(pragma: str, context: BoundContext) -> str:
+    return f"PRAGMA {_schema(context)}{pragma}({_quoted(context.table or '')})"
+
+
+def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
+    """By the count that SQLite keeps: where somebody deleted it, ids are handed out again."""
+    made = f"SELECT 1 FROM {_schema(context)}sqlite_master WHERE name = 'sqlite_sequence'"  # noqa: S608 - quoted
+    if connection.exec_driver_sql(made).first() is None:
+        return False
+    counted = f"SELECT 1 FROM {_schema(context)}sqlite_sequence WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
+    return connection.exec_driver_sql(counted, (context.table,)).first() is not None
+
+
+def _schema(context: BoundContext) -> str:
+    return "" if context.schema is None else f"{_quoted(context.schema)}."
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _lock(connection: Connection) -> bool:

@@ -105,7 +105,8 @@ def bound(subject: Subject) -> list[Finding]:
         return [warn("bound", text, "Run it again: a process that just began knows little." if found.cold else "")]
     if found.kind == "heuristic":
         delay = subject.options.commit_delay.total_seconds()
-        text = f"heuristic: now less commit_delay ({delay:g} s){why}."
+        timed = subject.options.cursor_kind == "timestamp+pk"
+        text = f"heuristic: now less commit_delay ({delay:g} s){why}." if timed else f"heuristic{why}."
         return [warn("bound", text, _grant(subject, found.reason or ""))]
     if held and (found.age_seconds or 0) > OLD:
         return [error("bound", f"{found.kind}{age}.{held}", "End that transaction: no row after it began is read.")]
@@ -117,4 +118,7 @@ def bound(subject: Subject) -> list[Finding]:
 def _grant(subject: Subject, reason: str) -> str:
     if "PROCESS" in reason:
         return f"GRANT PROCESS ON *.* TO {subject.facts.get('user', 'the poller user')};"
+    if "AUTOINCREMENT" in reason:
+        column = subject.name(subject.options.cursor_column)
+        return f"Make the table anew with {column} INTEGER PRIMARY KEY AUTOINCREMENT, if rows of it are ever deleted."
     return "Set commit_delay to more than the longest transaction that writes, or give what the reason names."
