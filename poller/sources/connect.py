@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from poller.errors import ConfigError, SourceUnavailable
@@ -93,6 +93,7 @@ class Database:
         self.timeout = timeout
         self._connection: Connection | None = None
         self._driver: Any = None
+        self._file: tuple[int, int] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -100,9 +101,14 @@ class Database:
         return self._connection is not None
 
     def connection(self) -> Connection:
-        """The held connection, opened and set up when there is none. Raises what the driver raises."""
+        """The held connection, opened and set up when there is none, or when it leads to a file that is no longer the
+        one of that name. Raises what the driver raises; SourceUnavailable where SQLite's file is missing."""
+        if self._connection is not None and self._file != self._look_at_file():
+            self.close()
+            # As a connection that broke: the source then forgets what it learned of the table, and reads again.
+            raise OperationalError(None, None, Exception("the database file was replaced"))
         if self._connection is None:
-            self._refuse_missing_file()
+            self._file = self._look_at_file()
             connection = self.engine.connect()
             try:
                 connection = connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -140,10 +146,20 @@ class Database:
             with contextlib.suppress(Exception):
                 held.close()
 
-    def _refuse_missing_file(self) -> None:
-        """SQLite would create the file, and the table would be missing from it: a misleading error."""
+    def _look_at_file(self) -> tuple[int, int] | None:
+        """Which file SQLite's path leads to now; None where there is none to look at.
+
+        A file that was replaced or deleted stays readable through a connection that has it open, and never changes
+        again: that would look like no rows for ever. One that is missing would be created, without the table."""
         if self.dialect.family != "sqlite" or isinstance(self.engine.pool, sa.pool.StaticPool):
-            return
+            return None
         path = sqlite_path(self.engine.url)
-        if path != ":memory:" and not Path(path).exists():
-            raise SourceUnavailable(f"There is no SQLite database file {path}.", next_step="Check the path in `url`.")
+        if path == ":memory:":
+            return None
+        try:
+            found = Path(path).stat()
+        except OSError:
+            raise SourceUnavailable(
+                f"There is no SQLite database file {path}.", next_step="Check the path in `url`."
+            ) from None
+        return found.st_dev, found.st_ino

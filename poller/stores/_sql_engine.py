@@ -7,14 +7,16 @@ would keep a row locked, and every other poller waiting, for as long as it stays
 from __future__ import annotations
 
 import socket
+import sqlite3
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
 
 from poller.errors import ConfigError
 from poller.ports import Timeout
@@ -59,6 +61,7 @@ def engine_for(url: str, directory: Path) -> Engine:
         ) from error
     if backend == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
+        _watch_file(engine)
     return engine
 
 
@@ -159,7 +162,6 @@ def _connect_args(url: URL) -> dict[str, Any]:
 def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
     """WAL: readers never wait for a writer. FULL: a commit that was acknowledged survives a power failure."""
     # The switch to WAL does not wait for its lock as other statements do; another process is making it just then.
-    import sqlite3
     import time
 
     for wait in (0.01, 0.05, 0.2, 0.5, 1.0, None):
@@ -171,6 +173,41 @@ def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
                 raise
             time.sleep(wait)
     dbapi_connection.execute("PRAGMA synchronous = FULL").close()
+
+
+def _watch_file(engine: Engine) -> None:
+    """Never go on in a file that is no longer the one of that name: what is written there, nobody else sees, and is
+    lost. One that was deleted is not begun anew: that would forget the checkpoint."""
+    database = engine.url.database or ""
+    path = Path(unquote(urlsplit(database).path) if database.startswith("file:") else database)
+    seen = False
+
+    def look() -> tuple[int, int] | None:
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def refuse_missing(*_: object) -> None:
+        if seen and look() is None:
+            raise sqlite3.OperationalError(
+                "the file was deleted while it was in use; put it back, or start anew to begin without it"
+            )
+
+    def opened(_dbapi_connection: object, record: Any) -> None:
+        nonlocal seen
+        record.info["file"] = look()
+        seen = True
+
+    def taken(_dbapi_connection: object, record: Any, _proxy: object) -> None:
+        if record.info["file"] != look():
+            refuse_missing()
+            raise DisconnectionError("the file was replaced")
+
+    event.listen(engine, "do_connect", refuse_missing)
+    event.listen(engine, "connect", opened)
+    event.listen(engine, "checkout", taken)
 
 
 def _descriptor(dbapi_connection: Any) -> int | None:

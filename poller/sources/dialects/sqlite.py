@@ -75,6 +75,7 @@ class Sqlite(Dialect):
         text = str(error.orig)
         for words, fault in (
             ("interrupted", Fault.TIMEOUT),
+            ("file was replaced", Fault.DISCONNECTED),
             ("no such table", Fault.NO_TABLE),
             ("no such column", Fault.NO_COLUMN),
             ("locked", Fault.BUSY),
