@@ -128,7 +128,10 @@ def _first(command: Any) -> str:
 
 
 def _metavar(param: Any) -> str:
-    return str(param.metavar or param.name.upper())
+    name = str(param.metavar or param.name.upper())
+    if param.param_type_name != "argument":
+        return name
+    return (name if param.required else f"[{name}]") + ("..." if param.nargs == -1 else "")
 
 
 def _option(param: Any) -> list[str]:

@@ -122,10 +122,8 @@ class Report:
             return exits.DONE
         if not output.changed:
             told = "A dry run: nothing was changed." if output.dry_run else "Nothing was changed."
-            if output.dry_run and output.notes:
-                print(told)
-            else:
-                print(printable(" ".join([*output.notes, told])))
+            unsaid = [note for note in output.notes if note not in self._said]
+            print(printable(" ".join([*unsaid, told])))
             return exits.DONE
         lines = [("change", f"{(output.id or '')[:8]} by {output.by}")]
         if output.backup:
@@ -185,7 +183,7 @@ def moves(output: ChangeOutput) -> list[tuple[str, str]]:
     ):
         if one != other:
             lines.append((name, f"{one} -> {other}"))
-    lines += [("source", f"{d.field}: {d.before!r} -> {d.after!r}") for d in output.source_differences]
+    lines += [("source", f"{d.field}: {plain(d.before)} -> {plain(d.after)}") for d in output.source_differences]
     if before.source_fingerprint != after.source_fingerprint and not output.source_differences:
         lines.append(("source", f"{before.source_fingerprint or 'unknown'} -> {after.source_fingerprint}"))
     return lines

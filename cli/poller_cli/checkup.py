@@ -20,6 +20,7 @@ from poller.schedule import Schedule
 from poller.statefile import Copy
 from poller_cli import exits
 from poller_cli.changes import timing_of
+from poller_cli.survey import operator_of, unless_deleted
 
 CLOCKS_APART = 5.0
 """Seconds by which two clocks may differ without a word; storage tells its time to the second."""
@@ -175,14 +176,7 @@ def _host(poller: Poller, folder: Path) -> list[Finding]:
 
 def _storage(poller: Poller, found: Examined) -> tuple[Copy | None, float | None]:
     """The document, if it is there and readable, and how far the store's clock is ahead of ours."""
-    operator = Operator(
-        poller.store,
-        app_name=poller.app_name,
-        poller_name=poller.name,
-        runtime=poller.runtime,
-        timing=timing_of(poller),
-        by="check",
-    )
+    operator = operator_of(poller, "check")
     try:
         copy = operator.file.read()
     except StateCorrupt as refused:
@@ -225,12 +219,14 @@ def _writable(poller: Poller, operator: Operator) -> list[Finding]:
 def _state(poller: Poller, operator: Operator, copy: Copy | None, found: Examined) -> list[Finding]:
     if copy is None:
         try:
-            operator.look()
-        except StateCorrupt as deleted:
-            return [_of(deleted, "state")]
-        except StoreError:
-            return [ok("state", "no document yet: the first tick creates it, where start_from says")]
-        return []
+            copy = unless_deleted(operator)
+        except StoreDenied as refused:
+            listed = any(f.check == "listing" and f.severity == "error" for f in found.findings)
+            return [] if listed else [_of(refused, "listing")]
+        except StoreError as refused:
+            return [_of(refused, "state")]
+    if copy is None:
+        return [ok("state", "no document yet: the first tick creates it, where start_from says")]
     try:
         guard(poller.name, copy, poller.source.describe())
     except FingerprintMismatch as mismatch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,7 @@ from poller_cli.commands import (
     status,
     watch,
 )
+from poller_cli.help_pages import Command, new
 from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command
 from poller_cli.terminal import complain
 
@@ -75,7 +77,11 @@ def _root(
 
 def build() -> typer.Typer:
     """The whole command."""
-    app = typer.Typer(
+
+    def add(group: typer.Typer, name: str, function: Callable[..., int]) -> None:
+        group.command(name, cls=Command)(command(function))
+
+    app = new(
         name="poller",
         invoke_without_command=True,
         add_completion=True,
@@ -83,31 +89,31 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    app.command("run")(command(run.run))
-    app.command("status")(command(status.status))
-    app.command("watch")(command(watch.watch))
-    app.command("check")(command(check.check))
-    app.command("peek")(command(peek.peek))
-    app.command("history")(command(history.history))
-    app.command("pause")(command(pause.pause))
-    app.command("resume")(command(resume.resume))
-    app.command("reset-to-beginning")(command(reset_to_beginning.reset_to_beginning))
-    app.command("reset-to-cursor")(command(reset_to_cursor.reset_to_cursor))
-    app.command("reset-to-checkpoint")(command(reset_to_checkpoint.reset_to_checkpoint))
-    app.command("clone-checkpoint")(command(clone_checkpoint.clone_checkpoint))
-    app.command("export-checkpoint")(command(export_checkpoint.export_checkpoint))
-    app.command("recheck")(command(recheck.recheck))
-    app.command("rebind")(command(rebind.rebind))
-    app.command("backfill")(command(backfill.backfill))
-    app.command("init")(command(init.init))
-    app.command("demo")(command(demo.demo))
-    imports = typer.Typer(no_args_is_help=False, help="Go on where another library stands.")
-    imports.command("azure-functions-db")(command(import_.azure_functions_db))
+    add(app, "run", run.run)
+    add(app, "status", status.status)
+    add(app, "watch", watch.watch)
+    add(app, "check", check.check)
+    add(app, "peek", peek.peek)
+    add(app, "history", history.history)
+    add(app, "pause", pause.pause)
+    add(app, "resume", resume.resume)
+    add(app, "reset-to-beginning", reset_to_beginning.reset_to_beginning)
+    add(app, "reset-to-cursor", reset_to_cursor.reset_to_cursor)
+    add(app, "reset-to-checkpoint", reset_to_checkpoint.reset_to_checkpoint)
+    add(app, "clone-checkpoint", clone_checkpoint.clone_checkpoint)
+    add(app, "export-checkpoint", export_checkpoint.export_checkpoint)
+    add(app, "recheck", recheck.recheck)
+    add(app, "rebind", rebind.rebind)
+    add(app, "backfill", backfill.backfill)
+    add(app, "init", init.init)
+    add(app, "demo", demo.demo)
+    imports = new(no_args_is_help=False, help="Go on where another library stands.")
+    add(imports, "azure-functions-db", import_.azure_functions_db)
     # A group of one command is still a group: `poller import azure-functions-db`.
     imports.callback()(lambda: None)
     app.add_typer(imports, name="import")
-    schemas = typer.Typer(no_args_is_help=False, help="JSON Schemas of everything that poller reads and writes.")
-    schemas.command("export")(command(schema.export))
+    schemas = new(no_args_is_help=False, help="JSON Schemas of everything that poller reads and writes.")
+    add(schemas, "export", schema.export)
     # A group of one command is still a group: `poller schema export`.
     schemas.callback()(lambda: None)
     app.add_typer(schemas, name="schema")

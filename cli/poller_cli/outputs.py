@@ -21,7 +21,7 @@ class BoundOutput(_Output):
     """Below what rows are read."""
 
     kind: str
-    """How it was found: exact, observed, observed-strict, heuristic, none."""
+    """How it was found: exact, observed, observed-strict, heuristic, none; before there is any row, how it will be."""
     value: str | None = None
     """The bound, in the cursor column's own form."""
     age_seconds: float | None = None
@@ -58,20 +58,23 @@ class TickOutput(_Output):
 
 
 class LeaseOutput(_Output):
-    """Who works."""
+    """Who works. Where the state document was not read, nothing of it is known."""
 
     owner_id: str | None = None
-    """Null where nobody holds the lease."""
-    fencing_token: int = 0
-    """Grows with every acquisition and every reset."""
-    live: bool = False
-    """Whether another must keep away."""
+    """Null where nobody holds the lease, or where it is not known."""
+    fencing_token: int | None = None
+    """Grows with every acquisition and every reset; null where it is not known."""
+    live: bool | None = None
+    """Whether another must keep away; null where it is not known."""
     expires_in_seconds: float | None = None
     """When it may be taken over, if it is not renewed."""
     acquired_at: Stamp | None = None
     """Since when, by the store's clock."""
     heartbeat_at: Stamp | None = None
     """Last renewal, by the store's clock."""
+    heartbeat_age_seconds: float | None = None
+    """How long that was ago, by the store's clock; null where nobody holds the lease, or where the store tells no
+    time."""
 
 
 class ControlOutput(_Output):
@@ -89,15 +92,17 @@ class PollerStatus(_Output):
     app_name: str
     document: str
     """Where its state is kept."""
-    exists: bool = False
-    """Whether the state document is there; before the first tick it is not."""
-    paused: bool = False
-    """An operator stopped it."""
-    halted: bool = False
-    """A batch failed too often; an operator must resume."""
+    exists: bool | None = None
+    """Whether the state document is there; before the first tick it is not. Null where the store did not tell, or what
+    stands there could not be read."""
+    paused: bool | None = None
+    """An operator stopped it; null where it is not known."""
+    halted: bool | None = None
+    """A batch failed too often; an operator must resume. Null where it is not known."""
     control: ControlOutput = ControlOutput()
     cursor: Cursor | None = None
-    """Everything up to here was delivered; null is the beginning."""
+    """Everything up to here was delivered; of a poller that never ran, where it will start. Null is the beginning; with
+    `lease.fencing_token` null too, or where `exists` is false and `error` is told, it is not known."""
     checkpoint_updated_at: Stamp | None = None
     """When it moved last, by the store's clock."""
     last_successful_batch_id: str | None = None
@@ -108,9 +113,14 @@ class PollerStatus(_Output):
     """Rows not yet delivered, counted up to a cap; null where the database does not tell."""
     pending_capped: bool = False
     """There are at least so many."""
+    null_cursors: int | None = None
+    """Rows without a value in the cursor column, which are never read (`on_null_cursor`), counted up to a cap; null
+    where they were not counted."""
+    null_cursors_capped: bool = False
+    """There are at least so many."""
     bound: BoundOutput | None = None
-    attempts: int = 0
-    """How often the pending batch was started."""
+    attempts: int | None = None
+    """How often the pending batch was started; null where it is not known."""
     last_error: DeliveryError | None = None
     """How it last failed."""
     error: str | None = None

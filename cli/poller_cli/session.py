@@ -53,7 +53,7 @@ def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
         ctx = ctx.parent  # type: ignore[assignment]
     path = ctx.obj.config if isinstance(ctx.obj, Session) else Path(ctx.params.get("config") or DEFAULT_CONFIG)
     try:
-        pollers = tomllib.loads(path.read_text(encoding="utf-8")).get("pollers", {})
+        pollers = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("pollers", {})
         return sorted(name for name in pollers if name.startswith(incomplete))
     except (OSError, ValueError, AttributeError):
         return []
@@ -61,7 +61,7 @@ def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 NamesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="Which pollers; default: all.", autocompletion=poller_names),
+    typer.Argument(metavar="NAME", help="Which pollers; default: all.", autocompletion=poller_names),
 ]
 
 NamedArgument = Annotated[
@@ -73,7 +73,7 @@ NamedArgument = Annotated[
 NamedArguments = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME]...", help="Which pollers or backfills; default: all pollers.", autocompletion=poller_names
+        metavar="NAME", help="Which pollers or backfills; default: all pollers.", autocompletion=poller_names
     ),
 ]
 

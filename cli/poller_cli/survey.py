@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
 from poller.admission import guard
 from poller.app import Poller
-from poller.errors import PollerError, StoreDenied, StoreError
-from poller.model.cursor import Cursor
+from poller.errors import PollerError, SourceError, StoreDenied, StoreError
 from poller.model.timing import Timing
+from poller.operator import Operator
 from poller.outcome import bound_as_json
 from poller.runner import PENDING_CAP
-from poller.statefile import Copy, StateFile
+from poller.statefile import Copy
 from poller_cli import exits
 from poller_cli.outputs import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
 from poller_cli.resets import is_foreign
@@ -25,6 +26,21 @@ if TYPE_CHECKING:
     from poller_cli.naming import ConsoleApp
 
 S = TypeVar("S", bound=PollerStatus)
+
+_NEVER_RAN = {
+    "exists": False,
+    "paused": False,
+    "halted": False,
+    "lease": LeaseOutput(fencing_token=0, live=False),
+    "attempts": 0,
+}
+
+
+@runtime_checkable
+class NullCountingSource(Protocol):
+    """A source that can count the rows that it will never read; `poller.sources.SqlSource` can."""
+
+    def null_cursors(self, cap: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +74,14 @@ class Survey:
         )
 
 
-def survey(app: ConsoleApp, pollers: Sequence[Poller], named: Sequence[Document] = ()) -> Survey:
+def survey(app: ConsoleApp, pollers: Sequence[Poller], named: Sequence[Document] = (), *, nulls: bool = True) -> Survey:
     """The status of each, several at a time: one database that does not answer delays no other.
 
-    `named`: backfills that were asked for by name. Raises nothing that is a PollerError.
+    `named`: backfills that were asked for by name. `nulls`: also count rows without a cursor, for which a table without
+    an index on it is read as a whole. Raises nothing that is a PollerError.
     """
     with ThreadPoolExecutor(max_workers=min(8, max(1, len(pollers)))) as pool:
-        looked = list(pool.map(look, pollers))
+        looked = list(pool.map(lambda poller: look(poller, nulls=nulls), pollers))
         codes, told = [one.code for one in looked], [_complaint(one) for one in looked if one.status.error]
         unread, documents = 0, {one.name: one for one in named}
         try:
@@ -127,21 +144,45 @@ def _timing(poller: Poller) -> Timing:
     return Timing(options.lease_ttl.total_seconds(), options.heartbeat_interval.total_seconds())
 
 
-def look(poller: Poller) -> Surveyed[PollerStatus]:
-    """The status of one poller. Raises nothing that is a PollerError: what cannot be told stands in `error`."""
-    timing = _timing(poller)
-    file = StateFile(
-        poller.store, app_name=poller.app_name, poller_name=poller.name, runtime=poller.runtime, timing=timing
+def operator_of(poller: Poller, by: str) -> Operator:
+    """For looking at a poller's document; it is not asked to change anything."""
+    return Operator(
+        poller.store,
+        app_name=poller.app_name,
+        poller_name=poller.name,
+        runtime=poller.runtime,
+        timing=_timing(poller),
+        by=by,
     )
-    status = PollerStatus(name=poller.name, app_name=poller.app_name, document=file.location)
+
+
+def unless_deleted(operator: Operator) -> Copy | None:
+    """For a document that is not there: None where the poller never worked, as `poller run` finds out (protocol 12).
+    It is looked for once more behind the traces: both may have been made since the first look.
+
+    Raises: StateCorrupt (it was deleted: there are traces of it), StoreUnavailable, StoreDenied.
+    """
+    return operator.look() if operator.traces() else None
+
+
+def look(poller: Poller, *, nulls: bool = True) -> Surveyed[PollerStatus]:
+    """The status of one poller. Raises nothing that is a PollerError: what cannot be told stands in `error`."""
+    operator = operator_of(poller, "status")
+    status = PollerStatus(name=poller.name, app_name=poller.app_name, document=operator.file.location)
     try:
-        copy = file.read()
-        if copy is not None:
-            status = _document(status, copy, timing, poller.runtime.monotonic())
+        copy = operator.file.read()
+        if copy is None:
+            status = status.model_copy(update={"exists": False})
+            copy = unless_deleted(operator)
+        if copy is None:
+            status = status.model_copy(update=_NEVER_RAN)
+            status = status.model_copy(update={"cursor": poller.source.start()})
+        else:
+            status = _document(status, copy, _timing(poller), poller.runtime.monotonic())
             guard(poller.name, copy, poller.source.describe())
             poller.source.recall(copy.state.bound or {})
-        start = poller.source.start() if copy is None else copy.state.checkpoint.cursor
-        return Surveyed(_database(status, poller, start))
+        status = _rows(status, poller, nulls=nulls)
+        return Surveyed(_bound(status, poller))
     except PollerError as error:
         return Surveyed(status.model_copy(update={"error": str(error)}), error.exit_code)
 
@@ -159,6 +200,7 @@ def _document(status: S, copy: Copy, timing: Timing, now: float) -> S:
             "checkpoint_updated_at": state.checkpoint.updated_at,
             "last_successful_batch_id": state.checkpoint.last_successful_batch_id,
             "lease": LeaseOutput(
+                heartbeat_age_seconds=_heartbeat_age(copy),
                 owner_id=state.lease.owner_id,
                 fencing_token=state.lease.fencing_token,
                 live=not available.free,
@@ -172,14 +214,25 @@ def _document(status: S, copy: Copy, timing: Timing, now: float) -> S:
     )
 
 
-def _database(status: PollerStatus, poller: Poller, after: Cursor | None) -> PollerStatus:
-    lag = poller.source.lag(after, cap=PENDING_CAP)
-    bound = bound_as_json(poller.source.page(after, 1).bound)
-    return status.model_copy(
-        update={
-            "lag_seconds": lag.seconds,
-            "pending": lag.pending,
-            "pending_capped": lag.pending_capped,
-            "bound": None if bound is None else BoundOutput.model_validate(bound),
-        }
-    )
+def _heartbeat_age(copy: Copy) -> float | None:
+    lease = copy.state.lease
+    if lease.owner_id is None or lease.heartbeat_at is None or copy.server_time is None:
+        return None
+    return max(0.0, (copy.server_time - lease.heartbeat_at).total_seconds())
+
+
+def _rows(status: PollerStatus, poller: Poller, *, nulls: bool) -> PollerStatus:
+    """What waits, and what will never be read. Raises: SourceError."""
+    lag = poller.source.lag(status.cursor, cap=PENDING_CAP)
+    told = {"lag_seconds": lag.seconds, "pending": lag.pending, "pending_capped": lag.pending_capped}
+    if nulls and isinstance(poller.source, NullCountingSource):
+        with contextlib.suppress(SourceError):  # too many to count in time: the rest is told all the same
+            count = poller.source.null_cursors(PENDING_CAP + 1)
+            told |= {"null_cursors": min(count, PENDING_CAP), "null_cursors_capped": count > PENDING_CAP}
+    return status.model_copy(update=told)
+
+
+def _bound(status: PollerStatus, poller: Poller) -> PollerStatus:
+    """Below what rows are read. Raises: SourceError."""
+    bound = bound_as_json(poller.source.page(status.cursor, 1).bound)
+    return status.model_copy(update={"bound": None if bound is None else BoundOutput.model_validate(bound)})

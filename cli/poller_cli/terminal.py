@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from typing import IO, Any
 
 from poller.model.redact import redact
@@ -31,6 +33,26 @@ def printable(text: str, *, indent: str = "") -> str:
     """The text as one line, without anything that could steer a terminal."""
     flat = " ".join(part.strip() for part in text.splitlines() if part.strip())
     return indent + "".join(c if c.isprintable() else "?" for c in flat)
+
+
+def folded(text: str, *, hang: int, stream: IO[str]) -> str:
+    """A line as it is; on a terminal that is narrower, broken between words, with `hang` blanks before what follows.
+
+    A word that is longer than a line stays whole, so that it can be copied.
+    """
+    width = shutil.get_terminal_size().columns
+    if not is_terminal(stream) or len(text) <= width:
+        return text
+    first = text[: len(text) - len(text.lstrip(" "))]
+    hang = min(hang, width // 3)
+    return textwrap.fill(
+        text.lstrip(" "),
+        width,
+        initial_indent=first,
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def one_line(text: str) -> str:

@@ -12,7 +12,7 @@ from types import ModuleType
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from poller_cli.commands.status import state_word
+from poller_cli.commands.status import cursor_text, state_word
 from poller_cli.pace import span
 from poller_cli.terminal import printable
 from poller_cli.watching import History, in_order, sparkline
@@ -57,7 +57,7 @@ def _block(
     if isinstance(watched, WatchedBackfill):
         by = f", begun by {watched.status.begun_by}" if watched.status.begun_by else ""
         _line(text, "of", f"{watched.status.poller}, from {watched.status.begins} to {watched.status.ends}{by}")
-    _line(text, "cursor", str(status.cursor or "the beginning"))
+    _line(text, "cursor", cursor_text(status))
     if isinstance(watched, WatchedBackfill):
         _line(text, "left", behind)
     else:
@@ -65,7 +65,8 @@ def _block(
     _line(text, "rows/s", "" if rate is None else f"{rate:,.0f}", sparkline(history.rates, bars, plain=plain))
     lease = status.lease
     left = f", {span(lease.expires_in_seconds)} left" if lease.expires_in_seconds is not None else ""
-    _line(text, "lease", f"{lease.owner_id if lease.live else 'free'}, token {lease.fencing_token}{left}")
+    known = f"{lease.owner_id if lease.live else 'free'}, token {lease.fencing_token}{left}"
+    _line(text, "lease", "not known" if lease.fencing_token is None else known)
     if status.bound is not None:
         held = f", held by {status.bound.held_by}" if status.bound.held_by else ""
         age = f", {span(status.bound.age_seconds)} back" if status.bound.age_seconds is not None else ""
@@ -73,7 +74,8 @@ def _block(
     if status.control.by or status.control.reason:
         _line(text, "stopped", f"by {status.control.by or 'unknown'}: {status.control.reason or 'no reason given'}")
     if status.last_error is not None and status.attempts:
-        _line(text, "failed", f"{status.attempts} times: {status.last_error.type}: {status.last_error.message}")
+        times = "once" if status.attempts == 1 else f"{status.attempts} times"
+        _line(text, "failed", f"{times}: {status.last_error.type}: {status.last_error.message}")
     if status.error is not None:
         _line(text, "error", status.error)
     return text

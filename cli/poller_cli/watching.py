@@ -58,12 +58,12 @@ class Watcher:
         self._pollers = list(pollers)
         self._named = list(named)
         self._clock = clock
-        self._before: dict[str, tuple[float, bool, Cursor | None]] = {}
+        self._before: dict[str, tuple[float, bool | None, Cursor | None]] = {}
 
     def sample(self) -> Sample:
         """Look now. Raises nothing that is a PollerError: what cannot be told stands in each status."""
         failures = self._read_again()
-        surveyed = survey(self._app, self._pollers, self._named)
+        surveyed = survey(self._app, self._pollers, self._named, nulls=False)
         output = surveyed.output()
         codes = [surveyed.code, *(error.exit_code for error in failures.values())]
         watched = [

@@ -13,6 +13,7 @@ from typing import Any
 from poller.errors import SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row
+from poller.sources import bounds
 from poller.sources.bounding import Bounding
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.connect import Database
@@ -101,7 +102,7 @@ class Session:
         known = self.learn()
         if known is None:
             self._refuse_nulls()
-            return Page(rows=[], cursors=[], bound=Bound(kind=self.options.bound, reason="no rows yet"))
+            return Page(rows=[], cursors=[], bound=self.to_come())
         refuse_changed(after, known, self.options)
         bound = self.sample(known)
         if bound.value is None and bound.kind != "none":
@@ -189,7 +190,9 @@ class Session:
 
     def null_cursors(self, cap: int) -> int:
         """How many rows have no cursor, counted up to `cap`."""
-        self.learn()
+        known = self.learn()
+        if known is not None and known.cursor.nullable is False:
+            return 0
         return int(self.database.run(*self.statements().nulls(cap)).rows[0][0])
 
     def now(self) -> Cursor | None:
@@ -221,6 +224,16 @@ class Session:
     def sample(self, known: Inspection) -> Bound:
         """The bound now, in statements of its own, before the page."""
         return self.bounding.sample(known, self.statements())
+
+    def to_come(self) -> Bound:
+        """Of which kind the bound will be, while there is no row to tell the form of the cursor's values from."""
+        kind = self.options.bound
+        if kind == "auto":
+            column = Column(self.options.cursor_column, Family.TEXT)
+            known = Inspection(names=(), cursor=column, keys=(), provable=False)
+            connection = self.database.connection()
+            kind = bounds.choose(kind, self.bounding.context(known, self.statements()), connection).kind
+        return Bound(kind=kind, reason="no rows yet")
 
     def _waiting(self, after: Cursor | None) -> bool:
         """Whether any row stands after `after`, bound or not."""

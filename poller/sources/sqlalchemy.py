@@ -186,7 +186,7 @@ class SqlSource:
 
         def work() -> Bound:
             known = self._session.learn()
-            return Bound(self._options.bound, reason="no rows yet") if known is None else self._session.sample(known)
+            return self._session.to_come() if known is None else self._session.sample(known)
 
         return self._guard(work)
 

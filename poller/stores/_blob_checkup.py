@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+from azure.core import MatchConditions
 from azure.storage.blob import BlobServiceClient
 
-from poller.model.finding import Finding, ok, warn
+from poller.errors import StoreDenied
+from poller.model.finding import Finding, error, ok, warn
 from poller.stores._blob_container import FAILURES, Container, seconds
 from poller.stores._blob_errors import code_of, status_of
 
+_NO_SUCH_TAG = '"0x0"'
+"""No version of any blob has it: what is asked on this condition is never done."""
+
 
 def examine(container: Container, name: str) -> list[Finding]:
-    """The container's existence, soft delete, versioning (told by the blob `name`, where it exists). Reads only.
+    """The container's existence, what may be done in it beside reading and writing documents, soft delete, versioning
+    (told by the blob `name`, where it exists). Changes nothing.
 
     Raises: StoreUnavailable.
     """
-    found = [_container(container)]
+    found = [_container(container), *_listing(container, name), *_appending(container, name)]
     return [*found, *_soft_delete(container), *_versioning(container, name)]
+
+
+def _listing(container: Container, name: str) -> list[Finding]:
+    """A poller lists before its first tick, to tell a checkpoint that was deleted from one that never was, and before
+    it writes to the audit trail."""
+    try:
+        container.list(name)
+    except StoreDenied as refused:
+        told = "Listing is not permitted, without which no poller starts for the first time and no audit trail is kept."
+        return [error("listing", f"{told} {refused.message}", refused.next_step)]
+    return []
+
+
+def _appending(container: Container, name: str) -> list[Finding]:
+    """The audit trail is an append blob. On a condition that is never true: the answer tells whether it would have
+    been permitted."""
+    try:
+        blob = container.client().get_blob_client(name)
+        blob.append_block(b"\n", etag=_NO_SUCH_TAG, match_condition=MatchConditions.IfNotModified, **seconds(None))
+    except FAILURES as answer:
+        if status_of(answer) not in {401, 403}:  # the condition is not true, or there is no such append blob
+            return []
+        refused = container.translated(answer, name)
+        told = "Appending is not permitted, without which no audit trail is kept."
+        return [error("appending", f"{told} {refused.message}", refused.next_step)]
+    return []
 
 
 def _container(container: Container) -> Finding:

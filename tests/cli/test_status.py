@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import NOTING, Project, end, wait_until
+import io
+import os
+import re
+from datetime import UTC, datetime, timedelta
+
+import pexpect
+import pytest
+from rich.console import Console as Screen
+
+from poller_cli.session import Session
+from poller_cli.watch_screen import screen as look_of
+from poller_cli.watching import History, Watcher
+from tests.cli.conftest import COMMAND, NOTING, Project, end, wait_until
+from tests.cli.console import Console
+from tests.cli.test_pause import ran
+from tests.cli.test_schemas import validator
 from tests.support.services import free_port
 
 FIELDS = frozenset(
@@ -137,3 +152,127 @@ def test_what_a_row_holds_cannot_steer_the_terminal(project: Project) -> None:
     ended = project.run("run", "--once")
     assert "\x1b" not in ended.err.partition("Traceback")[0].splitlines()[-1]
     assert "\x1b" not in project.run("status").out
+
+
+UNKNOWN = {"exists": None, "cursor": None, "paused": None, "halted": None, "attempts": None}
+
+
+@pytest.mark.parametrize("body", ["not JSON", '{"version": 2, "poller_name": "orders"}'])
+def test_of_a_document_that_cannot_be_read_nothing_is_claimed(project: Project, body: str) -> None:
+    console = ran(project)
+    console.put(body)
+    ended = console.run("status", "--json")
+    validator("status").validate(ended.json)
+    (status,) = ended.json["pollers"]
+    assert ended.code == 1
+    assert {name: status[name] for name in UNKNOWN} == UNKNOWN
+    assert (status["lease"]["live"], status["lease"]["fencing_token"]) == (None, None)
+    screen = console.run("status").out
+    assert "cursor    not known" in screen
+    assert "lease     not known" in screen
+    assert "beginning" not in screen
+    assert "free" not in screen
+    with Session(config=project.folder / "poller.toml").app() as app:
+        output = Watcher(app, [app.poller("orders")]).sample().output
+    file = io.StringIO()
+    terminal = Screen(width=200, file=file)
+    terminal.print(look_of(output, {"orders": History()}, chosen="orders", console=terminal, keys=False))
+    assert "lease   not known" in file.getvalue()
+    assert "cursor  not known" in file.getvalue()
+
+
+@pytest.mark.parametrize("command", ["status", "peek", "check", "run"])
+def test_a_document_that_was_deleted_is_no_poller_that_never_ran(project: Project, command: str) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    project.execute("DELETE FROM poller_documents WHERE name LIKE 'state/%'", database="state.db")
+    ended = project.run(command, "orders", *["--once"] * (command == "run"))
+    assert ended.code == 1
+    assert "it was deleted" in ended.out + ended.err
+    assert "poller reset-to-checkpoint orders" in ended.out + ended.err
+    assert "never ran" not in ended.out
+    if command == "status":
+        (status,) = console.run("status", "--json").json["pollers"]
+        assert (status["exists"], status["lease"]["fencing_token"]) == (False, None)
+
+
+def test_rows_without_a_cursor_are_counted(project: Project) -> None:
+    console = Console(project)
+    project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT)")
+    project.configure("orders", source='on_null_cursor = "skip"')
+    project.insert(3)
+    (status,) = console.run("status", "--json").json["pollers"]
+    assert (status["null_cursors"], status["null_cursors_capped"]) == (0, False)
+    assert "without a value" not in console.run("status").out
+    project.execute("INSERT INTO orders VALUES (?, ?)", (7, None), (8, None))
+    (status,) = console.run("status", "--json").json["pollers"]
+    assert (status["null_cursors"], status["pending"]) == (2, 3)
+    assert "2 rows without a value in the cursor column" in console.run("status").out
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('on_null_cursor = "skip"', 'on_null_cursor = "fail"'))
+    ended = console.run("status", "--json")
+    (status,) = ended.json["pollers"]
+    assert ended.code == 1
+    assert (status["null_cursors"], status["pending"]) == (2, 3), "what could be counted is told beside the error"
+
+
+def test_the_screen_says_since_when_the_lease_is_held(project: Project) -> None:
+    console = ran(project)
+    now = datetime.now(UTC).replace(microsecond=0)
+    at = {name: f"{now - timedelta(seconds=ago):%Y-%m-%dT%H:%M:%SZ}" for name, ago in (("acquired", 50), ("beat", 3))}
+    console.edit(
+        lease={
+            "owner_id": "shop/vm3/0af482db",
+            "acquired_at": at["acquired"],
+            "heartbeat_at": at["beat"],
+            "expires_at": f"{now + timedelta(seconds=57):%Y-%m-%dT%H:%M:%SZ}",
+            "ttl_seconds": 60.0,
+            "released_at": None,
+        }
+    )
+    (status,) = console.run("status", "--json").json["pollers"]
+    assert status["lease"]["live"] is True
+    assert status["lease"]["heartbeat_age_seconds"] >= 3
+    screen = console.run("status").out
+    assert f"since {at['acquired'].replace('T', ' ')}" in screen
+    assert re.search(r"last heartbeat [\d.]+ s ago", screen)
+
+
+def test_where_a_poller_that_never_ran_will_start(project: Project) -> None:
+    project.configure("orders", source='start_from = "now"')
+    project.insert(1)
+    console = Console(project)
+    (status,) = console.run("status", "--json").json["pollers"]
+    assert status["exists"] is False
+    assert status["cursor"]["value"] > "2026-01-01 00:00:00"
+    assert status["pending"] == 0
+    assert f"will start at {status['cursor']['value'][:10]}" in console.run("status").out
+    project.configure("orders")
+    assert "will start at the beginning" in console.run("status").out
+    (project.folder / "shop.db").write_text("no database " * 100)
+    assert "beginning" not in console.run("status").out
+
+
+@pytest.mark.parametrize("command", ["status", "peek"])
+def test_of_an_empty_table_the_kind_of_the_bound_is_told(project: Project, command: str) -> None:
+    project.configure("orders")
+    found = Console(project).run(command, "orders", "--json").json
+    bound = found["pollers"][0]["bound"] if command == "status" else found["bound"]
+    assert (bound["kind"], bound["reason"]) == ("exact", "no rows yet")
+
+
+def test_a_narrow_terminal_breaks_lines_between_words(project: Project) -> None:
+    project.configure("orders")
+    project.insert(3)
+    environ = {**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "40"}
+    for command in ("status", "check"):
+        wide = project.run(command).out
+        text = pexpect.run(
+            " ".join([*COMMAND, command]), cwd=str(project.folder), env=environ, timeout=60, dimensions=(24, 40)
+        ).decode()
+        words, lines = set(wide.split()), text.replace("\r", "").splitlines()
+        assert len(lines) > len(wide.splitlines())
+        for line in lines:
+            assert len(line) <= 40 or len(line.split()) == 1 or "->" in line, line
+            cut = [word for word in line.split() if word not in words and not re.search(r"\d", word)]
+            assert cut == [], line

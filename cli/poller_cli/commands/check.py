@@ -60,13 +60,15 @@ def check(session: Session, names: NamesArgument = None) -> int:
 
 
 def _screen(found: PollerCheck) -> str:
-    from poller_cli.terminal import coloured
+    from poller_cli.terminal import coloured, folded
 
     width = max((len(f.check) for f in found.findings), default=0)
     lines = [found.name]
     for f in found.findings:
         word = coloured(f"{f.severity:<5}", _COLOURS[f.severity], sys.stdout)
-        lines.append(f"  {word}  {f.check:<{width}}  {f.message}")
+        hang = 11 + width
+        message = folded(" " * hang + f.message, hang=hang, stream=sys.stdout)
+        lines.append(f"  {word}  {f.check:<{width}}  {message[hang:]}")
         if f.mend:
             lines.append(f"  {'':5}  {'':{width}}  -> {f.mend}")
     bad, doubtful = found.errors, found.warnings

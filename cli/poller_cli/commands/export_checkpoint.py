@@ -17,7 +17,7 @@ def export_checkpoint(
     session: Session,
     name: NamedArgument,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where to write it; default: stdout.", show_default=False)
+        Path | None, typer.Argument(metavar="FILE", help="Where to write it; default, and -: stdout.", show_default=False)
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if there is one.")] = False,
 ) -> int:
@@ -42,6 +42,8 @@ def export_checkpoint(
         )
         state = operator.look().state
         exported = export_of(state, app=poller.app_name, now=operator.file.clock.now()).model_dump(mode="json")
+    if file == Path("-"):
+        file = None
     if file is not None:
         _write(file, json.dumps(exported, indent=2, ensure_ascii=False) + "\n", overwrite=overwrite)
     if file is None or session.json:

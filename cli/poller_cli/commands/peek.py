@@ -26,22 +26,15 @@ def peek(
     """
     from poller.admission import guard
     from poller.outcome import bound_as_json
-    from poller.statefile import StateFile
     from poller_cli.change_outputs import PeekOutput
-    from poller_cli.changes import timing_of
     from poller_cli.outputs import BoundOutput, as_json
+    from poller_cli.survey import operator_of, unless_deleted
     from poller_cli.terminal import print_json
 
     with session.app() as app:
         poller = app.named(name).only()
-        file = StateFile(
-            poller.store,
-            app_name=poller.app_name,
-            poller_name=name,
-            runtime=poller.runtime,
-            timing=timing_of(poller),
-        )
-        copy = file.read()
+        operator = operator_of(poller, "peek")
+        copy = operator.file.read() or unless_deleted(operator)
         if copy is not None:
             guard(poller.name, copy, poller.source.describe())
             if copy.state.bound is not None:
@@ -88,8 +81,7 @@ def _screen(output: Any) -> list[str]:
 
     start = printable(str(output.cursor or "the beginning"))
     if not output.rows:
-        held = f" ({printable(output.bound.reason)})" if output.bound is not None and output.bound.reason else ""
-        return [f"{output.name}: no row after {start}{held}"]
+        return [f"{output.name}: no row after {start}{_held(output.bound)}"]
     terminal = is_terminal(sys.stdout)
     table = [list(output.rows[0]), *(["" if v is None else str(v) for v in row.values()] for row in output.rows)]
     cells = [[_cut(printable(cell), WIDEST if terminal else None) for cell in line] for line in table]
@@ -98,6 +90,16 @@ def _screen(output: Any) -> list[str]:
     lines.insert(1, "  ".join("-" * width for width in widths))
     width = shutil.get_terminal_size().columns if terminal else None
     return [_cut(line, width) for line in [f"{output.name}: after {start}", *lines]]
+
+
+def _held(bound: Any) -> str:
+    """Why no row is read though some may wait; nothing where nothing holds the bound."""
+    from poller_cli.terminal import printable
+
+    if bound is None or (bound.held_by is None and (bound.value is not None or bound.kind == "none")):
+        return ""
+    told = [f"the bound is held by {bound.held_by}"] * (bound.held_by is not None)
+    return f" ({printable(': '.join([*told, *[bound.reason] * bool(bound.reason)]))})" if told or bound.reason else ""
 
 
 def _cut(text: str, width: int | None) -> str:

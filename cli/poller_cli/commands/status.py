@@ -53,7 +53,7 @@ def _screens(output: StatusOutput, named: set[str]) -> list[str]:
 
 
 def _screen(status: PollerStatus) -> str:
-    from poller_cli.terminal import coloured, printable
+    from poller_cli.terminal import coloured, folded, printable
 
     word, colour = state_word(status)
     lines = [f"{status.name}  {coloured(word, colour, sys.stdout)}"]
@@ -61,7 +61,7 @@ def _screen(status: PollerStatus) -> str:
     if backfill is not None:
         lines.append(f"  backfill  of {backfill.poller}, {_range(backfill)}{_begun(backfill)}")
     saved = f", saved {status.checkpoint_updated_at:%Y-%m-%d %H:%M:%S}Z" if status.checkpoint_updated_at else ""
-    lines.append(f"  cursor    {status.cursor or 'the beginning'}{saved}")
+    lines.append(f"  cursor    {cursor_text(status)}{saved}")
     if status.pending is not None:
         count = (
             _rows(status)
@@ -72,13 +72,15 @@ def _screen(status: PollerStatus) -> str:
             f", the oldest {_span(status.lag_seconds)} old" if status.pending and status.lag_seconds is not None else ""
         )
         lines.append(f"  {'behind' if backfill is None else 'left  '}    {count}{age}")
+    if status.null_cursors:
+        lines.append(f"  never     {_never_read(status)}")
     lines.append(f"  lease     {_lease(status)}")
     if status.bound is not None:
         lines.append(f"  bound     {_bound(status)}")
     if status.attempts or status.last_error is not None:
         error = status.last_error
         told = f", last error {error.type}{': ' + error.message if error.message else ''}" if error else ""
-        lines.append(f"  attempts  {status.attempts} on the pending batch{told}")
+        lines.append(f"  attempts  {status.attempts or 0} on the pending batch{told}")
     if status.control.by or status.control.reason:
         at = f" at {status.control.at:%Y-%m-%d %H:%M:%S}Z" if status.control.at else ""
         lines.append(
@@ -86,7 +88,8 @@ def _screen(status: PollerStatus) -> str:
         )
     lines.append(f"  state     {status.document}")
     # What a row or an error holds must not steer the terminal.
-    return "\n".join([lines[0], *(printable(line, indent="  ") for line in lines[1:])])
+    shown = (folded(printable(line, indent="  "), hang=12, stream=sys.stdout) for line in lines[1:])
+    return "\n".join([lines[0], *shown])
 
 
 def _as_backfill(status: PollerStatus) -> BackfillStatus | None:
@@ -111,7 +114,7 @@ def _begun(status: BackfillStatus) -> str:
 
 def _beneath(status: BackfillStatus) -> str:
     """A backfill in its poller's block: which, how far, who is at it."""
-    from poller_cli.terminal import coloured, printable
+    from poller_cli.terminal import coloured, folded, printable
 
     word, colour = state_word(status)
     left = "" if status.pending is None else f", {_rows(status)} left"
@@ -128,9 +131,8 @@ def _beneath(status: BackfillStatus) -> str:
     if status.error is not None:
         lines.append(status.error)
     head = printable(f"backfill  {status.name}", indent="  ")
-    return "\n".join(
-        [f"{head}  {coloured(word, colour, sys.stdout)}", *(printable(line, indent=" " * 12) for line in lines)]
-    )
+    shown = (folded(printable(line, indent=" " * 12), hang=14, stream=sys.stdout) for line in lines)
+    return "\n".join([f"{head}  {coloured(word, colour, sys.stdout)}", *shown])
 
 
 def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
@@ -138,12 +140,12 @@ def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
     failing = status.last_error is not None and status.attempts
     words = (
         (status.finished, "finished", "green"),
-        (status.halted, "halted", "red"),
+        (bool(status.halted), "halted", "red"),
         # A batch in hand is finished first.
-        (status.paused and status.lease.live, "pausing", "yellow"),
-        (status.paused, "paused", "yellow"),
-        (status.lease.live, "working", "green"),
-        (failing, "failing", "red"),
+        (bool(status.paused and status.lease.live), "pausing", "yellow"),
+        (bool(status.paused), "paused", "yellow"),
+        (bool(status.lease.live), "working", "green"),
+        (bool(failing), "failing", "red"),
     )
     return next(((word, colour) for so, word, colour in words if so), ("not running", "yellow"))
 
@@ -154,7 +156,7 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
     if backfill is not None:
         return _word_of_backfill(backfill)
     if status.error is not None:
-        return "not known in full", "red"
+        return "not known in full" if status.exists else "not known", "red"
     if status.halted:
         return "halted", "red"
     if status.paused:
@@ -168,14 +170,36 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
     return ("behind", "yellow") if status.pending else ("idle", "green")
 
 
+def cursor_text(status: PollerStatus) -> str:
+    """Where it stands; of a poller that never ran, where it will start."""
+    if status.lease.fencing_token is None or (not status.exists and status.error is not None):
+        return "not known"
+    place = str(status.cursor or "the beginning")
+    return place if status.exists else f"will start at {place}"
+
+
+def _never_read(status: PollerStatus) -> str:
+    count = status.null_cursors or 0
+    rows = f"{count:,}{' or more' * status.null_cursors_capped} row{'' if count == 1 else 's'}"
+    return f"{rows} without a value in the cursor column (on_null_cursor)"
+
+
 def _lease(status: PollerStatus) -> str:
     lease = status.lease
+    if lease.fencing_token is None:
+        return "not known"
     if lease.owner_id is None:
         return f"free, fencing token {lease.fencing_token}"
     if not lease.live:
         return f"expired, last held by {lease.owner_id}, fencing token {lease.fencing_token}"
-    left = f", expires in {_span(lease.expires_in_seconds)}" if lease.expires_in_seconds is not None else ""
-    return f"{lease.owner_id}, fencing token {lease.fencing_token}{left}"
+    parts = [lease.owner_id, f"fencing token {lease.fencing_token}"]
+    if lease.acquired_at is not None:
+        parts.append(f"since {lease.acquired_at:%Y-%m-%d %H:%M:%S}Z")
+    if lease.heartbeat_age_seconds is not None:
+        parts.append(f"last heartbeat {_span(lease.heartbeat_age_seconds)} ago")
+    if lease.expires_in_seconds is not None:
+        parts.append(f"expires in {_span(lease.expires_in_seconds)}")
+    return ", ".join(parts)
 
 
 def _bound(status: PollerStatus) -> str:
