@@ -15,30 +15,43 @@ from poller.ports import Event, Lock, Task
 _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 _chance = random.SystemRandom()
 
+STALL = 0.05
+"""Seconds by which CLOCK_BOOTTIME may seem to lag only because the thread was held up between two readings."""
+
 
 class SystemRuntime:
     """What `poller.ports.Runtime` asks for, from the operating system.
 
-    `monotonic` adds up, from call to call, whichever of CLOCK_MONOTONIC and CLOCK_BOOTTIME went further: so a deadline
-    is judged by the earlier of the two (protocol 3), and time that the machine slept counts.
+    `monotonic` follows whichever of CLOCK_MONOTONIC and CLOCK_BOOTTIME went further: so a deadline is judged by the
+    earlier of the two (protocol 3), and time that the machine slept counts. Between two looks it never shows less than
+    either clock did, and being asked often does not make it fast.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._readings = self._read()
+        self._running, boot = self._read()
+        self._ahead = boot - self._running
         self._elapsed = 0.0
 
     @staticmethod
     def _read() -> tuple[float, float]:
+        """CLOCK_MONOTONIC and CLOCK_BOOTTIME. The latter is read first: if this thread is held up in between, the one
+        seems less far ahead of the other than it is, and nothing is counted that will not be made good."""
+        boot = None if _BOOT is None else time.clock_gettime(_BOOT)
         running = time.monotonic()
-        return running, running if _BOOT is None else time.clock_gettime(_BOOT)
+        return running, running if boot is None else boot
 
     def monotonic(self) -> float:
         """Seconds since this runtime was made, suspended time included."""
         with self._guard:
-            before, now = self._readings, self._read()
-            self._readings = now
-            self._elapsed += max(now[0] - before[0], now[1] - before[1], 0.0)
+            running, boot = self._read()
+            if boot - running < self._ahead - STALL:
+                running, boot = self._read()
+                if boot - running < self._ahead - STALL:
+                    self._ahead = boot - running  # CLOCK_BOOTTIME lags indeed: what it gains from here on counts
+            self._elapsed += max(running - self._running, 0.0) + max(boot - running - self._ahead, 0.0)
+            self._ahead = max(self._ahead, boot - running)
+            self._running = running
             return self._elapsed
 
     def utcnow(self) -> datetime:

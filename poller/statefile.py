@@ -19,6 +19,9 @@ from poller.model.timing import Timing
 from poller.observability import Emitter, WriteRedone, WriteResent, WriteResolved
 from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
 
+WHOLE, FINE = timedelta(seconds=1), timedelta(milliseconds=10)
+"""How much may be cut from a server's time: the fraction of its second, or what is finer than its database's clock."""
+
 Change: TypeAlias = Callable[[State, datetime], State]
 """A transition with everything bound but the state and the moment, so that it can be made again on a newer state."""
 
@@ -80,10 +83,11 @@ class Unresolved(StoreUnavailable):
 
 
 class ServerClock:
-    """The store's clock, estimated for stamps that people read. Never used to judge an expiry.
+    """The store's clock, estimated for stamps that people read, and for `released_at`, which frees a lease only close
+    to the store's own time of that write. Never used to judge whether a lease that is held has expired.
 
-    `Date` is cut to the second, so each answer only says "at least this late"; the latest such claim is kept until an
-    answer contradicts it by more than that precision explains.
+    An answer was dated between its question and its arrival, and the date is cut: so it says "at least this late" and
+    "no later than that". The latest claim of the first kind is kept until an answer proves it wrong by the second.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -91,13 +95,18 @@ class ServerClock:
         self._zero: datetime | None = None
         """The server's time when the runtime's monotonic clock stood at zero."""
 
-    def saw(self, server_time: datetime | None) -> None:
-        """Take in the server's time from an answer that has just arrived."""
+    def saw(self, server_time: datetime | None, sent: float | None = None) -> None:
+        """Take in the server's time from an answer that has just arrived; `sent`: when it was asked for, on the
+        runtime's monotonic clock (None: just now)."""
         if server_time is None:
             return
-        zero = server_time - timedelta(seconds=self._runtime.monotonic())
-        if self._zero is None or zero > self._zero or self._zero - zero > timedelta(seconds=3):
-            self._zero = zero
+        arrived = self._runtime.monotonic()
+        asked = arrived if sent is None else sent
+        cut = FINE if server_time.microsecond else WHOLE
+        if self._zero is None or self._zero < server_time - timedelta(seconds=arrived):
+            self._zero = server_time - timedelta(seconds=arrived)
+        elif self._zero > server_time + cut - timedelta(seconds=asked):
+            self._zero = server_time - timedelta(seconds=(asked + arrived) / 2)
 
     def now(self) -> datetime:
         """The estimate; before the first answer, this machine's wall clock."""
@@ -150,9 +159,9 @@ class StateFile:
 
         Raises: StateCorrupt (unreadable, or its token is lower than one we have seen), StoreUnavailable, StoreDenied.
         """
-        known = self._copy
+        known, sent = self._copy, self.runtime.monotonic()
         answer = self.store.read(self.name, unless=known.tag if known else None, timeout=self.timing.attempt)
-        self.clock.saw(answer.server_time)
+        self.clock.saw(answer.server_time, sent)
         if isinstance(answer, Missing):
             self._copy = None
             return None
@@ -207,7 +216,7 @@ class StateFile:
         attempt = 0
         while True:
             attempt += 1
-            self._in_time(deadline, attempt)
+            sent = self._in_time(deadline, attempt)
             try:
                 answer = self.store.write(self.name, body, if_tag=if_tag, timeout=self.timing.attempt)
             except WriteConflict:
@@ -219,13 +228,14 @@ class StateFile:
                     raise
                 raise self._unresolved(error.message) from error  # refused now, but an earlier copy may land yet
             else:
-                self.clock.saw(answer.server_time)
+                self.clock.saw(answer.server_time, sent)
                 return answer
 
     def _reread(self, deadline: float) -> Copy | None:
         attempt = 0
         while True:
             attempt += 1
+            sent = self.runtime.monotonic()
             try:
                 answer = self.store.read(self.name, timeout=self.timing.attempt)
             except StoreUnavailable as error:
@@ -233,7 +243,7 @@ class StateFile:
                 continue
             except StoreDenied as error:
                 raise self._unresolved(error.message) from error
-            self.clock.saw(answer.server_time)
+            self.clock.saw(answer.server_time, sent)
             if isinstance(answer, Found):
                 return self._adopt(self._decoded(answer))
             self._copy = None
@@ -248,11 +258,13 @@ class StateFile:
         )
         self.runtime.sleep(pause)
 
-    def _in_time(self, deadline: float, attempt: int) -> None:
+    def _in_time(self, deadline: float, attempt: int) -> float:
         """Look at the clock right before a send: a pause or an answer may have taken longer than it should have (a
-        machine that slept, a dribbling answer). Raises: Unresolved."""
-        if self.runtime.monotonic() >= deadline:
+        machine that slept, a dribbling answer). The time it is. Raises: Unresolved."""
+        now = self.runtime.monotonic()
+        if now >= deadline:
             raise self._unresolved(f"the deadline had passed before attempt {attempt}")
+        return now
 
     def _unresolved(self, told: str) -> Unresolved:
         return Unresolved(

@@ -129,7 +129,7 @@ PROTOCOL = (
     Mutant(
         "heartbeat and commit write beside each other",
         (Edit("tenure.py", "while not self._lock.acquire(timeout=max(self._left(), 0.001)):", "while False:"),),
-        "two writes in flight|is unresolved",
+        "two writes in flight|is unresolved|its tenure is over",
     ),
     Mutant(
         "only the newest write id is kept",
@@ -180,7 +180,7 @@ FURTHER = (
     ),
     Mutant(
         "a resend does not look at the deadline",
-        (Edit("statefile.py", "            self._in_time(deadline, attempt)\n", ""),),
+        (Edit("statefile.py", "sent = self._in_time(deadline, attempt)", "sent = self.runtime.monotonic()"),),
         "without knowing its deadline to be ahead",
     ),
     Mutant(
