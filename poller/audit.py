@@ -8,15 +8,19 @@ copies it here. Copies carry the change's id, so that two of them are one.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+from poller.aside import Aside
 from poller.errors import StoreError
 from poller.model.document import Change, stamp
 from poller.observability import AuditFailed, Emitter
-from poller.ports import Runtime, StateStore, Task
+from poller.ports import Runtime, StateStore
 
 COPIES_SEARCHED = 200
 """Among so many of the newest records a change is looked for before it is copied."""
+RECORDS_WAITING = 1000
+"""So many records wait for a slow store; what does not fit is reported and dropped."""
 
 
 class AuditTrail:
@@ -31,19 +35,19 @@ class AuditTrail:
         self._runtime = runtime
         self._emit = emit or Emitter(())
         self._copied: str | None = None
-        self._tasks: list[Task] = []
+        self._aside = Aside(runtime, "poller-audit", room=RECORDS_WAITING)
 
     def add(self, kind: str, **facts: Any) -> None:
-        """Write one record from a thread of its own. Returns at once and raises nothing."""
+        """Write one record from a thread beside the work. Returns at once and raises nothing."""
         record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._runtime.utcnow()), **facts}
-        self._spawn(lambda: self._store.append(self.name, json.dumps(record, ensure_ascii=False)))
+        self._put(lambda: self._store.append(self.name, json.dumps(record, ensure_ascii=False)))
 
     def copy(self, change: Change | None) -> None:
         """Copy an operator's change out of the document, if this process has not seen to that. As `add`."""
         if change is None or change.id == self._copied:
             return
-        self._copied = change.id
-        self._spawn(lambda: self.copy_now(change))
+        if self._put(lambda: self.copy_now(change)):
+            self._copied = change.id
 
     def copy_now(self, change: Change) -> None:
         """Copy an operator's change unless it stands here already. Raises: StoreUnavailable, StoreDenied."""
@@ -64,16 +68,19 @@ class AuditTrail:
 
     def settle(self, seconds: float) -> None:
         """Wait for records under way, but no longer than this in all."""
-        end = self._runtime.monotonic() + seconds
-        for task in self._tasks:
-            task.join(max(0.0, end - self._runtime.monotonic()))
-        self._tasks = [task for task in self._tasks if task.is_alive()]
+        self._aside.settle(seconds)
 
-    def _spawn(self, write: Any) -> None:
+    def _put(self, write: Callable[[], None]) -> bool:
         def run() -> None:
             try:
                 write()
             except StoreError as error:
-                self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=error.message))
+                self._failed(error.message)
 
-        self._tasks.append(self._runtime.spawn(run, "poller-audit"))
+        if self._aside.put(run):
+            return True
+        self._failed("The store is slower than the records, and no more of them may wait.")
+        return False
+
+    def _failed(self, reason: str) -> None:
+        self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=reason))

@@ -3,8 +3,9 @@
 
 `seen/{app_name}/{poller_name}/{hour}.jsonl`, one line per committed batch: the stretch of the order that it covers and
 the hashes of its rows. One document an hour, so that what lies before the window is simply not read; nothing here is
-ever deleted (a lifecycle rule on `seen/` may). Best effort, in a thread of its own and outside the budget of requests:
-a note that is lost makes its stretch unknown, never its rows late.
+ever deleted (a lifecycle rule on `seen/` may). Best effort, in one thread beside the work and outside the budget of
+requests: a note that is lost, also because the store is slower than the batches, makes its stretch unknown, never its
+rows late.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from poller.aside import Aside
 from poller.errors import StoreError
 from poller.model.cursor import Cursor
 from poller.model.document import stamp
 from poller.observability import AuditFailed, Emitter
-from poller.ports import Runtime, StateStore, Task
+from poller.ports import Runtime, StateStore
 
 WIDTH = 8
 """Bytes of a hash: among a million rows two share one with a chance of 1 in 37 million."""
 ROWS_PER_LINE = 10_000
+ROWS_WAITING = 20_000
+"""Notes of no more rows than this wait for a slow store (some 20 MB); what does not fit is lost."""
+NOTE_COSTS = 20
+"""A note counts as at least so many rows."""
 
 
 def hash_of(cursor: Cursor) -> bytes:
@@ -74,10 +80,10 @@ class SeenLog:
         self._poller = poller_name
         self._runtime = runtime
         self._emit = emit
-        self._tasks: list[Task] = []
+        self._aside = Aside(runtime, "poller-seen", room=ROWS_WAITING)
 
     def add(self, low: Cursor | None, cursors: Sequence[Cursor], *, covers: bool = True) -> None:
-        """Note a batch from a thread of its own. Returns at once and raises nothing.
+        """Note a batch from a thread beside the work. Returns at once and raises nothing.
 
         Args:
             low: where the batch began. cursors: one per row. covers: False for rows delivered out of their order.
@@ -90,10 +96,14 @@ class SeenLog:
             try:
                 self.add_now(at, low, cursors, covers=covers)
             except StoreError as error:
-                told = f"what was delivered was not noted for rechecks: {error.message}"
-                self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=told))
+                self._lost(error.message)
 
-        self._tasks.append(self._runtime.spawn(write, "poller-seen"))
+        if not self._aside.put(write, max(len(cursors), NOTE_COSTS)):
+            self._lost("the store is slower than the batches, and no more notes may wait.")
+
+    def _lost(self, reason: str) -> None:
+        told = f"what was delivered was not noted for rechecks: {reason}"
+        self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=told))
 
     def add_now(self, at: datetime, low: Cursor | None, cursors: Sequence[Cursor], *, covers: bool) -> None:
         """Note a batch. Raises: StoreUnavailable, StoreDenied."""
@@ -146,7 +156,4 @@ class SeenLog:
 
     def settle(self, seconds: float) -> None:
         """Wait for notes under way, but no longer than this in all."""
-        end = self._runtime.monotonic() + seconds
-        for task in self._tasks:
-            task.join(max(0.0, end - self._runtime.monotonic()))
-        self._tasks = [task for task in self._tasks if task.is_alive()]
+        self._aside.settle(seconds)
