@@ -29,7 +29,7 @@ import azure.functions as func
 
 from poller.app import App, Poller, load_app
 from poller.errors import ConfigError, PollerError
-from poller.handlers import Handler, HandlerFailure
+from poller.handlers import Handler, HandlerFailure, check_handler
 from poller.model.durations import format_duration
 from poller.outcome import Outcome, TickResult
 
@@ -103,12 +103,13 @@ def on_timer(
         poller: what to run.
         schedule: NCRONTAB in UTC, or `%NAME%` for an app setting that holds it; default: the poller's own.
         name: of the timer function; default: the decorated function's, or the poller's where that has none.
-    Raises: ConfigError where the host would end a tick before `tick_timeout`.
+    Raises: ConfigError where the host would end a tick before `tick_timeout`, or the function is a generator.
     """
     folders = _folders(sys._getframe(1).f_globals)
 
     def decorate(handler: _HANDLER) -> _HANDLER:
         _quiet()
+        check_handler(handler)
         _check_timeout(poller, folders)
         own = str(getattr(handler, "__name__", ""))
         function = name or (own if own.isidentifier() else _function_name(poller.name))

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 from poller.errors import ConfigError
-from poller.handlers import Handler
+from poller.handlers import Handler, check_handler
 
 _imported: dict[str, Path] = {}
 """Which folder each module came from. A module of the same name beside another `poller.toml` is another module."""
@@ -20,8 +20,8 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
 
     Args:
         name: as configured. folder: where `poller.toml` stands. key, file: for the error.
-    Raises: ConfigError: no such module, no such function, or an error inside the module, by its type and line.
-        The error's own text is shown only where it cannot quote a secret.
+    Raises: ConfigError: no such module, no such function, a generator, or an error inside the module, by its type and
+        line. The error's own text is shown only where it cannot quote a secret.
     """
     module_name, _, attributes = name.partition(":")
     where = f"{file}: {key}" if file else key
@@ -46,6 +46,7 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
                 hint = f'; did you mean "{close[0]}"?' if close else "."
                 raise ConfigError(f'{where}: module "{module_name}" has no "{attributes}"{hint}', key=key, file=file)
         if callable(found):
+            check_handler(found, key=key, file=file)
             return found
         problem = ConfigError(f"{where}: {name} is no function.", key=key, file=file)
     raise problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 
 from poller.errors import LeaseLost, StoreError
@@ -10,6 +11,8 @@ from poller.observability import Emitter, HandlerTimedOut
 from poller.ports import Runtime
 from poller.tenure import Tenure
 
+logger = logging.getLogger("poller")
+
 
 class Heartbeat:
     """Renews every `interval` seconds, counted from the last applied write, since a commit is a heartbeat too.
@@ -17,10 +20,16 @@ class Heartbeat:
     It beats only as long as the owner is known to make progress: `expect` says what is being done and how long it may
     take. When that time is over one last write tells what hangs, and the lease is left to expire, so that a hung
     handler does not hold its poller for ever (protocol 6).
+
+    Where its thread cannot begin, entering it gives the lease back before it raises: nothing was started under it.
+    `give_back`: and the start of the batch that was counted.
     """
 
-    def __init__(self, tenure: Tenure, *, runtime: Runtime, interval: float, emit: Emitter) -> None:
+    def __init__(
+        self, tenure: Tenure, *, runtime: Runtime, interval: float, emit: Emitter, give_back: bool = True
+    ) -> None:
         self._tenure = tenure
+        self._give_back = give_back
         self._runtime = runtime
         self._interval = interval
         self._emit = emit
@@ -30,7 +39,15 @@ class Heartbeat:
         """Whether something took longer than expected, so that it beats no more."""
 
     def __enter__(self) -> Heartbeat:
-        self._task = self._runtime.spawn(self._run, f"poller-heartbeat-{self._tenure.fencing_token}")
+        try:
+            self._task = self._runtime.spawn(self._run, f"poller-heartbeat-{self._tenure.fencing_token}")
+        except BaseException:
+            self._stop.set()  # it may have begun, where an interrupt came right after
+            try:
+                self._tenure.release(give_back=self._give_back)
+            except (LeaseLost, StoreError) as error:
+                logger.info("The lease was not given back and will expire: %s", error)
+            raise
         return self
 
     def __exit__(

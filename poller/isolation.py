@@ -290,7 +290,10 @@ def _serve(connection: Connection, until: _Shared) -> None:
             lease = _SharedLease(until, token)
             call(handler, payload.batch(lease), lease)
         except Exception as error:  # noqa: BLE001 - told to the parent
-            failure = (type(error).__name__, str(error), traceback.format_exc())
+            if isinstance(error, HandlerFailure):
+                failure = (error.kind, str(error), error.trace)
+            else:
+                failure = (type(error).__name__, str(error), traceback.format_exc())
         connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), failure)))
 
 

@@ -7,6 +7,7 @@ delivered longer ago than the window are not found.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from poller.admission import guard, refusal_of
 from poller.batch import Batch
 from poller.context import Context, instance_name
-from poller.errors import ConfigError, LeaseHeld, PollerError, StoreError
+from poller.errors import ConfigError, LeaseHeld, LeaseLost, PollerError, StoreError
 from poller.handlers import Handler
 from poller.heartbeat import Heartbeat
 from poller.model.cursor import Cursor
@@ -24,6 +25,8 @@ from poller.ports import Bound, Page, Row
 from poller.seen import hash_of
 from poller.statefile import Superseded
 from poller.tenure import Tenure
+
+logger = logging.getLogger("poller")
 
 PAGE = 1_000
 MOST = 10_000
@@ -153,8 +156,9 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
     except Superseded:
         raise LeaseHeld("Another was quicker to take the lease.", next_step="Try again.") from None
     interval = context.options.heartbeat_interval.total_seconds()
+    heartbeat = Heartbeat(tenure, runtime=context.runtime, interval=interval, emit=context.emit, give_back=False)
     try:
-        with Heartbeat(tenure, runtime=context.runtime, interval=interval, emit=context.emit) as heartbeat:
+        with heartbeat:
             for begin in range(0, len(found.rows), context.options.batch_size):
                 if begin:
                     tenure.renew()  # no commit tells between two batches that somebody paused
@@ -164,13 +168,24 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
                         next_step=f"To go on: poller resume {context.name}, and the same command again.",
                     )
                 _batch(context, found, begin, tenure, heartbeat, handler)
-    finally:
-        context.audit.add(
-            "recheck", by=tenure.owner_id, reason=f"{len(found.rows)} late rows", before=None,
-            after={"redelivered": found.redelivered},
-        )  # fmt: skip
+    except BaseException:
+        try:
+            _end(context, found, tenure)
+        except (LeaseLost, StoreError) as error:  # what went wrong first is what is told
+            logger.info("%s: the lease was not given back and will expire: %s", context.name, error)
+        raise
+    _end(context, found, tenure)
+
+
+def _end(context: Context, found: Recheck, tenure: Tenure) -> None:
+    context.audit.add(
+        "recheck", by=tenure.owner_id, reason=f"{len(found.rows)} late rows", before=None,
+        after={"redelivered": found.redelivered},
+    )  # fmt: skip
+    try:
         if tenure.remaining() > 0:
             tenure.release(give_back=False)
+    finally:
         context.audit.settle(2.0)
 
 

@@ -11,7 +11,7 @@ from poller.audit import AuditTrail
 from poller.config import PollerOptions
 from poller.context import Context
 from poller.errors import LeaseHeld, PollerError, SourceError
-from poller.handlers import Executor, Handler, ThreadExecutor
+from poller.handlers import Executor, Handler, ThreadExecutor, check_handler
 from poller.isolation import ProcessExecutor
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
@@ -99,14 +99,27 @@ class Runner:
             handler: called with each batch.
             stop: when set, no further batch starts; the one in hand is finished and committed (protocol 10).
 
-        Raises: StoreUnavailable, StoreDenied, StateCorrupt, FingerprintMismatch, SourceUnavailable, SourceError.
-            Never an exception of the handler's: that is an outcome.
+        Raises: ConfigError (a handler that is a generator), StoreUnavailable, StoreDenied, StateCorrupt,
+            FingerprintMismatch, SourceUnavailable, SourceError. What the handler raises is an outcome, never that.
         """
+        check_handler(handler)
         if not self._busy.acquire(blocking=False):
             return TickResult(outcome="held_elsewhere", error="a batch of this poller still runs in this process")
         try:
+            result = self._settled(handler, stop)
+        finally:
+            self._busy.release()
+        facts = result.as_json()
+        facts["cursor"] = None if result.cursor is None else str(result.cursor)
+        self.emit(TickFinished(poller=self.name, at=self.runtime.utcnow(), **facts))
+        self._recheck_at_times(result)
+        return result
+
+    def _settled(self, handler: Handler, stop: Event | None) -> TickResult:
+        """A tick, and a moment for the records that it left under way."""
+        try:
             with span("poller.tick", name=self.name):
-                result = Tick(self._context, handler, stop or self.runtime.event()).run()
+                return Tick(self._context, handler, stop or self.runtime.event()).run()
         except PollerError as error:
             self.emit(
                 TickFailed(
@@ -117,12 +130,6 @@ class Runner:
         finally:
             self.audit.settle(AUDIT_SETTLES)
             self._context.seen.settle(AUDIT_SETTLES)
-            self._busy.release()
-        facts = result.as_json()
-        facts["cursor"] = None if result.cursor is None else str(result.cursor)
-        self.emit(TickFinished(poller=self.name, at=self.runtime.utcnow(), **facts))
-        self._recheck_at_times(result)
-        return result
 
     def recheck(self, since: timedelta | None = None) -> Recheck:
         """See `Poller.recheck`."""
@@ -131,6 +138,7 @@ class Runner:
 
     def redeliver(self, found: Recheck, handler: Handler) -> None:
         """See `Poller.redeliver`."""
+        check_handler(handler)
         with self._alone():
             redeliver(self._context, found, handler)
 

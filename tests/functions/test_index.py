@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 
 import azure.functions as func
 import pytest
@@ -75,6 +76,30 @@ def test_two_pollers_that_would_be_one_function_are_refused(folder: Folder) -> N
 
     with pytest.raises(ConfigError, match=r"pollers\.2nd and pollers\.poller-2nd would both be .*'poller_2nd'"):
         folder.app()
+
+
+def test_a_configured_handler_that_is_a_generator_is_refused_with_its_key(folder: Folder) -> None:
+    """Called, it would run nothing, and every batch would pass for handled."""
+    folder.poller()
+    with (folder.path / "handlers.py").open("a") as handlers:
+        handlers.write("\ndef on_orders(batch):\n    for row in batch:\n        yield row\n")
+
+    with pytest.raises(ConfigError, match=r"pollers\.orders\.handler: on_orders is a generator") as refused:
+        folder.app()
+
+    assert refused.value.key == "pollers.orders.handler"
+
+
+def test_a_decorated_generator_is_refused_while_the_host_indexes() -> None:
+    app = func.FunctionApp()
+
+    async def ship(batch: Batch) -> AsyncIterator[object]:
+        for row in batch:
+            yield row
+
+    with pytest.raises(ConfigError, match="ship is a generator"):
+        on_timer(app, _poller())(ship)
+    assert host.functions(app) == {}
 
 
 def test_app_may_have_other_functions_beside(folder: Folder) -> None:

@@ -1,14 +1,22 @@
-"""Async handlers: awaited to their end, and cancelled when the lease is lost."""
+"""Async handlers: awaited to their end, and cancelled when the lease is lost. And whatever else a handler may return
+that is not done yet: waited for, or refused, but never taken for done."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from poller.batch import Batch
+from poller.errors import ConfigError
+from poller.handlers import Handler
 from poller.observability import StaleCommitRefused
+from poller.ports import Row
 from tests.runner.fakes import World, cursor_of, row
 from tests.runner.wire import lost_before, preceded
 
@@ -175,3 +183,196 @@ def test_an_interrupt_ends_an_async_handler_before_its_lease_is_given_back(world
     assert world.state.lease.owner_id is None
     assert world.state.delivery.attempts == 0
     assert order == ["ended while held by True"]
+
+
+# --- what a handler returns that is not done yet
+
+
+def _refused(world: World, handler: Handler) -> str:
+    """What is told of a handler that is refused before the lease is taken."""
+    world.begun()
+    with pytest.raises(ConfigError) as caught:
+        world.tick(handler)
+    assert world.wire.counts == (0, 0), "nothing was read or claimed"
+    assert caught.value.key == "handler"
+    return str(caught.value)
+
+
+class Sink:
+    """Writes batches, and notes how many rows were written to the end."""
+
+    def __init__(self) -> None:
+        self.done: list[int] = []
+
+    async def write(self, batch: Batch) -> None:
+        await asyncio.sleep(0.02)
+        self.done.append(len(batch))
+
+    def each(self, batch: Batch) -> Iterator[int]:
+        for one in batch:
+            self.done.append(one["id"])
+            yield one["id"]
+
+    async def each_later(self, batch: Batch) -> AsyncIterator[int]:
+        for one in batch:
+            self.done.append(one["id"])
+            yield one["id"]
+
+    def one(self, one: Row) -> int:
+        self.done.append(one["id"])
+        return 1
+
+
+class Stepwise(Sink):
+    def __call__(self, batch: Batch) -> Iterator[int]:
+        return (yield from self.each(batch))
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [Sink().each, Sink().each_later, functools.partial(Sink.each, Sink()), Stepwise()],
+    ids=["a generator", "an async one", "a partial of one", "an object that is one"],
+)
+def test_a_generator_is_refused_before_anything_is_claimed(worlds: Worlds, handler: Handler) -> None:
+    assert "yield" in _refused(worlds(rows=5), handler)
+
+
+LAZY: list[Callable[[Sink], Callable[[Batch], Any]]] = [
+    lambda sink: lambda batch: sink.each(batch),
+    lambda sink: lambda batch: sink.each_later(batch),
+    lambda sink: lambda batch: map(sink.one, batch),
+    lambda sink: lambda batch: (sink.one(one) for one in batch),
+]
+
+
+@pytest.mark.parametrize("lazy", LAZY, ids=["a generator", "an async one", "map", "an expression"])
+@pytest.mark.parametrize("later", [False, True], ids=["returned", "returned by an async handler"])
+def test_a_handler_that_returns_work_which_nobody_goes_through_failed(
+    worlds: Worlds, lazy: Callable[[Sink], Callable[[Batch], Any]], later: bool
+) -> None:
+    world, sink = worlds(rows=5), Sink()
+    handle = lazy(sink)
+
+    async def handle_later(batch: Batch) -> object:
+        return handle(batch)
+
+    result = world.tick(handle_later if later else handle)
+    assert result.outcome == "handler_failed"
+    assert "nothing goes through it" in (result.error or "")
+    assert (sink.done, world.state.checkpoint.cursor) == ([], None)
+    assert world.state.delivery.attempts == 1
+
+
+def _forgotten_await(sink: Sink) -> Handler:
+    async def handle(batch: Batch) -> object:
+        return sink.write(batch)
+
+    return handle
+
+
+def _forgotten_task(sink: Sink) -> Handler:
+    async def handle(batch: Batch) -> object:
+        return asyncio.create_task(sink.write(batch))
+
+    return handle
+
+
+@pytest.mark.parametrize("forgetful", [_forgotten_await, _forgotten_task])
+def test_what_an_async_handler_returns_is_awaited_where_it_forgot_to(
+    worlds: Worlds, forgetful: Callable[[Sink], Handler]
+) -> None:
+    world, sink = worlds(rows=5), Sink()
+    assert world.tick(forgetful(sink)).outcome == "delivered"
+    assert sink.done == [5]
+
+
+def test_a_future_of_a_pool_is_waited_for_and_its_failure_is_the_handlers(worlds: Worlds) -> None:
+    world, sink = worlds(rows=5), Sink()
+    began, go = threading.Event(), threading.Event()
+
+    def work(batch: Batch) -> None:
+        began.set()
+        go.wait(30)
+        sink.done.append(len(batch))
+
+    def fail(batch: Batch) -> None:
+        raise ValueError("no")
+
+    with ThreadPoolExecutor() as pool:
+
+        def handle(batch: Batch) -> Future[None]:
+            future = pool.submit(work, batch)
+            began.wait(30)
+            threading.Timer(0.05, go.set).start()
+            return future
+
+        assert world.tick(handle).outcome == "delivered"
+        assert sink.done == [5]
+        world.table.rows.append(row(6))
+        assert world.tick(lambda batch: pool.submit(fail, batch)).error == "ValueError: no"
+
+
+def test_a_future_of_a_pool_is_outlived_when_the_lease_is_lost(worlds: Worlds) -> None:
+    """It cannot be cut where it runs, no more than a plain handler can."""
+    world, sink = worlds(rows=5), Sink()
+
+    def work(batch: Batch) -> None:
+        batch.lost.wait(30)
+        sink.done.append(len(batch))
+
+    with ThreadPoolExecutor() as pool:
+
+        def handle(batch: Batch) -> Future[None]:
+            world.wire.write_faults.extend([lost_before] * 1000)
+            world.runtime.sleep(61)
+            return pool.submit(work, batch)
+
+        assert world.tick(handle).outcome == "lease_lost"
+        assert sink.done == [5]
+    assert world.state.checkpoint.cursor is None
+
+
+def test_a_task_of_a_loop_on_another_thread_is_waited_for(worlds: Worlds) -> None:
+    """As where a program ticks on a thread beside its loop."""
+    world, sink = worlds(rows=5), Sink()
+
+    async def program() -> str:
+        loop = asyncio.get_running_loop()
+
+        async def begin(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+            return asyncio.create_task(work)
+
+        def submitted(batch: Batch) -> object:
+            return asyncio.run_coroutine_threadsafe(sink.write(batch), loop)
+
+        def begun(batch: Batch) -> object:
+            return asyncio.run_coroutine_threadsafe(begin(sink.write(batch)), loop).result()
+
+        assert (await asyncio.to_thread(world.tick, submitted)).outcome == "delivered"
+        world.table.rows.append(row(6))
+        return (await asyncio.to_thread(world.tick, begun)).outcome
+
+    assert asyncio.run(program()) == "delivered"
+    assert sink.done == [5, 1]
+
+
+def test_a_task_of_the_loop_that_waits_for_the_tick_failed_and_never_runs(worlds: Worlds) -> None:
+    """It could only run after the tick, which would wait for ever."""
+    world, sink = worlds(rows=5), Sink()
+
+    async def program() -> None:
+        result = world.tick(lambda batch: asyncio.ensure_future(sink.write(batch)))
+        assert result.outcome == "handler_failed"
+        assert "event loop" in (result.error or "")
+        await asyncio.sleep(0.01)
+
+    asyncio.run(program())
+    assert sink.done == []
+
+
+def test_what_is_done_when_it_is_returned_is_done(worlds: Worlds) -> None:
+    """Values, and things that happen to be iterable, are nobody's work to be waited for."""
+    world = worlds(rows=5)
+    for returned in (5, [1, 2], iter([1, 2]), "all", {"sent": 5}, object()):
+        assert world.tick(lambda batch, returned=returned: returned).outcome == "delivered"  # type: ignore[misc]
+        world.table.rows.append(row(100 + len(world.table.rows)))

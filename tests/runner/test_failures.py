@@ -14,8 +14,9 @@ from poller.model import transitions
 from poller.model.document import Change, State
 from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
+from poller.recheck import Recheck
 from tests.runner.fakes import TableGone, World, cursor_of, raising, row
-from tests.runner.wire import denied, unavailable
+from tests.runner.wire import Fault, denied, lost_before, unavailable
 
 Worlds = Callable[..., World]
 SECRET = "hunter2Zx9"
@@ -244,3 +245,27 @@ def test_a_configuration_error_raised_by_a_handler_is_its_failure_and_is_counted
     world = worlds(rows=5)
     assert world.tick(raising(ConfigError("no such setting", key="x"))).outcome == "handler_failed"
     assert world.state.delivery.attempts == 1
+
+
+# --- late rows
+
+
+@pytest.mark.parametrize("fault", [lost_before, denied])
+def test_a_handlers_own_error_on_late_rows_is_not_hidden_by_a_store_that_fails_then(
+    worlds: Worlds, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = worlds(rows=5, lease_ttl="3s", heartbeat_interval="750ms")
+    world.tick()
+    late = Recheck(rows=[row(1)], cursors=[cursor_of(row(1))])
+
+    def handle(batch: Batch) -> None:
+        world.wire.write_faults.extend([fault] * 1000)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"), caplog.at_level(logging.INFO):
+        world.worker.redeliver(late, handle)
+    assert "not given back" in caplog.text
+    world.wire.write_faults.clear()
+    world.runtime.sleep(10)
+    world.worker.redeliver(late, world.take)
+    assert (world.delivered[-1], late.redelivered) == (1, 1)

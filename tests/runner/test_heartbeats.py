@@ -16,6 +16,7 @@ from poller.observability import (
     LeaseRenewed,
     StaleCommitRefused,
 )
+from poller.ports import Task
 from tests.runner.fakes import World, cursor_of, row
 from tests.runner.wire import lost_before, preceded
 
@@ -48,6 +49,31 @@ def test_a_commit_is_a_heartbeat_and_resets_its_timer(worlds: Worlds) -> None:
     world = worlds(rows=100)
     assert world.tick(world.busy(10)).rows == 100
     assert world.told(LeaseRenewed) == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyboardInterrupt()])
+@pytest.mark.parametrize("begun", [False, True], ids=["before", "after"])
+def test_a_heartbeat_that_cannot_begin_gives_lease_and_start_back(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch, error: BaseException, begun: bool
+) -> None:
+    """The handler never ran, so nothing may count towards a halt; nor may a thread that did begin keep the lease."""
+    world = worlds(rows=5, max_attempts=1)
+    spawn = world.runtime.spawn
+
+    def fail(target: Callable[[], None], name: str) -> Task:
+        if begun or not name.startswith("poller-heartbeat"):
+            spawn(target, name)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.runtime, "spawn", fail)
+        with pytest.raises(type(error)):
+            world.tick()
+    assert (world.state.lease.owner_id, world.state.delivery.attempts) == (None, 0)
+    world.wire.forget()
+    world.runtime.sleep(TTL)
+    assert world.wire.counts == (0, 0)
+    assert world.tick().outcome == "delivered"
 
 
 def test_no_heartbeat_follows_the_end_of_a_tick(worlds: Worlds) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from poller.audit import AuditTrail
 from poller.batch import Batch
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import LeaseReleased
+from poller.seen import SeenLog
 from tests.runner.fakes import World, cursor_of, row
 from tests.runner.wire import lost_before
 
@@ -103,6 +105,23 @@ def test_an_interrupt_during_an_outage_is_not_held_up_beyond_the_lease(worlds: W
     with pytest.raises(KeyboardInterrupt):
         world.tick(handle)
     assert world.runtime.monotonic() < 60
+
+
+@pytest.mark.parametrize("log", ["audit", "seen"])
+def test_an_interrupt_while_a_tick_waits_for_its_records_leaves_the_poller_free(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    world = worlds(rows=5)
+
+    def interrupt(self: object, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr({"audit": AuditTrail, "seen": SeenLog}[log], "settle", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            world.tick()
+    world.table.rows.append(row(6))
+    assert world.tick().rows == 1
 
 
 # --- paused
