@@ -155,7 +155,8 @@ def clone(state: State, origin: State, *, change: Change, now: datetime) -> Stat
             "metadata": origin.checkpoint.metadata,
         }
     )
-    belongs = {"source_fingerprint": origin.source_fingerprint, "source": origin.source, "bound": origin.bound}
+    bound = {**(origin.bound or {}), **(moved.bound or {})}
+    belongs = {"source_fingerprint": origin.source_fingerprint, "source": origin.source, "bound": bound}
     return moved.model_copy(update={"checkpoint": checkpoint, **belongs})
 
 

@@ -179,7 +179,7 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
     )
     delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
     # What was seen of the database's clock may be what the operator mends: nobody goes on from it (`Bounding.recall`).
-    known = {"reset": change.id}
+    known = {"reset": state.lease.fencing_token + 1}
     moved = state.model_copy(
         update={"checkpoint": checkpoint, "control": control, "delivery": delivery, "bound": known}
     )
