@@ -394,3 +394,48 @@ def test_storage_that_may_only_be_read_is_an_error(project: Project, azurite: Az
     assert "writing is not" in found(ended)["storage"]["message"]
     assert found(ended)["state"]["severity"] == "ok"
     assert token not in ended.out + ended.err
+
+
+def _with_sas(project: Project, azurite: Azurite, kinds: ResourceTypes, permitted: AccountSasPermissions) -> str:
+    token: str = generate_account_sas(ACCOUNT, KEY, kinds, permitted, expiry=datetime.now(UTC) + timedelta(hours=1))
+    project.environ["AzureWebJobsStorage"] = f"BlobEndpoint={azurite.blob_endpoint};SharedAccessSignature={token}"
+    return token
+
+
+def test_storage_that_may_not_be_listed_is_an_error_as_it_is_to_a_run(
+    project: Project, azurite: Azurite, container: str
+) -> None:
+    _on_blob(project, azurite.connection_string, container)
+    project.insert(3)
+    BlobServiceClient.from_connection_string(azurite.connection_string).create_container(container)
+    token = _with_sas(
+        project,
+        azurite,
+        ResourceTypes(object=True),
+        AccountSasPermissions(read=True, write=True, list=True, create=True, add=True),
+    )
+    ended = project.run("check", "--json")
+    assert project.run("run", "--once").code == 1
+    assert ended.code == 1
+    assert found(ended)["storage"]["severity"] == "ok", "documents may be read and written"
+    assert wrong(ended) == {"listing": "error"}
+    assert "Listing is not permitted" in found(ended)["listing"]["message"]
+    assert "srt=co" in found(ended)["listing"]["mend"]
+    assert token not in ended.out + ended.err
+
+
+def test_storage_that_may_not_be_appended_to_is_an_error(project: Project, azurite: Azurite, container: str) -> None:
+    _on_blob(project, azurite.connection_string, container)
+    project.insert(3)
+    assert project.run("run", "--once").code == 0
+    assert project.run("pause", "orders", "--yes").code == 0
+    service = BlobServiceClient.from_connection_string(azurite.connection_string)
+    before = service.get_blob_client(container, "audit/shop/orders.jsonl").download_blob().readall()
+    assert "appending" not in found(project.run("check", "--json")), "with the account's key it is permitted"
+    everything = ResourceTypes(service=True, container=True, object=True)
+    _with_sas(project, azurite, everything, AccountSasPermissions(read=True, list=True, create=True))
+    ended = project.run("check", "--json")
+    assert ended.code == 1
+    assert found(ended)["appending"]["severity"] == "error"
+    assert "sp=racwl" in found(ended)["appending"]["mend"]
+    assert service.get_blob_client(container, "audit/shop/orders.jsonl").download_blob().readall() == before

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console
@@ -98,6 +100,18 @@ def test_before_the_first_tick_peek_creates_nothing(project: Project) -> None:
     assert console.everything() == []
     project.execute("DELETE FROM orders")
     assert "no row after the beginning" in console.run("peek", "orders").out
+
+
+def test_peek_tells_of_the_bound_only_where_it_is_held(project: Project) -> None:
+    console = ran(project)
+    assert console.run("peek", "orders").out == "orders: no row after 2026-01-01 00:00:00 / id=5\n"
+    project.execute("PRAGMA journal_mode = wal")
+    with closing(sqlite3.connect(project.folder / "shop.db", isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        held = console.run("peek", "orders").out
+        bound = console.run("peek", "orders", "--json").json["bound"]
+        writer.execute("ROLLBACK")
+    assert f"(the bound is held by {bound['held_by']}" in held
 
 
 def test_peek_does_not_mind_a_worker(project: Project) -> None:

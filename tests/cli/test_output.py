@@ -52,6 +52,30 @@ def test_every_command_explains_itself_with_an_example(project: Project, command
     assert "--json" in ended.out
 
 
+def test_help_shows_a_value_only_where_one_is_taken(project: Project) -> None:
+    for command in ((), ("status",), ("run",), ("export-checkpoint",), ("schema", "export")):
+        shown = project.run(*command, "--help").out
+        assert not re.search(r"<\w+(\[\w+\])?>", shown), shown
+    assert re.search(r"Usage: poller status \[OPTIONS\] \[NAME\]\.\.\.\s", project.run("status", "--help").out)
+    assert re.search(r"--limit +-n +N\b", project.run("peek", "--help").out)
+
+
+@pytest.mark.parametrize("command", [(), ("status",), ("backfill",)])
+def test_help_loses_no_word_on_a_narrow_terminal(project: Project, command: tuple[str, ...]) -> None:
+    wide = project.run(*command, "--help")
+    project.environ["COLUMNS"] = "40"
+    ended = project.run(*command, "--help")
+    assert ended.code == 0
+    assert re.search(r"…|\w\.\.\.", ended.out) is None
+    assert max(map(len, ended.out.splitlines())) <= 40
+
+    def words(text: str) -> set[str]:
+        text = re.sub(r"-\n +", "-", text).partition("Commands ─")[0]  # of these the first sentence is enough
+        return set(re.findall(r"[a-z]{4,}", text))
+
+    assert words(ended.out) >= words(wide.out)
+
+
 def test_the_bare_command_shows_what_there_is(project: Project) -> None:
     ended = project.run()
     assert ended.code == 0
@@ -110,3 +134,28 @@ def test_the_shell_completes_pollers_of_the_configuration(project: Project) -> N
 def test_a_folder_that_cannot_be_read_is_an_error_of_one_line(project: Project, tmp_path: Path) -> None:
     (tmp_path / "poller.toml").mkdir()
     assert "poller.toml" in project.run("status").error
+
+
+def redirected(project: Project, where: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    shell = ["sh", "-c", f'exec "$@" {where}', "sh", *COMMAND, *arguments]
+    return subprocess.run(shell, cwd=project.folder, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("where", [">&-", ">/dev/full"])
+@pytest.mark.parametrize("command", [("status",), ("status", "--json")])
+def test_a_stdout_that_takes_nothing_is_an_error_of_one_line(
+    project: Project, where: str, command: tuple[str, ...]
+) -> None:
+    project.configure("orders")
+    ended = redirected(project, where, *command)
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("poller: What was to be told could not be written to stdout: "), line
+
+
+def test_rows_are_delivered_and_kept_from_the_state_where_the_streams_are_closed(project: Project) -> None:
+    project.configure("orders", handlers="import os\ndef handle(batch):\n    print('got')\n    os.write(1, b'got')\n")
+    project.insert(3)
+    assert redirected(project, "<&- >&- 2>&-", "run", "--once").returncode == 0
+    (poller,) = project.run("status", "--json").json["pollers"]
+    assert poller["cursor"]["tiebreaker"] == {"id": 3}

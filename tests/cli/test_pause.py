@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console
 
@@ -104,3 +106,15 @@ def test_a_batch_in_hand_is_finished_and_no_other_starts(project: Project) -> No
 def test_the_operator_is_user_and_host_unless_told(project: Project) -> None:
     console = ran(project)
     assert "@" in console.done("pause", "orders", "--yes")["by"]
+
+
+@pytest.mark.parametrize("command", ["resume", "pause", "rebind"])
+def test_a_dry_run_of_what_is_so_already_says_as_much_as_the_command(project: Project, command: str) -> None:
+    console = ran(project)
+    if command == "pause":
+        console.done("pause", "orders", "--yes")
+    told = console.run(command, "orders", "--yes").out
+    assert told.endswith("Nothing was changed.\n")
+    assert len(told) > len("Nothing was changed.\n")
+    dry = console.run(command, "orders", "--dry-run").out
+    assert dry == told.replace("Nothing was changed.", "A dry run: nothing was changed.")

@@ -207,6 +207,7 @@ def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> 
         child.expect("> .*orders")
         child.expect("replay.*failing")
         child.expect("of +orders, from 2026-01-01 00:00:00 to 2026-01-01 00:00:02")
+        child.expect("failed +once: ValueError: no such customer")
         child.expect("invoices")
         child.send("\x1b[B")
         child.expect("> .*replay")
