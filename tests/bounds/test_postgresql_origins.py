@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller.errors import ConfigError
+from poller.errors import ConfigError, SourceError
 from tests.bounds.tables import STAMPED, add, ids, make, session, source
 from tests.sources.tables import execute
 
@@ -53,37 +53,33 @@ def kind(url: str, **keys: Any) -> tuple[str, str]:
     return bound.kind, str(bound.reason)
 
 
-@pytest.mark.parametrize("by", ["view", "view of a view", "child", "partition", "query", "union"])
-def test_what_reads_a_foreign_table_is_left_to_the_heuristic(foreign: str, by: str) -> None:
-    keys: dict[str, Any] = {"table": "seen"}
-    match by:
-        case "view":
-            execute(foreign, "create view seen as select * from far")
-        case "view of a view":
-            execute(foreign, "create view v as select * from far", "create view seen as select id, updated_at from v")
-        case "child":
-            execute(foreign, f"create table seen ({COLUMNS})", "alter foreign table far inherit seen")
-        case "partition":
-            execute(
-                foreign,
-                "create table seen (id bigint not null, updated_at timestamptz not null) partition by range (id)",
-                "alter table seen attach partition far for values from (0) to (9)",
-                "create view whole as select * from seen",
-            )
-            keys = {"table": "whole"}
-        case "query":
-            keys = {"table": None, "query": "select id, updated_at from far where id % 2 = 0 or id::text <> ':x'"}
-        case _:
-            keys = {"table": None, "query": "select * from stamped union all select * from far"}
-    found, reason = kind(foreign, **keys)
-    assert found == "heuristic"
-    assert "far is a foreign table" in reason
-    with (
-        source(foreign, bound="exact", **keys) as reader,
-        pytest.raises(ConfigError, match="far is a foreign") as error,
+def test_what_reads_a_foreign_table_is_left_to_the_heuristic(foreign: str) -> None:
+    bare = "(id bigint not null, updated_at timestamptz not null)"
+    execute(
+        foreign,
+        "create view seen as select * from far",
+        "create view seen_again as select id, updated_at from seen",
+        f"create table parent ({COLUMNS})",
+        "alter foreign table far inherit parent",
+        f"create table whole {bare} partition by range (id)",
+        "create foreign table part partition of whole for values from (0) to (9) server there"
+        " options (table_name 'far_away')",
+        "create view viewed as select * from whole",
+    )
+    for keys, name in (
+        ({"table": "seen"}, "far"),
+        ({"table": "seen_again"}, "far"),
+        ({"table": "parent"}, "far"),
+        ({"table": "viewed"}, "part"),
+        ({"table": None, "query": "select id, updated_at from far where id % 2 = 0 or id::text <> ':x'"}, "far"),
+        ({"table": None, "query": "select * from stamped union all select * from far"}, "far"),
     ):
-        reader.page(None, 10)
-    assert error.value.key == "bound"
+        found, reason = kind(foreign, **keys)
+        assert found == "heuristic"
+        assert f"{name} is a foreign table" in reason
+        with source(foreign, **{"bound": "exact", **keys}) as reader, pytest.raises(ConfigError, match=name) as error:
+            reader.page(None, 10)
+        assert error.value.key == "bound"
 
 
 def test_a_foreign_table_beside_the_one_that_has_the_cursor_takes_nothing_from_it(foreign: str) -> None:
@@ -196,3 +192,21 @@ def test_check_says_whose_rows_they_are(foreign: str) -> None:
                 f.message for f in reader.checkup(None, lambda: datetime.now(UTC)).findings if f.check == "relation"
             ]
         assert [words in one for one in told] == ([True] if words else []), told
+
+
+def test_what_a_foreign_table_claims_to_be_never_null_is_looked_at(foreign: str) -> None:
+    execute(
+        foreign,
+        "create table loose (id bigint, updated_at timestamptz)",
+        "create foreign table strict (id bigint not null, updated_at timestamptz not null) server there"
+        " options (table_name 'loose')",
+        "insert into loose values (1, null)",
+    )
+    with (
+        source(foreign, table="strict", commit_delay="0s") as reader,
+        pytest.raises(SourceError, match="no updated_at"),
+    ):
+        reader.page(None, 10)
+    execute(foreign, "update loose set id = null, updated_at = now()")
+    with source(foreign, table="strict", commit_delay="0s") as reader, pytest.raises(SourceError, match="is NULL"):
+        reader.page(None, 10)

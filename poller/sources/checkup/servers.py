@@ -51,7 +51,7 @@ def _postgresql_privileges(subject: Subject) -> list[Finding]:
         )
     if subject.options.bound in {"auto", "exact"} and subject.options.cursor_kind != "xid8+pk":
         if sees_all:
-            found.append(ok("privileges", f"{user} may see all sessions, so the bound is exact"))
+            found.append(ok("privileges", f"{user} may see all sessions, as an exact bound needs"))
         else:
             found.append(
                 warn(
