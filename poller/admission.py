@@ -42,7 +42,7 @@ def guard(name: str, copy: Copy, configured: SourceDescription) -> None:
     if stored in UNKNOWN_FINGERPRINTS or stored == configured.fingerprint():
         return
     found = differences(copy.state.source, configured)
-    shown = "; ".join(f"{d.field}: {d.stored!r} -> {d.configured!r}" for d in found) or "not described"
+    shown = "; ".join(map(str, found)) or "not described"
     raise FingerprintMismatch(
         f"The checkpoint of {name!r} belongs to another source ({shown}).",
         stored=stored,

@@ -7,6 +7,7 @@ No message may contain a secret: callers pass names and places, never connection
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -174,6 +175,16 @@ class FieldDifference:
     field: str
     stored: Any
     configured: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: {plain(self.stored)} -> {plain(self.configured)}"
+
+
+def plain(value: Any) -> str:
+    """A value of a source's description, for people."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value)) or "none"
+    return "none" if value is None else str(value) if isinstance(value, str) and value else json.dumps(value)
 
 
 class FingerprintMismatch(PollerError):

@@ -64,7 +64,7 @@ class Part:
         if copy is None or not is_foreign(copy.state.source_fingerprint, own):
             return
         found = differences(copy.state.source, own)
-        shown = "; ".join(f"{d.field}: {d.stored!r} -> {d.configured!r}" for d in found)
+        shown = "; ".join(map(str, found))
         raise FingerprintMismatch(
             f"The {self.operator.file.location} is of another source or range ({shown or 'not described'}).",
             stored=copy.state.source_fingerprint,

@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from poller.errors import FieldDifference
+from poller.errors import FieldDifference, plain
 from poller.model.checkpoint_file import TAKEN_BACK
 from poller.model.document import State
 from poller.operator import Applied, Operator

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from poller.app import Poller
-from poller.errors import FingerprintMismatch, StateCorrupt
+from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable, StateCorrupt
 from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
+from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.operator import Operator
 from poller.ports import Found
 from poller_cli import exits
 from poller_cli.changes import Desk, Plan
-from poller_cli.effects import NOTHING, Effect, measure
+from poller_cli.effects import NOTHING, CountingSource, Effect, measure
 from poller_cli.refusals import WrongArgument, clean
-from poller_cli.resets import changed_source, is_foreign, refuse_foreign
+from poller_cli.resets import changed_source, is_foreign, not_held, refuse_foreign
+from poller_cli.terminal import is_terminal
 
 if TYPE_CHECKING:
     from poller.model.changes import Transition
@@ -28,12 +31,13 @@ KIND = "reset-to-checkpoint"
 
 
 def find_origin(operator: Operator, file: str, *, app: str) -> Origin:
-    """A local file, or a backup of this poller in the store by its name, with or without its folder.
+    """A local file, a backup of this poller in the store by its name, with or without its folder, or stdin (`-`).
 
     Raises: WrongArgument, where there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
     """
     clean(file, "FILE")
-    body, location = _local(Path(file)), f"file {file}"
+    location = "text of stdin" if file == "-" else f"file {file}"
+    body = _stdin() if file == "-" else _local(Path(file))
     if body is None:
         name = file if file.startswith("backups/") else operator.backups + file
         found = operator.store.read(name)
@@ -48,6 +52,13 @@ def find_origin(operator: Operator, file: str, *, app: str) -> Origin:
         raise WrongArgument(
             error.message, next_step="Nothing was changed. Give an export, a backup or a whole state document."
         ) from None
+
+
+def _stdin() -> bytes:
+    """All of it. Whoever is asked answers there, too: what is read from it is confirmed by an option."""
+    if sys.stdin is None or is_terminal(sys.stdin):
+        raise WrongArgument("FILE is -, and nothing is piped into stdin.", next_step="Give the name of a file.")
+    return sys.stdin.buffer.read()
 
 
 def _local(path: Path) -> bytes | None:
@@ -82,6 +93,7 @@ class Restoring:
     def carry_out(self) -> int:
         """The whole of it. Raises: FingerprintMismatch, and as `Desk.carry_out`."""
         self._refuse_other_source()
+        self._refuse_impossible(self.origin.export.cursor)
         try:
             gone = self.desk.operator.file.read() is None
         except StateCorrupt:
@@ -111,7 +123,7 @@ class Restoring:
         export = self.origin.export
         if is_foreign(export.source_fingerprint, self.source) and not self._rebind:
             found = differences(export.source, self.source)
-            shown = "; ".join(f"{d.field}: {d.stored!r} -> {d.configured!r}" for d in found)
+            shown = "; ".join(map(str, found))
             raise FingerprintMismatch(
                 f"The {self.origin.location} holds a checkpoint of another source, {export.source_fingerprint}; "
                 f"{self.poller.name!r} is configured with {self.source.fingerprint()}"
@@ -123,6 +135,31 @@ class Restoring:
                 "is right for the new one, add --rebind.",
             )
         refuse_foreign(self.poller, export.cursor)
+
+    def _refuse_impossible(self, cursor: Cursor | None) -> None:
+        """What the column cannot hold is no place to go on from. Where the database cannot be asked it is let through:
+        a way back must not need it. Raises: WrongArgument."""
+        source = cast("CountingSource", self.poller.source)
+        try:
+            # A table that cannot be read is no fault of the checkpoint's; one without rows does not tell its types.
+            if cursor is None or not source.lag(None, cap=1).pending:
+                return
+        except SourceError:
+            return
+        try:
+            why = not_held(source, cursor)
+            if not why:
+                source.parse_cursor(cursor.value, None)
+        except SourceUnavailable:
+            return
+        except SourceError as error:
+            why = error.message.rstrip(".")
+        if why:
+            raise WrongArgument(
+                f"The cursor {cursor} of the {self.origin.location} cannot be one of {self.poller.name!r}: {why}.",
+                next_step=f"Nothing was changed. Give another file, or say where to go on: poller reset-to-cursor "
+                f"{self.poller.name}.",
+            )
 
     def _effect(self, state: State) -> Effect:
         effect = measure(

@@ -38,7 +38,9 @@ class Cloning:
 
     def carry_out(self, *, overwrite: bool) -> int:
         """The whole of it. Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError."""
-        plan = Plan(kind=KIND, transition=self._transition, effect=self._effect, notes=lambda _: self._notes())
+        plan = Plan(
+            kind=KIND, transition=self._transition, effect=self._effect, notes=lambda _: self._notes(replacing=True)
+        )
         return self._desk.create_or_replace(plan, self._create, overwrite=overwrite)
 
     def _transition(self, state: State, change: Change, now: datetime) -> State:
@@ -54,10 +56,12 @@ class Cloning:
             source or self._poller.source, state.checkpoint.cursor, self._origin.checkpoint.cursor, foreign=foreign
         )
 
-    def _notes(self) -> list[str]:
+    def _notes(self, *, replacing: bool = False) -> list[str]:
         name, notes = self._desk.name, [f"It begins where {self._poller.name} stands."]
         if self._new is None:
             notes.append(f"{name} is not configured in {self._app.path} yet.")
+            if replacing:
+                notes.append(f"Before it is undone, configure {name} there: a reset needs its source.")
         elif self._new.source.describe().fingerprint() != self._origin.source_fingerprint:
             notes.append(f"{name} is configured with another source; before it runs: poller rebind {name}")
         return notes

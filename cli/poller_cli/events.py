@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from poller.model.redact import redact
 from poller.observability import PollerEvent, TickFailed, TickFinished
-from poller_cli.terminal import coloured, is_terminal, printable
+from poller_cli.terminal import coloured, is_terminal, of_poller, printable
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
 """Outcomes that are told once, and not again until something else happens."""
@@ -60,7 +60,7 @@ class EventPrinter:
             told = _tick(event)
         else:
             told = _fields(event)
-        line = printable(_formed(event.at, level, event.poller, told))
+        line = printable(_formed(event.at, level, of_poller(event.poller, told)))
         return coloured(line, _COLOURS[level], sys.stderr) if level in _COLOURS else line
 
 
@@ -71,11 +71,12 @@ class LogLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line, without a traceback, which follows it."""
         name = "" if record.name == "poller" else record.name
-        return _formed(datetime.fromtimestamp(record.created, UTC), record.levelname, name, record.message)
+        told = f"{name}: {record.message}" if name else record.message
+        return _formed(datetime.fromtimestamp(record.created, UTC), record.levelname, told)
 
 
-def _formed(at: datetime, level: str, name: str, told: str) -> str:
-    return f"{_time(at)} {level:<7} {f'{name}: ' if name else ''}{told}"
+def _formed(at: datetime, level: str, told: str) -> str:
+    return f"{_time(at)} {level:<7} {told}"
 
 
 def _time(at: datetime) -> str:

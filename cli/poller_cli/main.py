@@ -39,7 +39,7 @@ from poller_cli.commands import (
 )
 from poller_cli.help_pages import Command, new
 from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command
-from poller_cli.terminal import complain
+from poller_cli.terminal import complain, fault_of_stdout, mend_streams
 
 _UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """What typer raises for a wrong command line; it has no public name in every version."""
@@ -122,6 +122,7 @@ def build() -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and leave the process with its exit code."""
+    mend_streams()
     sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -154,6 +155,9 @@ def _explained(error: Exception) -> int:
         return exits.REFUSED
     if isinstance(error, BrokenPipeError):
         sys.stdout = None  # its reader has gone; flushing at exit would fail again
+        return exits.FAILED
+    if (why := fault_of_stdout(error)) is not None:
+        complain(f"What was to be told could not be written to stdout: {why}.")
         return exits.FAILED
     complain(f"{type(error).__name__}: {error}. This is a fault in poller; --debug shows where.")
     return exits.FAILED

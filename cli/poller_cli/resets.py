@@ -76,14 +76,30 @@ def checked_cursor(
     source.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
     try:
         cursor = source.parse_cursor(value, keys)
-        source.count_between(cursor, cursor, cap=1)  # and it can be bound back
     except SourceUnavailable:
         raise
     except SourceError as error:
         raise WrongArgument(error.message, next_step=error.next_step) from None
-    except OverflowError:
-        raise WrongArgument(f"--pk: a value is out of the range of its column: {', '.join(pk)[:80]}") from None
+    why = not_held(source, cursor)
+    if why:
+        raise WrongArgument(f"--pk {', '.join(pk)[:80]}: the key cannot hold it: {why}.")
     return cursor
+
+
+def not_held(source: CountingSource, cursor: Cursor) -> str:
+    """Why the columns cannot hold this cursor, asked of a database that can be read; empty where they can.
+
+    Raises: SourceUnavailable.
+    """
+    try:
+        source.count_between(cursor, cursor, cap=1)
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        return error.message.rpartition(": ")[2].rstrip(".")
+    except OverflowError:
+        return "a value is out of the column's range"
+    return ""
 
 
 def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> dict[str, str]:

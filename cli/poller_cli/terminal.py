@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import shutil
@@ -20,6 +22,52 @@ def is_terminal(stream: IO[str]) -> bool:
         return stream.isatty()
     except ValueError:  # closed
         return False
+
+
+class ClosedStdout(io.TextIOBase):
+    """Stands where a process was started with its stdout closed (`>&-`): what is told there is not lost silently."""
+
+    def write(self, _: str) -> int:
+        """Raises: OSError, always."""
+        raise OSError(errno.EBADF, "it is closed")
+
+    def flush(self) -> None:
+        """Raises: OSError, always."""
+        raise OSError(errno.EBADF, "it is closed")
+
+
+def _nowhere() -> IO[str]:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
+def mend_streams() -> None:
+    """For a process that was started with some of its three streams closed: another file that it opens must not get
+    their numbers, or what is printed would be written into it."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = _nowhere()
+    if sys.stdout is None:
+        sys.stdout = ClosedStdout()
+
+
+def do_without_stdout() -> None:
+    """For a command that tells nothing there: one that is closed is no fault, and what a handler prints is lost."""
+    if isinstance(sys.stdout, ClosedStdout):
+        sys.stdout = _nowhere()
+
+
+_UNWRITTEN = frozenset({errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def fault_of_stdout(error: Exception) -> str | None:
+    """Why what was printed on stdout did not get there, where `error` says that. Nothing more is then written there.
+    Whoever writes to a file of its own tells its faults itself, with the file's name."""
+    if not isinstance(error, OSError) or error.filename is not None or error.errno not in _UNWRITTEN:
+        return None
+    sys.stdout = None  # flushing at exit would fail again
+    return error.strerror or str(error)
 
 
 def coloured(text: str, colour: str, stream: IO[str]) -> str:
@@ -58,6 +106,11 @@ def folded(text: str, *, hang: int, stream: IO[str]) -> str:
 def one_line(text: str) -> str:
     """An error's text as one line, without any known shape of a secret."""
     return printable(redact(text))
+
+
+def of_poller(name: str, text: str) -> str:
+    """What is told of a poller. A text that begins with its table's name says so where both are called alike."""
+    return f"{name}: table {text}" if text.startswith(f"{name}: ") else f"{name}: {text}"
 
 
 def complain(text: str) -> None:

@@ -52,7 +52,7 @@ def poller_options(options: Mapping[str, Any]) -> PollerOptions:
 
 def _parse(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_bytes().decode()
+        text = file.read_bytes().decode("utf-8-sig")  # Windows editors put a mark in front
     except FileNotFoundError:
         problem = ConfigError(
             f"There is no configuration file {file}.",

@@ -161,7 +161,8 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
     Raises: StateCorrupt, for a newer version, for JSON that is no state document, for bytes that are no JSON, and
     for another poller's document. Such a document is never overwritten.
     """
-    keep = "It was left as it is; restore it with: poller reset-to-checkpoint NAME FILE (a backup or an export)."
+    name = poller_name or "NAME"
+    keep = f"It was left as it is; restore it with: poller reset-to-checkpoint {name} FILE (a backup or an export)."
     try:
         data = json.loads(body)
         # What Python reads beyond JSON (NaN, 1e999, half a surrogate pair) could not be written back as it was.
@@ -193,7 +194,7 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
         raise StateCorrupt(
             f"The {location} belongs to the poller {state.poller_name!r}, not to {poller_name!r}.",
             document=document,
-            next_step="Copy a checkpoint with: poller clone-checkpoint NAME NEW_NAME.",
+            next_step=f"Copy a checkpoint with: poller clone-checkpoint NAME {poller_name}.",
         )
     return state
 

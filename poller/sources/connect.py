@@ -41,7 +41,9 @@ def read_url(url: str | URL | Engine) -> URL:
         raise ConfigError(
             "`url` is no SQLAlchemy URL.",
             key="url",
-            next_step="Write dialect://user:password@host:port/database, special characters percent-encoded.",
+            # No example with a password: what looks like one is cut out of every message.
+            next_step="Write dialect://user@host:port/database, the password after the user with a colon between them, "
+            "special characters percent-encoded.",
         ) from None
     return parsed.set(drivername="postgresql") if parsed.drivername == "postgres" else parsed
 

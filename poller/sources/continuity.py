@@ -62,5 +62,5 @@ def _changed(options: Options, column: str, cursor: Cursor, why: str) -> SourceE
         " be skipped.",
         table=options.what,
         column=column,
-        next_step="Change the column back, or say where to go on: poller reset-to-cursor NAME --value TEXT --pk ...",
+        next_step="Change the column back, or say where to go on, with poller reset-to-cursor.",
     )

@@ -102,6 +102,10 @@ def to_error(fault: Fault, detail: str, where: Where) -> SourceError:
             table=what,
             next_step="Check the user and the password in `url`.",
         )
+    if fault is Fault.NO_DATABASE and "not a database" in detail:
+        return SourceUnavailable(
+            f"{what}: {where.place} cannot be read{said}.", table=what, next_step="Check the path in `url`."
+        )
     if fault is Fault.NO_DATABASE:
         return SourceUnavailable(
             f"{what}: {where.place} has no such database{said}.",

@@ -161,3 +161,13 @@ def test_on_a_share_without_hard_links_it_is_written_too(project: Project, monke
 def test_a_poller_that_never_ran_has_nothing_to_export(project: Project) -> None:
     project.configure("orders")
     Console(project).refused(1, "export-checkpoint", "orders", says="never ran")
+
+
+def test_the_undo_of_an_overwritten_clone_says_what_it_needs(project: Project) -> None:
+    console = ran(project)
+    console.done("clone-checkpoint", "orders", "orders-v2", "--yes")
+    output = console.done("clone-checkpoint", "orders", "orders-v2", "--yes", "--overwrite")
+    assert any("Before it is undone, configure orders-v2" in note for note in output["notes"])
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text + text[text.index("[pollers") :].replace("pollers.orders", "pollers.orders-v2"))
+    console.undo(output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from tests.cli.conftest import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
@@ -208,3 +209,49 @@ def test_debug_shows_where(project: Project) -> None:
     assert ended.code == 2
     assert "Traceback" in ended.err
     assert ended.err.splitlines()[-1].startswith("poller: ")
+
+
+def test_a_mark_of_windows_editors_in_front_of_the_configuration_is_no_fault(project: Project) -> None:
+    project.configure("orders")
+    file = project.folder / "poller.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert project.run("status").code == 0
+
+
+def test_a_url_that_is_none_is_told_with_a_form_that_is_whole(project: Project) -> None:
+    with_url(project, "localhost/orders")
+    failed(project.run(*ONCE), 2, "url", "dialect://user@host:port/database", "password")
+    assert "***" not in project.run(*ONCE).err
+
+
+def test_a_table_that_is_called_as_its_poller_is_told_as_a_table(project: Project) -> None:
+    project.configure("orders")
+    (project.folder / "shop.db").write_bytes(b"something else entirely" * 100)
+    assert project.run(*ONCE).error.startswith("poller: orders: table orders: ")
+
+
+def test_a_file_that_is_no_database(project: Project) -> None:
+    project.configure("orders")
+    (project.folder / "shop.db").write_bytes(b"something else entirely" * 100)
+    ended = project.run(*ONCE)
+    failed(ended, 1, "cannot be read", "not a database", "path")
+    assert "no such database" not in ended.err
+
+
+@pytest.mark.parametrize("key", ["99999999999999999999", "9223372036854775808"])
+def test_a_key_out_of_its_columns_range_names_the_option(project: Project, postgres_db: str, key: str) -> None:
+    engine = sa.create_engine(postgres_db)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE orders (id bigint PRIMARY KEY, updated_at timestamp NOT NULL)"))
+        connection.execute(sa.text("INSERT INTO orders VALUES (1, '2026-01-01')"))
+    engine.dispose()
+    with_url(project, postgres_db)
+    ended = project.run("reset-to-cursor", "orders", "--value", "2026-01-01", "--pk", f"id={key}", "--yes")
+    failed(ended, 2, f"--pk id={key}", "range")
+
+
+def test_an_unreadable_documents_way_back_names_its_poller(project: Project) -> None:
+    project.configure("orders")
+    assert project.run(*ONCE).code == 0
+    project.execute("UPDATE poller_documents SET body = '[1, 2]'", database="state.db")
+    failed(project.run(*ONCE), 1, "poller reset-to-checkpoint orders FILE")

@@ -19,8 +19,8 @@ def test_a_changed_source_is_accepted_with_the_cursor_kept(project: Project) -> 
     changed(project, 'table = "orders"', 'table = "orders2"\nfilter = "id > 0"')
     assert console.run("run", "--once").code == 4
     ended = console.run("rebind", "orders", "--yes", "--dry-run")
-    assert "table: 'orders' -> 'orders2'" in ended.out
-    assert "filter: None -> 'id > 0'" in ended.out
+    assert "table: orders -> orders2" in ended.out
+    assert "filter: none -> id > 0" in ended.out
     before = console.state()
     output = console.done("rebind", "orders", "--yes", "--reason", "moved")
     assert {one["field"] for one in output["source_differences"]} == {"table", "filter"}

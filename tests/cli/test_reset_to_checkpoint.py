@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Project
+from tests.cli.conftest import COMMAND, Project
 from tests.cli.console import STATE, Console, write
 from tests.cli.test_pause import ran
 
@@ -82,7 +83,7 @@ def test_a_checkpoint_of_another_source_is_refused_naming_both(project: Project)
     project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
     line = console.refused(4, "reset-to-checkpoint", "orders", file, "--yes", says="--rebind")
     assert theirs in line
-    assert "filter: None -> 'id > 0'" in line
+    assert "filter: none -> id > 0" in line
     output = console.done("reset-to-checkpoint", "orders", file, "--yes", "--rebind", "--allow-skip")
     assert output["after"]["source_fingerprint"] != theirs
     assert console.run("run", "--once").code == 0
@@ -224,3 +225,57 @@ def test_a_dry_run_of_putting_back_changes_nothing(project: Project) -> None:
     before = console.everything()
     assert console.done("reset-to-checkpoint", "orders", file, "--dry-run")["changed"] is False
     assert console.everything() == before
+
+
+# --- what cannot be ------------------------------------------------------------------------------------------------
+
+
+def impossible(project: Project) -> str:
+    other = json.loads(json.dumps(EXAMPLE))
+    other["checkpoint"]["cursor"] |= {"value": "hello", "tiebreaker": {"id": 4}}
+    return write(project.folder / "impossible.json", json.dumps(other))
+
+
+def test_a_cursor_that_the_column_cannot_hold_is_refused(project: Project) -> None:
+    console = ran(project)
+    line = console.refused(
+        2, "reset-to-checkpoint", "orders", impossible(project), "--yes", "--allow-skip", says="'hello' is none"
+    )
+    assert "poller reset-to-cursor orders" in line
+
+
+def test_a_way_back_needs_no_database(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    (project.folder / "shop.db").rename(project.folder / "away.db")
+    console.done("reset-to-checkpoint", "orders", file, "--yes", "--allow-skip")
+    console.done("reset-to-checkpoint", "orders", impossible(project), "--yes", "--allow-skip")
+
+
+def test_a_way_back_to_an_empty_table(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    project.execute("DELETE FROM orders")
+    console.done("reset-to-beginning", "orders", "--yes")
+    console.done("reset-to-checkpoint", "orders", file, "--yes", "--allow-skip")
+    assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 5}
+
+
+def test_through_a_pipe(project: Project) -> None:
+    console = ran(project)
+    text = console.run("export-checkpoint", "orders", "-").out
+    assert json.loads(text)["cursor"]["tiebreaker"] == {"id": 5}
+    assert not (project.folder / "-").exists()
+    console.done("reset-to-beginning", "orders", "--yes")
+
+    def piped(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [*COMMAND, "reset-to-checkpoint", "orders", "-", "--allow-skip", *options]
+        return subprocess.run(
+            command, cwd=project.folder, input=text, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    asked = piped()
+    assert asked.returncode == 3
+    assert "--yes" in asked.stderr
+    assert piped("--yes").returncode == 0
+    assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 5}

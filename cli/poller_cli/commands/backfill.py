@@ -172,7 +172,7 @@ class _Doing:
 
     def _ended(self, work: Backfill, loop: Loop) -> None:
         from poller.errors import PollerError
-        from poller_cli.terminal import complain
+        from poller_cli.terminal import complain, of_poller
 
         part = self._parts[loop.poller.name]
         if loop.code == exits.DONE:
@@ -189,7 +189,7 @@ class _Doing:
                 loop.error = f"{loop.error.rstrip('.')}. Mend it, then run the same command with --retry."
             elif part.paused is not None:
                 loop.error = f"{part.paused.rstrip('.')}. {work.once_resumed}"
-            complain(f"{loop.poller.name}: {loop.error}")
+            complain(of_poller(loop.poller.name, loop.error))
 
     def told(self, work: Backfill, *, code: int = exits.DONE, already_done: bool = False, dry_run: bool = False) -> int:
         """Say what came of it."""

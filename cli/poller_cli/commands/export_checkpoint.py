@@ -17,7 +17,8 @@ def export_checkpoint(
     session: Session,
     name: NamedArgument,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Where to write it; default, and -: stdout.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="FILE", help="Where to write it; default, and -: stdout.", show_default=False),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if there is one.")] = False,
 ) -> int:

@@ -23,7 +23,10 @@ def reset_to_checkpoint(
     session: Session,
     name: NameArgument,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A local file, or a backup's name in the store.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="FILE", help="A local file, a backup's name in the store, or -: stdin.", show_default=False
+        ),
     ],
     rebind: Annotated[
         bool, typer.Option("--rebind", help="Also a checkpoint of another source: it then belongs to this one.")

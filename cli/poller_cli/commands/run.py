@@ -47,11 +47,13 @@ def run(
     from poller.errors import PollerError
     from poller_cli.events import EventPrinter
     from poller_cli.loops import Loop, run_all, tick_failed
-    from poller_cli.terminal import claim_stdout, complain
+    from poller_cli.terminal import claim_stdout, complain, do_without_stdout
 
     if once and until_idle:
         raise typer.BadParameter("--once and --until-idle exclude each other.")
     mode: Mode = "once" if once else "until_idle" if until_idle else "forever"
+    if not session.json:
+        do_without_stdout()
     printer = EventPrinter(
         json_lines=claim_stdout() if session.json else None, debug=session.debug, quiet_errors=mode != "forever"
     )
@@ -81,10 +83,10 @@ def run(
 
 def _conclude(loop: Loop, *, debug: bool) -> None:
     """Say why a poller ended, if it did not end well; the others may go on for days."""
-    from poller_cli.terminal import complain
+    from poller_cli.terminal import complain, of_poller
 
     if loop.error is not None:
-        complain(f"{loop.poller.name}: {loop.error}")
+        complain(of_poller(loop.poller.name, loop.error))
     if loop.crash is not None and debug:
         traceback.print_exception(loop.crash)
 
