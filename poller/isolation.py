@@ -105,12 +105,16 @@ class ProcessExecutor:
             try:
                 child = self._child = _Child.start(self._context)
             except OSError as error:
-                raise NotPortable(
-                    f"No process could be started for the handler: {error}.",
-                    key="isolation",
-                    next_step='Give this machine room for one more process, or set isolation = "thread".',
-                ) from error
+                raise _no_room(error) from error
         return child
+
+
+def _no_room(error: Exception) -> NotPortable:
+    return NotPortable(
+        f"No process could be started for the handler: {error}.",
+        key="isolation",
+        next_step='Give this machine room for one more process and thread, or set isolation = "thread".',
+    )
 
 
 @dataclass(slots=True)
@@ -146,11 +150,14 @@ class _Child:
         return bool(self.process.is_alive())
 
     def ask(self, request: bytes, remaining: float) -> _Exchange:
-        """Begin to hand over a batch. Returns at once: the child may be in no state to read it."""
+        """Begin to hand over a batch. Returns at once: the child may be in no state to read it. Raises NotPortable."""
         self.share(remaining)
         self.asked += 1
         self.exchange = _Exchange(self.connection, self.asked.to_bytes(_NUMBER) + request)
-        self.exchange.start()
+        try:
+            self.exchange.start()
+        except RuntimeError as error:
+            raise _no_room(error) from error
         return self.exchange
 
     def answer(self) -> tuple[str, str, str] | None:

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Poller, TickResult
+from poller.errors import ConfigError
 from poller.handlers import Handler
 from poller.model.document import State, decode
 from poller.ports import Found, StateStore
@@ -240,3 +241,28 @@ def test_an_answer_to_an_earlier_batch_is_not_taken_for_this_ones(shop: Shop, tm
     assert _tick(poller, children.waits).outcome == "handler_failed"
     assert _state(store).checkpoint.cursor == passed
     assert _gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        ("multiprocessing.context.SpawnProcess", BlockingIOError(11, "Resource temporarily unavailable")),
+        ("poller.isolation._Exchange", RuntimeError("can't start new thread")),
+    ],
+)
+def test_a_machine_without_room_for_the_child_is_no_failure_of_the_handler(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, made: str, error: Exception
+) -> None:
+    """Nothing ran, so nothing counts towards a halt."""
+    store = MemoryStore()
+    poller = shop.poller(store, isolation="process", max_attempts=1)
+
+    def fail(self: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{made}.start", fail)
+        with pytest.raises(ConfigError, match=r"room for one more process"):
+            poller.tick(children.fine)
+    assert (_state(store).delivery.attempts, _state(store).lease.owner_id) == (0, None)
+    assert poller.tick(children.fine).rows == ROWS
