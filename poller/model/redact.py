@@ -12,23 +12,54 @@ LIMIT = 300
 """At most so many characters are kept."""
 
 _NAMES = (
-    r"account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|password|passwd|pwd|secret|token|api[_-]?key|"
-    r"access[_-]?key|authorization"
+    r"account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|passphrase|password|passwd|pwd|secret|token|api[_-]?key|"
+    r"access[_-]?key|functions[_-]?key"
 )
-_VALUE = r"(?:\"[^\"]*\"|'[^']*'|\{[^}]*\}|(?:bearer |basic )?[^\s;&]+)"
-_SHAPES = (
-    (re.compile(r"(?<=://)[^\s/@:]*:[^\s/]*@"), "***@"),
-    # NAME=value, name: value, 'name': 'value', X-Name: value; what a separator ends is the least that is cut out.
-    (re.compile(rf"(?i)(\b(?:[\w-]*(?:{_NAMES})|sig)[\"']?(?:\s*[=:]\s*|%3D)){_VALUE}"), r"\1***"),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}"), r"\1 ***"),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), "***"),
-    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="), "***"),
+# A value in quotes ends at its quote, or where the line was cut.
+_QUOTED = r"b?(?P<q>[\"'])(?!\*\*\*(?P=q))(?:[^\\\"'\n]|\\[^\n]|(?!(?P=q))[\"'])*+(?:(?P=q)|\\?$)"
+_BARE = r"(?:\{(?:[^}\r\n]|\}\}){0,128}\}|(?:bearer |basic )?[^\s;&]+)"
+# NAME= and name: and 'name': and X-Name: and NAME%3D. A name is tried once, from its beginning.
+_IS = r"[\"']?(?:\s*[=:]\s*+|%3D)"
+_NAME = rf"(?<![\w-])(?:[\w-]*(?:{_NAMES})|(?:[\w-]*-)?sig){_IS}"
+# Only one of an Azure identity's classes is named so before a colon.
+_CREDENTIAL = r"(?<![\w-])(?:[\w-]*credentials?(?:\s*=\s*+|%3D)|[\"'][\w-]*credentials?[\"']\s*:\s*+)"
+_HEADER = r"(?<![\w-])(?:[\w-]*authorization|(?:set-)?cookie)(?:[\"']\s*[=:,]|\s*[=:]|%3D)\s*+"
+_SPOKEN = r"\b(?:password|passwd|pwd|passphrase|identified by)\s+(?:is\s+|was\s+)?"
+_OPTION = rf"(?<![^\s\"'])--?(?:[\w-]*-)?(?:{_NAMES})\s++(?!-)"
+
+_PRIVATE_KEY = (
+    r"-----BEGIN (?:(?!PRIVATE KEY)[A-Z0-9]+ )*+PRIVATE KEY-----"
+    r"(?:(?!-----END )[\s\S])*+(?:-----END [A-Z0-9 ]*-----)?"
+)
+
+# None may cost more than the text's length: what is scanned is taken (`*+`), bounded, or begins at one place only.
+_SHAPES = tuple(
+    (re.compile(shape, re.IGNORECASE | re.MULTILINE), instead)
+    for shape, instead in (
+        (_PRIVATE_KEY, "***"),
+        # SQLAlchemy takes all up to the last @ for the password, slashes too; in a web address a slash ends it.
+        (r"(?<!http:)(?<!https:)(?<=:)//[^\s/@:]*:(?:[^\s\"':]|:(?!//)|[\"'](?![\s,;:)\]}]|$))*@", "//***@"),
+        (r"(?<=://)[^\s/@:]*:[^\s/]*@", "***@"),
+        (rf"(?P<name>{_HEADER}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
+        (rf"(?P<name>{_HEADER})(?![\"']?\*\*\*)(?!b?[\"'])[^\n]+", r"\g<name>***"),
+        (rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_SPOKEN}|{_OPTION}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
+        (
+            rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_OPTION})(?!b?[\"']|(?<=using password: )(?:yes|no)\)){_BARE}",
+            r"\g<name>***",
+        ),
+        (r"(?P<name>[?&]code=)[^\s&\"'#;]+", r"\g<name>***"),
+        (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", r"\1 ***"),
+        (r"\b(sharedkey(?:lite)?)\s+[\w-]+:[a-z0-9+/=_-]+", r"\1 ***"),
+        (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", "***"),
+        (r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}==", "***"),
+    )
 )
 
 
 def redact(text: str) -> str:
     """The text with every known shape of secret replaced by `***`: passwords in URLs, keys and signatures of
-    connection strings, bearer tokens, storage account keys.
+    connection strings, headers that authorize, cookies, passwords of commands and of SQL, bearer tokens, private keys,
+    storage account keys. What is done twice changes nothing more, and a long text costs what its length does.
 
     Names of files may hold what no UTF-8 can say (lone surrogates); what is stored and logged is UTF-8.
     """
