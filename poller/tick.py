@@ -121,7 +121,7 @@ class Tick:
     def _halt(self, copy: Copy) -> TickResult:
         """The pending batch was started too often and never finished: its handler ends its process, most likely."""
         attempts = copy.state.delivery.attempts
-        reason = f"the pending batch was started {attempts} times and never finished"
+        reason = f"the pending batch was started {transitions.times(attempts)} and never finished"
         try:
             self.file.write(
                 copy,
@@ -309,7 +309,8 @@ class Tick:
         except StoreError as unwritten:
             logger.warning("%s: the failure could not be written: %s", self.context.name, unwritten)
         if halted:
-            reason = f"{batch.batch_id} failed {batch.attempt} times; the last time with {told}"
+            last = "; the last time" if batch.attempt > 1 else ","
+            reason = f"{batch.batch_id} failed {transitions.times(batch.attempt)}{last} with {told}"
             self._told_halt(reason)
             return self._result("halted", error=reason, exception=error)
         return self._result("handler_failed", error=told, exception=error)

@@ -12,6 +12,7 @@ from types import ModuleType
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from poller.model.transitions import times
 from poller_cli.commands.status import cursor_text, state_word
 from poller_cli.pace import span
 from poller_cli.terminal import printable
@@ -74,8 +75,7 @@ def _block(
     if status.control.by or status.control.reason:
         _line(text, "stopped", f"by {status.control.by or 'unknown'}: {status.control.reason or 'no reason given'}")
     if status.last_error is not None and status.attempts:
-        times = "once" if status.attempts == 1 else f"{status.attempts} times"
-        _line(text, "failed", f"{times}: {status.last_error.type}: {status.last_error.message}")
+        _line(text, "failed", f"{times(status.attempts)}: {status.last_error.type}: {status.last_error.message}")
     if status.error is not None:
         _line(text, "error", status.error)
     return text

@@ -126,8 +126,13 @@ def fail(state: State, *, error: DeliveryError, halt_after: int, now: datetime) 
     delivery = state.delivery.model_copy(update={"last_error": error})
     failed = _emptied(state.model_copy(update={"delivery": delivery}), now)
     if state.delivery.attempts >= halt_after:
-        return halt(failed, reason=f"the batch failed {state.delivery.attempts} times: {error.type}", now=now)
+        return halt(failed, reason=f"the batch failed {times(state.delivery.attempts)}: {error.type}", now=now)
     return failed
+
+
+def times(count: int) -> str:
+    """How often, in words."""
+    return "once" if count == 1 else f"{count} times"
 
 
 def halt(state: State, *, reason: str, now: datetime) -> State:

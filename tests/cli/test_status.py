@@ -105,7 +105,9 @@ def test_a_halted_poller_says_so_and_runs_no_more(project: Project) -> None:
     ended = project.run("status", "--json")
     assert ended.code == 0
     assert ended.json["pollers"][0]["halted"] is True
-    assert "halted" in project.run("status").out
+    screen = project.run("status").out
+    assert "halted" in screen
+    assert "the batch failed once: ValueError" in screen
 
 
 def test_the_document_is_shown_when_the_database_is_away(project: Project) -> None:

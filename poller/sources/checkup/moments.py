@@ -89,7 +89,7 @@ def bound(subject: Subject) -> list[Finding]:
     session = subject.session
     known = session.learn()
     if known is None:
-        return [ok("bound", f"{subject.options.bound}: taken once there is a row")]
+        return [ok("bound", f"{session.to_come().kind}: taken once there is a row")]
     found = session.sample(known)
     if found.value is None and found.kind != "none":
         found = session.bounding.wait(found, known, session.statements(), lambda: True)
