@@ -29,7 +29,8 @@ _EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "mssq
 
 
 def engine_for(url: str, directory: Path) -> Engine:
-    """An engine of our own. A relative SQLite path stands in `directory`; directories on the way to it are created.
+    """An engine of our own. A relative SQLite path stands in `directory`. Its file is created, never a folder:
+    of a mistyped path that would begin anew, and deliver every row again.
 
     Raises: ConfigError (no such URL or driver, an in-memory SQLite database).
     """
@@ -134,9 +135,6 @@ def _sqlite_file(url: URL, directory: Path) -> URL:
     if database.startswith("file:"):
         return url
     path = (directory / database).absolute()
-    # Where that is not permitted, SQLite says so when it opens the file, and we say where.
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
     return url.set(database=str(path))
 
 
@@ -190,6 +188,8 @@ def _watch_file(engine: Engine) -> None:
         return found.st_dev, found.st_ino
 
     def refuse_missing(*_: object) -> None:
+        if not database.startswith("file:") and not path.parent.is_dir():
+            raise sqlite3.OperationalError(f"there is no folder {path.parent}: correct state.url, or create it")
         if seen and look() is None:
             raise sqlite3.OperationalError(
                 "the file was deleted while it was in use; put it back, or start anew to begin without it"

@@ -207,11 +207,24 @@ def test_a_database_that_does_not_exist_is_said_to_be_missing(
 
 
 def test_a_relative_sqlite_file_stands_in_the_given_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep" / "down").mkdir(parents=True)
     store = SqlStore("sqlite:///deep/down/state.db", directory=tmp_path)
     monkeypatch.chdir("/")
     store.write(NAME, b"1", if_tag=None)
     assert (tmp_path / "deep" / "down" / "state.db").is_file()
     assert str(tmp_path / "deep" / "down" / "state.db") in store.locate(NAME)
+    store.close()
+
+
+def test_of_a_mistyped_path_nothing_is_begun(tmp_path: Path) -> None:
+    """The folder is not made: every row would be delivered again. Once it is there, as a share is, the store works."""
+    store = SqlStore(f"sqlite:///{tmp_path}/dwon/state.db")
+    for ask in (lambda: store.read(NAME), lambda: store.write(NAME, b"1", if_tag=None)):
+        with pytest.raises(StoreUnavailable, match=r"there is no folder .*dwon: correct state\.url, or create it"):
+            ask()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "dwon").mkdir()
+    store.write(NAME, b"1", if_tag=None)
     store.close()
 
 
