@@ -164,6 +164,19 @@ def deploy(shop: Shop) -> None:
     shop.orders(day(7, 7, 5))
 
 
+def clock(shop: Shop) -> None:
+    shop.handlers(LENIENT)
+    shop.orders([*day(7, 1, 6), *((n, f"c{n}", f"2099-04-07 01:23:{n:02d}") for n in (7, 8))])
+    shop.type("poller run --until-idle")
+    shop.type("poller reset-to-cursor orders --value '2099-04-07 01:23:08' --pk id=8 --allow-skip --yes")
+    with closing(sqlite3.connect(shop.folder / "state.db")) as state, state:
+        state.execute(
+            "UPDATE poller_documents SET body = json_set(body, '$.bound.clock', '2099-04-07T01:23:09.500000Z')"
+            " WHERE name = 'state/shop/orders.json'"
+        )
+    shop.orders(day(8, 9, 2))
+
+
 def replay(shop: Shop) -> None:
     shop.handlers(LENIENT)
     shop.orders([*day(6, 1, 3), *day(7, 4, 9), *day(8, 13, 2)])
@@ -199,6 +212,7 @@ SCENES: dict[str, Callable[[Shop], None]] = {
     "A stuck lease": stuck,
     "The wrong source": wrong,
     "Restore after a bad deploy": deploy,
+    "The database's clock was wrong": clock,
     "Replay of yesterday": replay,
     "A backfill is hammering the handler": hammering,
 }
