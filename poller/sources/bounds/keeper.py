@@ -111,9 +111,9 @@ class Keeper:
 
 def _behind(clock: str, highest: str) -> str:
     return (
-        f"the database's clock went back: {clock} < {highest}, and rows wait until it has passed that; those written"
-        " meanwhile may lie below the checkpoint: `poller recheck` finds them where audit_window is set; if the higher"
-        " clock was the wrong one, `poller reset-to-cursor` to a row written before it forgets it"
+        f"the database's clock went back: {clock} < {highest}; rows wait until it has passed that, and those stamped"
+        " meanwhile may lie below the checkpoint, where `poller recheck` finds them (audit_window); if it was wrong"
+        " before and is right now, `poller reset-to-cursor` to the last row before that ends it"
     )
 
 
