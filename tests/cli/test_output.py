@@ -53,7 +53,7 @@ def test_every_command_explains_itself_with_an_example(project: Project, command
 
 
 def test_help_shows_a_value_only_where_one_is_taken(project: Project) -> None:
-    for command in ((), ("status",), ("run",), ("export-checkpoint",), ("schema", "export")):
+    for command in ((), ("run",), ("export-checkpoint",)):
         shown = project.run(*command, "--help").out
         assert not re.search(r"<\w+(\[\w+\])?>", shown), shown
     assert re.search(r"Usage: poller status \[OPTIONS\] \[NAME\]\.\.\.\s", project.run("status", "--help").out)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
 
-import pexpect
 import pytest
 from rich.console import Console as Screen
 
 from poller_cli.session import Session
 from poller_cli.watch_screen import screen as look_of
 from poller_cli.watching import History, Watcher
-from tests.cli.conftest import COMMAND, NOTING, Project, end, wait_until
+from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console
 from tests.cli.test_pause import ran
 from tests.cli.test_schemas import validator
@@ -266,13 +265,13 @@ def test_of_an_empty_table_the_kind_of_the_bound_is_told(project: Project, comma
 def test_a_narrow_terminal_breaks_lines_between_words(project: Project) -> None:
     project.configure("orders")
     project.insert(3)
-    environ = {**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "40"}
+    project.environ |= {"NO_COLOR": "1", "COLUMNS": "40"}
+    console = Console(project)
     for command in ("status", "check"):
-        wide = project.run(command).out
-        text = pexpect.run(
-            " ".join([*COMMAND, command]), cwd=str(project.folder), env=environ, timeout=60, dimensions=(24, 40)
-        ).decode()
-        words, lines = set(wide.split()), text.replace("\r", "").splitlines()
+        wide = console.run(command).out
+        with patch("poller_cli.terminal.is_terminal", return_value=True):
+            lines = console.run(command).out.splitlines()
+        words = set(wide.split())
         assert len(lines) > len(wide.splitlines())
         for line in lines:
             assert len(line) <= 40 or len(line.split()) == 1 or "->" in line, line
