@@ -206,7 +206,7 @@ def test_a_name_of_another_range_is_refused(project: Project) -> None:
     finished(console.run(*RANGE, "--yes", "--json", "--as", "replay"))
     ended = console.run("backfill", "orders", "--from", FROM, "--to", "2026-01-01 00:00:09", "--yes", "--as", "replay")
     assert ended.code == 4
-    assert "'2026-01-01 00:00:05' -> '2026-01-01 00:00:09'" in ended.error
+    assert "2026-01-01 00:00:05 -> 2026-01-01 00:00:09" in ended.error
     assert len(ids(project)) == 30
 
 
