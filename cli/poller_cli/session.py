@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -107,6 +108,8 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             json=as_json or session.json,
             debug=debug or session.debug,
         )
+        if session.json or function.__name__ != "run":
+            sys.stdout.flush()  # one that is closed is told before anything is done
         return function(session, **arguments)
 
     parameters = [context, *own, *added]

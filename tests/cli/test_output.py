@@ -153,6 +153,14 @@ def test_a_stdout_that_takes_nothing_is_an_error_of_one_line(
     assert line.startswith("poller: What was to be told could not be written to stdout: "), line
 
 
+def test_a_change_that_nobody_could_be_told_of_is_not_made(project: Project) -> None:
+    project.configure("orders")
+    assert project.run("run", "--once").code == 0
+    assert redirected(project, ">&-", "pause", "orders", "--yes", "--json").returncode == 1
+    (poller,) = project.run("status", "--json").json["pollers"]
+    assert poller["paused"] is False
+
+
 def test_rows_are_delivered_and_kept_from_the_state_where_the_streams_are_closed(project: Project) -> None:
     project.configure("orders", handlers="import os\ndef handle(batch):\n    print('got')\n    os.write(1, b'got')\n")
     project.insert(3)
