@@ -7,7 +7,6 @@ Every command stands in a file of its own under `poller_cli.commands` and import
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +38,7 @@ from poller_cli.commands import (
 )
 from poller_cli.help_pages import Command, new
 from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command
-from poller_cli.terminal import complain, fault_of_stdout, mend_streams
+from poller_cli.terminal import complain, fault_of_stdout, mend_streams, show_trace
 
 _UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """What typer raises for a wrong command line; it has no public name in every version."""
@@ -133,7 +132,7 @@ def execute(arguments: list[str]) -> int:
         sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the one place that turns errors into exit codes
         if "--debug" in arguments:
-            traceback.print_exc()
+            show_trace(error)
         return _explained(error)
     except KeyboardInterrupt:
         complain("Interrupted.")

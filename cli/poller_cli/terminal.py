@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import textwrap
+import traceback
 from typing import IO, Any
 
 from poller.model.redact import redact
@@ -116,6 +117,11 @@ def of_poller(name: str, text: str) -> str:
 def complain(text: str) -> None:
     """One line on stderr, beginning with the program's name."""
     print(f"{coloured('poller:', 'red', sys.stderr)} {one_line(text)}", file=sys.stderr, flush=True)
+
+
+def show_trace(error: BaseException) -> None:
+    """Its traceback on stderr, for `--debug`, secrets removed."""
+    print(redact("".join(traceback.format_exception(error))), end="", file=sys.stderr, flush=True)
 
 
 def tell(text: str) -> None:

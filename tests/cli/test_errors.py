@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 import pytest
 import sqlalchemy as sa
 
+from poller_cli import main
 from tests.cli.conftest import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.services import free_port
@@ -255,3 +257,17 @@ def test_an_unreadable_documents_way_back_names_its_poller(project: Project) -> 
     assert project.run(*ONCE).code == 0
     project.execute("UPDATE poller_documents SET body = '[1, 2]'", database="state.db")
     failed(project.run(*ONCE), 1, "poller reset-to-checkpoint orders FILE")
+
+
+def test_a_traceback_under_debug_keeps_secrets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> NoReturn:
+        raise ValueError("no route to postgresql://shop:hunter2@db.example/shop")
+
+    monkeypatch.setattr(main, "build", refuse)
+    assert main.execute(["status", "--debug"]) == 1
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "db.example" in told
+    assert "hunter2" not in told

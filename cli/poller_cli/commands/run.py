@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -83,12 +82,12 @@ def run(
 
 def _conclude(loop: Loop, *, debug: bool) -> None:
     """Say why a poller ended, if it did not end well; the others may go on for days."""
-    from poller_cli.terminal import complain, of_poller
+    from poller_cli.terminal import complain, of_poller, show_trace
 
     if loop.error is not None:
         complain(of_poller(loop.poller.name, loop.error))
     if loop.crash is not None and debug:
-        traceback.print_exception(loop.crash)
+        show_trace(loop.crash)
 
 
 def plain(session: Session) -> bool:
