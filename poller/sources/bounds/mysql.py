@@ -39,8 +39,8 @@ class _Open:
     Attributes:
         since: since when at the earliest; None: since before we looked.
         running: when the statement began that it ran then.
-        transactions: its transactions' ids and starts; none where only a statement ran. MySQL may show two: it reads its
-            data dictionary in one beside the user's.
+        transactions: its transactions' ids and starts; none where only a statement ran. MySQL may show two: it reads
+            its data dictionary in one beside the user's.
     """
 
     since: datetime | None
