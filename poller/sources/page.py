@@ -23,6 +23,7 @@ class Relation:
     sql: str
     alias: str
     condition: str | None = None
+    wrapped: bool = False
 
     @classmethod
     def table(
@@ -35,7 +36,9 @@ class Relation:
     @classmethod
     def query(cls, sql: str, condition: str | None, dialect: Dialect) -> Relation:
         """A query, on lines of its own, so that a comment at its end ends there."""
-        return cls(sql=f"(\n{sql}\n) {dialect.alias_word}poller_query", alias="poller_query", condition=condition)
+        return cls(
+            sql=f"(\n{sql}\n) {dialect.alias_word}poller_query", alias="poller_query", condition=condition, wrapped=True
+        )
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,9 @@ class Statements:
 
     def nulls(self, cap: int) -> tuple[str, Params]:
         """How many rows have no cursor, up to `cap`."""
-        return self._counted(_join([self._relation.condition, f"{self._c} IS NULL"]), cap), {}
+        claimed = self._cursor.nullable is None and not self._relation.wrapped
+        missing = self._dialect.is_null(self._c) if claimed else f"{self._c} IS NULL"
+        return self._counted(_join([self._relation.condition, missing]), cap), {}
 
     def bad_keys(self, cap: int) -> list[tuple[str, str]]:
         """For what has no constraints to inspect: do any of `cap` rows have a NULL in the key, do any two share it?"""

@@ -142,6 +142,10 @@ class Dialect:
             return int(value)
         return value
 
+    def is_null(self, sql: str) -> str:
+        """A condition: a column that is said to be NOT NULL, but not known to be, has no value in a row."""
+        return f"{sql} IS NULL"
+
     def tie(self, cursor: str, value: str) -> str:
         """The condition for standing inside the tie of one cursor value."""
         return f"{cursor} = {value}"

@@ -161,6 +161,12 @@ class PostgreSql(Dialect):
             adapters.register_loader(name, _text_where_python_has_no_value(loader))
         return True
 
+    def is_null(self, sql: str) -> str:
+        """Where nothing enforces a NOT NULL it is only claimed (by a foreign table, say), and since version 17 the
+        planner believes the claim: a plain IS NULL would find nothing. The other server is still asked for such rows
+        only, not for all."""
+        return f"CASE WHEN {sql} IS NULL THEN true ELSE false END"
+
     def classify(self, error: DBAPIError) -> Fault:
         """By SQLSTATE; errors of connecting carry none and are told apart by the server's words."""
         original = error.orig
