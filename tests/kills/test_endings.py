@@ -109,6 +109,7 @@ def test_rolling_restarts_hand_over_at_the_next_scheduled_tick(fleets: Callable[
         assert [event["outcome"] for event in refused] in ([], ["held_elsewhere"])
         waiting.remove(follows)
         leaves = follows
+        leaves.await_event("batch_committed")  # stopped before its first batch, it would have nothing to hand over
     (fleet.folder / "fast").touch()
     wait_until(lambda: len(fleet.handled()) == 600, "every row is handled")
     assert fleet.stop() == [0]
