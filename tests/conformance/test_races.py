@@ -32,7 +32,6 @@ def at_once(*calls: Callable[[], Written]) -> list[Written | None]:
 def test_of_two_writers_with_the_same_tag_exactly_one_wins(place: Place) -> None:
     one, two = place.open(), place.open()
     tag = one.write(NAME, b"start", if_tag=None).tag
-    winners = set()
     for number in range(ROUNDS):
         bodies = [f"{writer} {number}".encode() for writer in (1, 2)]
 
@@ -48,8 +47,6 @@ def test_of_two_writers_with_the_same_tag_exactly_one_wins(place: Place) -> None
         assert won is not None
         assert (answer.body, answer.tag) == (bodies[winner], won.tag)
         tag = answer.tag
-        winners.add(winner)
-    assert winners  # which of them won is chance, and may always be the same one
 
 
 def test_of_many_creators_exactly_one_wins_even_where_container_and_tables_are_missing(place: Place) -> None:

@@ -358,16 +358,26 @@ def test_a_task_of_a_loop_on_another_thread_is_waited_for(worlds: Worlds) -> Non
 
 def test_a_task_of_the_loop_that_waits_for_the_tick_failed_and_never_runs(worlds: Worlds) -> None:
     """It could only run after the tick, which would wait for ever."""
-    world, sink = worlds(rows=5), Sink()
+    world = worlds(rows=5)
+    tasks: list[asyncio.Task[None]] = []
+    began: list[int] = []
+
+    async def write(batch: Batch) -> None:
+        began.append(len(batch))
+
+    def handle(batch: Batch) -> object:
+        tasks.append(asyncio.ensure_future(write(batch)))
+        return tasks[-1]
 
     async def program() -> None:
-        result = world.tick(lambda batch: asyncio.ensure_future(sink.write(batch)))
+        result = world.tick(handle)
         assert result.outcome == "handler_failed"
         assert "event loop" in (result.error or "")
-        await asyncio.sleep(0.01)
+        await asyncio.wait(tasks)  # here the loop would run it
 
     asyncio.run(program())
-    assert sink.done == []
+    assert began == []
+    assert tasks[0].cancelled()
 
 
 def test_what_is_done_when_it_is_returned_is_done(worlds: Worlds) -> None:
