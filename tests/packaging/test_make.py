@@ -46,4 +46,3 @@ def test_make_race_ends_in_one_ledger_entry_per_row() -> None:
     ledger = re.findall(r"^ +(\d+) +(\d) +(first|second)$", done.stdout, re.MULTILINE)
     assert [int(row) for row, _, _ in ledger] == list(range(1, 11))
     assert [(token, worker) for _, token, worker in ledger] == [("1", "first")] * 5 + [("2", "second")] * 5
-
