@@ -6,10 +6,7 @@ delivered 10, the last one inside a tie.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -27,8 +24,6 @@ from azure.storage.blob import (
     generate_container_sas,
 )
 
-from poller.config.options import SourceOptions
-from poller_cli.importing import key_order
 from tests.cli.conftest import NOTING, Project
 from tests.cli.console import Console
 from tests.support.azurite import ACCOUNT, KEY, Azurite
@@ -315,47 +310,3 @@ def test_what_is_none_of_its_blobs_is_refused(shop: Console, body: str, says: st
 
 def test_a_poller_that_has_delivered_nothing_has_no_place_to_take_over(shop: Console) -> None:
     shop.refused(2, *command("at-work-first-batch", "--yes"), says="delivered nothing yet")
-
-
-# --- its fingerprint -----------------------------------------------------------------------------------------------
-
-
-def options(**changed: Any) -> SourceOptions:
-    told = {"url": "sqlite:////data/shop.db", "table": "orders", "cursor_column": "updated_at", "pk_columns": ["id"]}
-    return SourceOptions.model_validate(told | changed)
-
-
-URL = "postgresql+psycopg://reader:s3cret@db.example:5432/shop"
-THEIRS = "7efcf499c577cfb7aee7470a44c89aedc1619b50bac3d6d47a408185ad5784b2"
-"""What azure-functions-db 0.8.3 says of this source."""
-
-
-def test_the_same_source_is_known_by_its_fingerprint_and_so_is_the_order_of_its_keys() -> None:
-    ours = {"table": "t", "cursor_column": "at", "pk_columns": ["a", "b"], "filter": "x = 1"}
-    rotated = URL.replace("s3cret", "another")
-    assert key_order(THEIRS, options(url=rotated, **ours)) == ("b", "a")
-    assert key_order(THEIRS, options(url=rotated, **{**ours, "filter": "x = 2"})) is None
-
-
-def test_the_library_still_makes_that_fingerprint() -> None:
-    source = pytest.importorskip("azure_functions_db").SqlAlchemySource(
-        url=URL, table="t", cursor_column="at", pk_columns=["b", "a"], where="x = 1"
-    )
-    assert source.source_descriptor.fingerprint == THEIRS
-
-
-def test_the_library_still_writes_what_the_fixtures_hold(azurite: Azurite, tmp_path: Path) -> None:
-    if importlib.util.find_spec("azure_functions_db") is None:
-        pytest.skip("azure-functions-db is not installed")
-    script = FIXTURES / "make_azure_functions_db.py"
-    subprocess.run([sys.executable, script, azurite.connection_string, tmp_path], check=True, timeout=60)
-    made = sorted(tmp_path.glob("*.json"))
-    assert [path.name for path in made] == [
-        path.name for path in sorted(FIXTURES.glob("azure-functions-db-*.json")) if "zoned" not in path.name
-    ]
-    for path in made:
-        fresh, kept = json.loads(path.read_text()), json.loads((FIXTURES / path.name).read_text())
-        assert fresh["checkpoint"].get("cursor") == kept["checkpoint"].get("cursor")
-        assert {key: sorted(value) if isinstance(value, dict) else None for key, value in fresh.items()} == {
-            key: sorted(value) if isinstance(value, dict) else None for key, value in kept.items()
-        }
