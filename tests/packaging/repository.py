@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import importlib.metadata
 import re
 import subprocess
 import tomllib
@@ -38,6 +40,12 @@ def normal(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", name[0]).lower()
 
 
+def requirements(name: str) -> list[str]:
+    """The distributions that a requirements file names."""
+    lines = [line.partition("#")[0].strip() for line in (REPOSITORY / name).read_text().splitlines()]
+    return [normal(line) for line in lines if line]
+
+
 def pins(name: str) -> dict[str, str]:
     """`{distribution: version}` of a requirements file, for the Python that runs."""
     found: dict[str, str] = {}
@@ -48,6 +56,30 @@ def pins(name: str) -> dict[str, str]:
             assert pin is not None, f"{name}: {line!r} is not a pin"
             found.setdefault(normal(pin[1]), pin[2])
     return found
+
+
+@functools.cache
+def modules() -> dict[str, str]:
+    """`{module: distribution}` of every installed file, packages that distributions share (`azure`) left out."""
+    found: dict[str, str] = {}
+    for distribution in importlib.metadata.distributions():
+        for file in distribution.files or ():
+            if file.suffix in (".py", ".so", ".pyd"):
+                module = ".".join((*file.parts[:-1], file.name.partition(".")[0])).removesuffix(".__init__")
+                found[module] = normal(distribution.name)
+    return found
+
+
+def owner(module: str) -> str | None:
+    """The distribution that an imported module (or a name in it) comes from; its own name where it is not installed.
+
+    None: a package that distributions share, by itself; what is imported out of it tells whose it is.
+    """
+    parts = module.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    found = next((modules()[prefix] for prefix in prefixes if prefix in modules()), None)
+    shared = any(known.startswith(f"{module}.") for known in modules())
+    return found or (None if shared else normal(parts[0]))
 
 
 def sources(*folders: str) -> Iterator[tuple[str, ast.Module]]:

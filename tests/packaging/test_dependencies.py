@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import importlib.metadata
+import functools
 import re
 import sys
 
 import pytest
 
-from tests.packaging.repository import imported, normal, pins, project, sources
+from tests.packaging.repository import imported, normal, owner, pins, project, requirements, sources
 from tests.support.services import REPOSITORY
 
 RUNTIME = [normal(requirement) for requirement in project()["dependencies"]]
@@ -15,13 +15,23 @@ OPTIONAL = {
     for extra, requirements in project()["optional-dependencies"].items()
     for requirement in requirements
 }
-OWNERS = {
-    module: {normal(owner) for owner in names} for module, names in importlib.metadata.packages_distributions().items()
-}
 # Named by nobody's import: data for zoneinfo, and drivers that SQLAlchemy imports by the URL.
 BY_NAME_ONLY = {"tzdata", "psycopg", "pymysql", "pyodbc", "oracledb", "opentelemetry-sdk"}
-# Its seat is kept: the first metric that imports it must take it off this list, or the test fails.
-AWAITED: set[str] = set()
+DEVELOPMENT = requirements("requirements-dev.in")
+PEERS = requirements("benchmarks/requirements.txt")
+OURS = {"poller", "poller_cli", "tests", "benchmarks", "scripts", "examples", *sys.stdlib_module_names}
+"""What needs no declaration: our own, and Python's."""
+
+
+@functools.cache
+def used(*folders: str) -> dict[str, str]:
+    """Each foreign distribution that the code in these folders imports, and one file that does."""
+    return {
+        name: path
+        for path, tree in sources(*folders)
+        for module in imported(tree)
+        if module.partition(".")[0] not in OURS and (name := owner(module)) is not None
+    }
 
 
 @pytest.mark.parametrize("name", [*RUNTIME, *OPTIONAL])
@@ -32,31 +42,40 @@ def test_the_documentation_says_why_each_dependency_is_there(name: str) -> None:
     assert len(rows) == 1, f"docs/dependencies.md must have one row for {name}, it has {len(rows)}"
 
 
-def is_imported(name: str) -> bool:
-    """Whether poller/ or cli/ imports the distribution of that name, at the top or in a function."""
-    if name.startswith(("azure-", "opentelemetry-")):  # namespaces that distributions share: the second name tells
-        modules = [name.replace("-", ".").removesuffix(".api")]
-    else:
-        modules = [module for module, owners in OWNERS.items() if name in owners]
-    used = {module for _, tree in sources("poller", "cli") for module in imported(tree)}
-    return any(found == module or found.startswith(f"{module}.") for module in modules for found in used)
-
-
 @pytest.mark.parametrize("name", sorted({*RUNTIME} - BY_NAME_ONLY))
 def test_no_dependency_is_installed_for_nothing(name: str) -> None:
-    assert is_imported(name) is (name not in AWAITED)
+    assert name in used("poller", "cli")
 
 
-def test_everything_imported_is_declared() -> None:
-    declared = {*RUNTIME, *OPTIONAL, "pydantic-core"}  # pydantic's other half, of exactly the version that it names
-    ours = {"poller", "poller_cli", *sys.stdlib_module_names}
-    stray = [
-        f"{path}: {module}"
-        for path, tree in sources("poller", "cli")
-        for module in sorted({name.partition(".")[0] for name in imported(tree)} - ours)
-        if not OWNERS.get(module, set()) & declared
-    ]
-    assert stray == []
+@pytest.mark.parametrize(
+    ("folders", "declared"),
+    [
+        (("poller", "cli"), [*RUNTIME, *OPTIONAL]),
+        (("tests", "scripts"), [*RUNTIME, *OPTIONAL, *DEVELOPMENT]),
+        (("benchmarks",), [*RUNTIME, *OPTIONAL, *DEVELOPMENT, *PEERS]),
+    ],
+    ids=["product", "tests", "benchmarks"],
+)
+def test_everything_imported_is_declared(folders: tuple[str, ...], declared: list[str]) -> None:
+    """What only comes along with another package goes away when that one changes its mind."""
+    assert {name: path for name, path in used(*folders).items() if name not in declared} == {}
+
+
+def test_packages_that_share_a_name_are_told_apart() -> None:
+    assert owner("azure.core.MatchConditions") == "azure-core"
+    assert owner("azure.storage.blob") == "azure-storage-blob"
+    assert owner("opentelemetry.sdk.metrics.export") == "opentelemetry-sdk"
+    assert owner("opentelemetry") is None
+    assert owner("azure.not_installed") == "azure"
+    assert owner("not_installed.at.all") == "not-installed"
+
+
+def test_the_documentation_says_why_each_package_of_the_workshop_is_there() -> None:
+    page = (REPOSITORY / "docs" / "dependencies.md").read_text()
+    (section,) = re.findall(r"^## Only for development\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
+    listed = [normal(name) for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert sorted(listed) == sorted({*DEVELOPMENT, *PEERS} - {*OPTIONAL})
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
