@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 from poller.batch import Batch, LeaseView
@@ -117,7 +118,7 @@ def _no_room(error: Exception) -> NotPortable:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class _Child:
     """A process, the line to it, and what is shared with it.
 
@@ -140,7 +141,11 @@ class _Child:
         process = context.Process(target=_serve, args=(theirs, until), name="poller-handler", daemon=True)
         process.start()
         theirs.close()
-        return cls(process, ours, until)
+        child = cls(process, ours, until)
+        # At its exit this interpreter waits for its children without limit, and ours does not heed SIGTERM. What is
+        # registered with a priority runs before that; it runs too where a poller is forgotten without close().
+        Finalize(child, _end, args=(process,), exitpriority=10)
+        return child
 
     def share(self, remaining: float) -> None:
         """Tell the child until when it may trust the lease, on the clock that both processes read."""
@@ -187,6 +192,11 @@ class _Child:
             self.connection.close()  # else the thread that still uses it is its last owner
         if interrupted is not None:
             raise interrupted
+
+
+def _end(process: Any) -> None:
+    process.kill()
+    process.join()
 
 
 class _Exchange(threading.Thread):
