@@ -45,7 +45,22 @@ def read_url(url: str | URL | Engine) -> URL:
             next_step="Write dialect://user@host:port/database, the password after the user with a colon between them, "
             "special characters percent-encoded.",
         ) from None
+    if _stray_at(url.strip(), parsed):
+        raise ConfigError(
+            "`url` holds an @ where its host or database should stand: what stands before it may be of a password.",
+            key="url",
+            next_step="Write an @ in the password, or in the database's name, as %40.",
+        )
     return parsed.set(drivername="postgresql") if parsed.drivername == "postgres" else parsed
+
+
+def _stray_at(text: str, parsed: URL) -> bool:
+    """Whether a password that was not encoded was taken for a host, a database or an option: those are shown."""
+    if parsed.get_backend_name() == "sqlite":
+        return False
+    meant = make_url(text.replace("%40", "_"))
+    options = [part.partition("=")[0] for part in text.partition("?")[2].split("&")]
+    return any("@" in part for part in (meant.host or "", meant.database or "", *options))
 
 
 def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
