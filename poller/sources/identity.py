@@ -1,5 +1,5 @@
-"""Which database a URL means, whoever connects and however :
-no user, password, driver or option (sources.md, "Fingerprint")."""
+"""Which database a URL means, whoever connects and however: no user, no password, no driver, and of the options only
+those that name a host, a port or a database (sources.md, "Fingerprint")."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "oracle": 152
 
 _SERVER = ("server", "addr", "address", "network address", "data source", "host")
 _DATABASE = ("database", "initial catalog", "db")
+_OPTIONS = {"postgresql": "dbname", "mysql": "database", "mssql": "database", "oracle": "service_name"}
+"""The option that names the database."""
 
 
 def family_of(url: URL) -> str:
@@ -31,8 +33,14 @@ def identify(url: URL) -> DatabaseIdentity:
         return DatabaseIdentity(dialect=family, database=sqlite_path(url))
     if "odbc_connect" in url.query:
         return _from_odbc(family, _one(url.query["odbc_connect"]))
-    host, port = url.host or _one(url.query.get("host", "")), url.port
-    if family == "mssql":
+    # An option wins over the same part before it, as in SQLAlchemy's dialects.
+    host = _option(url, "unix_socket") if family == "mysql" else ""
+    socket = bool(host)  # a file: a port says nothing of it
+    host, port = host or _option(url, "host") or url.host or "", url.port
+    host, port = _with_ports(host, _option(url, "port"), port)
+    if socket:
+        port, default = None, None
+    elif family == "mssql":
         host, found = _mssql_server(host)
         port = port or found
         default = None if "\\" in host and port is None else DEFAULT_PORTS["mssql"]
@@ -40,7 +48,7 @@ def identify(url: URL) -> DatabaseIdentity:
         host, found = _host_and_port(host)
         port = port or found
         default = DEFAULT_PORTS.get(family)
-    database = url.database or _one(url.query.get("service_name", "")) or _one(url.query.get("dbname", ""))
+    database = _option(url, _OPTIONS.get(family, "database")) or url.database
     return DatabaseIdentity(
         dialect=family,
         host=_lower(host) or ("localhost" if default else None),
@@ -67,6 +75,23 @@ def place(identity: DatabaseIdentity) -> str:
     return f"{identity.dialect} at {identity.host}{port}" + (
         f", database {identity.database}" if identity.database else ""
     )
+
+
+def _option(url: URL, name: str) -> str:
+    return _one(url.query.get(name, ""))
+
+
+def _with_ports(host: str, option: str, port: int | None) -> tuple[str, int | None]:
+    """Host and port, the option `port` put in: several hosts may have a port each."""
+    ports = [part.strip() for part in option.split(",")]
+    if not all(part.isdigit() for part in ports):
+        return host, port
+    hosts = host.split(",")
+    if len(set(ports)) == 1:
+        return host, int(ports[0])
+    if len(hosts) != len(ports):
+        return host, port
+    return ",".join(f"{name}:{number}" for name, number in zip(hosts, ports, strict=True)), None
 
 
 def _one(value: str | tuple[str, ...]) -> str:
