@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypedDict, Unpack, cast
+from weakref import WeakSet
 
 from poller.clock import SystemRuntime
 from poller.config import AppConfig, PollerConfig, PollerOptions, load_config, poller_options
@@ -203,8 +204,8 @@ class App:
         self._environ = environ
         self._observers = observers
         self._store: StateStore | None = None
-        self._wired = _Wired(self)
-        self.pollers: Mapping[str, Poller] = self._wired
+        self._made: WeakSet[Poller] = WeakSet()
+        self.pollers: Mapping[str, Poller] = _Wired(self)
 
     def __enter__(self) -> Self:
         return self
@@ -249,11 +250,12 @@ class App:
             **cast(Keywords, options),
         )
         poller.origin = Origin(self.path.resolve().parent, str(self.path))
+        self._made.add(poller)
         return poller
 
     def close(self) -> None:
-        """Let go of all connections."""
-        for poller in self._wired.made.values():
+        """Let go of all connections and of all handlers' processes."""
+        for poller in list(self._made):
             poller.close()
         if self._store is not None:
             self._store.close()
@@ -264,12 +266,12 @@ class _Wired(Mapping[str, Poller]):
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.made: dict[str, Poller] = {}
+        self._known: dict[str, Poller] = {}
 
     def __getitem__(self, name: str) -> Poller:
-        if name not in self.made:
-            self.made[name] = self._app.wire(name, self._app.config.pollers[name])
-        return self.made[name]
+        if name not in self._known:
+            self._known[name] = self._app.wire(name, self._app.config.pollers[name])
+        return self._known[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._app.config.pollers
