@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from types import TracebackType
 from typing import Self
@@ -25,10 +26,12 @@ def answer(status: int, *, code: str = "", body: bytes = b"", claim: int | None 
 
 
 class Canned:
-    """Gives its answers one after the other, the last one for ever; `None` is silence. `asked`: method and target."""
+    """Gives its answers one after the other, the last one for ever; `None` is silence, and an answer that lacks an end
+    also ends its connection. `tls`: what to speak it over. `asked`: method and target."""
 
-    def __init__(self, *answers: bytes | None) -> None:
+    def __init__(self, *answers: bytes | None, tls: ssl.SSLContext | None = None) -> None:
         self._answers = list(answers)
+        self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.asked: list[tuple[str, str]] = []
@@ -37,7 +40,7 @@ class Canned:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}/{ACCOUNT}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/{ACCOUNT}"
 
     @property
     def connection_string(self) -> str:
@@ -67,6 +70,7 @@ class Canned:
 
     def _converse(self, connection: socket.socket) -> None:
         try:
+            connection = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
             with connection, connection.makefile("rb") as stream:
                 while self._take(stream.readline(), stream):
                     given = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -74,7 +78,7 @@ class Canned:
                         stream.read()  # until the other side gives up
                         return
                     connection.sendall(given)
-                    if b"Content-Length: 999999" in given:
+                    if b"Content-Length: 999999" in given or b"\r\n\r\n" not in given:
                         return
         except (OSError, ValueError):
             return

@@ -6,19 +6,15 @@ import base64
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 from azure.core.credentials import AccessToken
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from poller.errors import StoreDenied, WriteConflict
 from poller.ports import Found, Unchanged
 from poller.stores import BlobStore
+from tests.conformance.certificate import certificate
 from tests.support.azurite import ACCOUNT, find_azurite, find_node
 from tests.support.services import Service, Unavailable, free_port, listening, unavailable
 
@@ -42,19 +38,19 @@ class Token:
 @pytest.fixture(scope="module")
 def account_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home, port = tmp_path_factory.mktemp("azurite"), free_port()
-    certificate, key = _certificate(home)
+    cert, key = certificate(home)
     try:
         script = find_azurite()
         launcher: list[str | Path] = [find_node()] if script.suffix == ".js" else []
         command = [*launcher, script, "--blobPort", str(port), "--inMemoryPersistence", "--disableTelemetry"]
         # No --skipApiVersionCheck: this is how somebody on a laptop starts it.
-        secured = ["--oauth", "basic", "--cert", str(certificate), "--key", str(key)]
+        secured = ["--oauth", "basic", "--cert", str(cert), "--key", str(key)]
         server = Service("Azurite", [*command, *secured], log=home / "log")
         server.start(lambda: listening(port))
     except Unavailable as missing:
         unavailable(str(missing))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+        patched.setenv("REQUESTS_CA_BUNDLE", str(cert))
         yield f"https://127.0.0.1:{port}/{ACCOUNT}"
     server.stop()
 
@@ -80,24 +76,3 @@ def test_a_token_for_something_else_is_denied(account_url: str) -> None:
         store.read("state/a.json")
     assert caught.value.next_step
     store.close()
-
-
-def _certificate(home: Path) -> tuple[Path, Path]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
-        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (home / "cert.pem").write_bytes(made.public_bytes(pem))
-    private = serialization.PrivateFormat.PKCS8
-    (home / "key.pem").write_bytes(key.private_bytes(pem, private, serialization.NoEncryption()))
-    return home / "cert.pem", home / "key.pem"
