@@ -21,7 +21,7 @@ from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 from poller.batch import Batch, LeaseView
-from poller.errors import ConfigError, LeaseLost
+from poller.errors import ConfigError, LeaseLost, PollerError
 from poller.handlers import Handler, HandlerCancelled, HandlerFailure, call
 from poller.ports import Event, Runtime
 
@@ -35,9 +35,16 @@ _NUMBER = 8
 """Bytes of the number that a request and its answer begin with."""
 
 
-class NotPortable(ConfigError):
-    """The handler or a row cannot be sent to another process, or there can be none: what surrounds the batch is at
-    fault, not the batch."""
+class NotPortable(PollerError):
+    """The batch could not be brought to another process: what surrounds it is at fault, not the batch."""
+
+
+class NotSendable(NotPortable, ConfigError):
+    """The handler or a row cannot be sent to another process: no later tick can."""
+
+
+class NoRoom(NotPortable):
+    """There is no process or thread to be had now; a later tick may find one."""
 
 
 class _Shared(Protocol):
@@ -47,7 +54,7 @@ class _Shared(Protocol):
 class ProcessExecutor:
     """Runs handlers in a child process. One batch at a time.
 
-    Raises NotPortable from `run` where the handler cannot be named to another process (a lambda, a closure).
+    Raises from `run` NotSendable where the handler cannot be named to another process (a lambda, a closure), and NoRoom.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -66,7 +73,7 @@ class ProcessExecutor:
         try:
             request = pickle.dumps((handler, _Payload.of(batch), batch.fencing_token))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise NotPortable(
+            raise NotSendable(
                 f"The handler or a row cannot be sent to a child process: {error}.",
                 key="isolation",
                 next_step='Make the handler a function of a module, or set isolation = "thread".',
@@ -110,10 +117,9 @@ class ProcessExecutor:
         return child
 
 
-def _no_room(error: Exception) -> NotPortable:
-    return NotPortable(
+def _no_room(error: Exception) -> NoRoom:
+    return NoRoom(
         f"No process could be started for the handler: {error}.",
-        key="isolation",
         next_step='Give this machine room for one more process and thread, or set isolation = "thread".',
     )
 
@@ -155,7 +161,7 @@ class _Child:
         return bool(self.process.is_alive())
 
     def ask(self, request: bytes, remaining: float) -> _Exchange:
-        """Begin to hand over a batch. Returns at once: the child may be in no state to read it. Raises NotPortable."""
+        """Begin to hand over a batch. Returns at once: the child may be in no state to read it. Raises NoRoom."""
         self.share(remaining)
         self.asked += 1
         self.exchange = _Exchange(self.connection, self.asked.to_bytes(_NUMBER) + request)

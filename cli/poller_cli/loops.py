@@ -107,8 +107,10 @@ class Loop:
             try:
                 self.poller.tick(stop=self.stop)
                 failures = 0
-            except (ConfigError, FingerprintMismatch):
+            except ConfigError:
                 raise  # no later tick can mend it
+            except FingerprintMismatch:
+                raise  # only an operator can: it ends with an exit code that says so (design, "Exit codes")
             except PollerError:
                 failures += 1  # the runner has told it
             except Exception as error:  # noqa: BLE001 - reported; the next tick may go well

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Poller, TickResult
-from poller.errors import ConfigError
+from poller.errors import PollerError
 from poller.handlers import Handler
 from poller.model.document import State, decode
 from poller.ports import Found, StateStore
@@ -262,7 +262,7 @@ def test_a_machine_without_room_for_the_child_is_no_failure_of_the_handler(
 
     with monkeypatch.context() as patch:
         patch.setattr(f"{made}.start", fail)
-        with pytest.raises(ConfigError, match=r"room for one more process"):
+        with pytest.raises(PollerError, match=r"room for one more process"):
             poller.tick(children.fine)
     assert (_state(store).delivery.attempts, _state(store).lease.owner_id) == (0, None)
     assert poller.tick(children.fine).rows == ROWS
