@@ -14,6 +14,7 @@ import functools
 import inspect
 import itertools
 import threading
+import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import AsyncGeneratorType, GeneratorType
@@ -200,7 +201,7 @@ def _persist(wait: Callable[[], object], interrupted: threading.Event) -> None:
 async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:
     """Await it, and work of this loop that it gives, as where an `await` was forgotten."""
     while True:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(_told(work))
         cancelled = False
         while not task.done():
             await asyncio.wait({task}, timeout=_LOOK_EVERY)
@@ -212,6 +213,14 @@ async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:
         ours = not isinstance(work, asyncio.Future) or work.get_loop() is asyncio.get_running_loop()
         if isinstance(work, Future) or not _is_work(work) or not ours:
             return work
+
+
+async def _told(work: Awaitable[Any]) -> Any:
+    """Await it. A task that ends with SystemExit ends its event loop too, and asyncio logs its text and its place."""
+    try:
+        return await work
+    except SystemExit as error:
+        raise HandlerFailure("SystemExit", str(error), "".join(traceback.format_exception(error))) from None
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -54,7 +54,7 @@ class _Shared(Protocol):
 class ProcessExecutor:
     """Runs handlers in a child process. One batch at a time.
 
-    Raises from `run` NotSendable where the handler cannot be named to another process (a lambda, a closure), and NoRoom.
+    Raises from `run`: NotSendable where the handler cannot be named to another process (a lambda, a closure); NoRoom.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -312,12 +312,20 @@ def _serve(connection: Connection, until: _Shared) -> None:
             handler, payload, token = pickle.loads(request)  # noqa: S301 - from our own parent
             lease = _SharedLease(until, token)
             call(handler, payload.batch(lease), lease)
-        except Exception as error:  # noqa: BLE001 - told to the parent
-            if isinstance(error, HandlerFailure):
-                failure = (error.kind, str(error), error.trace)
-            else:
-                failure = (type(error).__name__, str(error), traceback.format_exc())
+        except BaseException as error:  # noqa: BLE001 - told to the parent; else it would be printed here
+            failure = _told(error)
         connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), failure)))
+
+
+def _told(error: BaseException) -> tuple[str, str, str]:
+    """What the parent is told of a failure; an exception's own __str__ may raise anything."""
+    if isinstance(error, HandlerFailure):
+        return error.kind, str(error), error.trace
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001
+        said = ""
+    return type(error).__name__, said, "".join(traceback.format_exception(error))
 
 
 def _end_with_parent() -> None:
