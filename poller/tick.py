@@ -99,8 +99,8 @@ class Tick:
                     break
                 copy = lost.found
             except LeaseLost as lost:
-                return self._result("lease_lost", error=lost.message, lag=False)
-        return self._result("held_elsewhere", error="another owner was quicker", lag=False)
+                return self._result("lease_lost", error=lost.message)
+        return self._result("held_elsewhere", error="another owner was quicker")
 
     def _page(self, after: Cursor | None) -> Page:
         page = self.source.page(after, self.options.batch_size + 1)
@@ -129,7 +129,7 @@ class Tick:
                 deadline=self.runtime.monotonic() + self.file.timing.tenure,
             )
         except Superseded:
-            return self._result("held_elsewhere", error="another owner was quicker", lag=False)
+            return self._result("held_elsewhere", error="another owner was quicker")
         self._told_halt(reason)
         return self._result("halted", error=reason)
 

@@ -8,15 +8,16 @@ from datetime import datetime, timedelta
 import pytest
 
 from poller.batch import Batch
-from poller.model.document import State
+from poller.model import transitions
+from poller.model.document import Change, State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
 from poller.outcome import OUTCOMES, TickResult
-from poller.ports import Lag
+from poller.ports import Bound, Lag
 from poller.statefile import ServerClock
 from poller.stores import MemoryStore
 from tests.runner.clockwork import MIDNIGHT
 from tests.runner.fakes import TableGone, World, cursor_of, row, stamp_of
-from tests.runner.wire import Wire
+from tests.runner.wire import Wire, preceded
 
 Worlds = Callable[..., World]
 
@@ -44,18 +45,62 @@ def test_lag_and_pending_are_told_for_what_is_left(worlds: Worlds) -> None:
     assert result.bound.kind == "none"
 
 
-def test_a_tick_that_stops_early_asks_for_the_lag_every_30_seconds_at_most(worlds: Worlds) -> None:
-    world = worlds(rows=35, max_batches_per_tick=1)
+def _pause(world: World) -> None:
+    change = Change(id="p1", kind="pause", by="ann")
+    now = world.runtime.utcnow()
+    world.change(lambda state: transitions.pause(state, by="ann", reason="deploy", change=change, now=now))
+
+
+def _halt(world: World) -> None:
+    world.change(lambda state: transitions.halt(state, reason="failed", now=world.runtime.utcnow()))
+
+
+STOPPED: dict[str, Callable[[World], None]] = {"held_elsewhere": World.take_over, "paused": _pause, "halted": _halt}
+
+
+@pytest.mark.parametrize("outcome", STOPPED)
+def test_a_tick_that_stops_early_tells_the_lag_and_asks_for_it_every_30_seconds_at_most(
+    worlds: Worlds, outcome: str
+) -> None:
+    world = worlds(rows=35, max_batches_per_tick=1, lease_ttl="60s")
     world.tick()
-    world.take_over()
+    STOPPED[outcome](world)
+    world.events.clear()
     world.table.lags = 0
     results = []
-    for _ in range(50):
+    for second in range(50):
+        if second == 10:
+            add(world, 36, 2)
         world.runtime.sleep(1)
         results.append(world.tick())
-    assert {result.outcome for result in results} == {"held_elsewhere"}
-    assert {result.pending for result in results} == {25}
+    assert {result.outcome for result in results} == {outcome}
+    assert [result.pending for result in results] == [25] * 30 + [27] * 20
+    assert [result.lag_seconds for result in results] == [25.0] * 30 + [27.0] * 20
+    assert [event.lag_seconds for event in world.told(TickFinished)] == [result.lag_seconds for result in results]
     assert world.table.lags == 2
+
+
+def test_an_idle_tick_tells_the_lag_of_the_rows_that_the_bound_holds_back(worlds: Worlds) -> None:
+    """Each asks anew: a table that waits behind a forgotten transaction must not look like one that is quiet."""
+    world = worlds(rows=5)
+    world.tick()
+    world.table.bound = Bound("exact", None)
+    results = []
+    for number in range(6, 9):
+        add(world, number, 1)
+        world.runtime.sleep(1)
+        results.append(world.tick())
+    assert {result.outcome for result in results} == {"idle"}
+    assert [(result.pending, result.lag_seconds) for result in results] == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert [event.pending for event in world.told(TickFinished)][1:] == [1, 2, 3]
+
+
+def test_a_tick_that_loses_the_race_for_the_lease_twice_tells_the_lag_too(worlds: Worlds) -> None:
+    world = settled(worlds())
+    add(world, 1, 5)
+    world.wire.write_faults.extend([preceded(lambda: world.put(world.body))] * 2)
+    result = world.tick()
+    assert (result.outcome, result.pending, result.lag_seconds) == ("held_elsewhere", 5, 5.0)
 
 
 def test_a_failing_tick_tells_of_the_rows_that_wait_not_of_the_last_that_went_well(worlds: Worlds) -> None:
