@@ -64,6 +64,7 @@ _CONNECTING = (
     ("database ", Fault.NO_DATABASE),
 )
 
+_FORMS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1"}
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, NULL) FROM unnest(CAST(:types AS oid[])) AS t"
 
 
@@ -85,14 +86,18 @@ class PostgreSql(Dialect):
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,
+            "client_encoding": "utf8",  # all that a cursor or a key can hold; bytes where the database has none
         }
         if driver == "psycopg":
             args["prepare_threshold"] = None
         return args
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
-        """Only the timeout: the session's time zone stays the user's, nothing of ours depends on it."""
-        return [f"SET statement_timeout = {max(1, round(timeout.total_seconds() * 1000))}"]
+        """The timeout, and the forms that drivers can read, whatever a role or a database sets for its sessions. Time
+        zone and order of day and month stay the user's: nothing of ours depends on them, a filter may. One statement,
+        for it is a round trip."""
+        settings = {"statement_timeout": str(max(1, round(timeout.total_seconds() * 1000))), **_FORMS}
+        return ["SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())]
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """A server that acknowledges and never answers (stopped, or behind a pooler) must not hold a tick for ever: the
