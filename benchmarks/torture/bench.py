@@ -26,7 +26,10 @@ class Result:
     Attributes:
         rows: keys in the table; delivered: versions delivered; lost: keys whose last version never came.
         duplicates: versions that came again; disorder: versions that came after a later one of their key.
-        transactions, refused: of the writers; polls: ticks; bounds: how many ticks under which kind.
+        transactions, refused: of the writers; took_longest: the seconds that one of them took, refused ones and
+            waiting included.
+        done: how often the writers did what; a feature that is not there was not exercised.
+        polls: ticks; bounds: how many ticks under which kind.
         settled: seconds until all was delivered after the writers had ended; slowest: the longest tick.
     """
 
@@ -37,6 +40,8 @@ class Result:
     disorder: int
     transactions: int
     refused: int
+    took_longest: float
+    done: dict[str, int]
     polls: int
     settled: float
     slowest: float
@@ -87,6 +92,8 @@ def torture(plan: Plan, *, restart: bool = True, settles: float = SETTLES) -> Re
         disorder=_disorder(seen),
         transactions=wrote["transactions"],
         refused=wrote["refused"],
+        took_longest=wrote["took_longest"],
+        done=wrote["done"],
         polls=polls,
         settled=round(settled, 2),
         slowest=round(slowest, 3),

@@ -13,6 +13,9 @@ statement that takes its time before it writes."""
 DEFEAT_OBSERVED = frozenset({"messages", "chain"})
 """What `observed` says plainly that it does not survive; `exact` and `observed-strict` must."""
 
+NOT_HAD = {"mysql": DEFEAT_OBSERVED, "sqlite": frozenset({"messages", "chain", "locks", "prepared", "long-select"})}
+"""By the database's family: features that its writers do not have, and pass over."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -22,7 +25,8 @@ class Plan:
         url: of an empty database; kind: the cursor's kind; writers: how many.
         seconds: how long the writers write; longest: how long a transaction stays open at most.
         features: of `ALL`; poll: seconds between two ticks; burners: processes that eat processor time.
-        bound, margin: as in the configuration; control: instead of a bound, a reader that must lose rows.
+        bound, margin, commit_delay: as in the configuration, where a commit_delay that is not empty is added to every
+            bound; control: instead of a bound, a reader that must lose rows.
         rest: how long a writer rests between two transactions at most; while somebody is always open, the clock that
             a sample reads hardly matters.
     """
@@ -37,6 +41,7 @@ class Plan:
     poll: float = 0.2
     burners: int = 0
     margin: str = "1s"
+    commit_delay: str = ""
     control: str = ""
     seed: int = 1
     rest: float = 0.0

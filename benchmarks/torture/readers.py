@@ -38,6 +38,7 @@ class Shipped:
 
     def _open(self) -> None:
         column = {"xid8+pk": "xid", "integer+pk": "id"}.get(self._plan.kind, "updated_at")
+        delay: dict[str, Any] = {"commit_delay": self._plan.commit_delay} if self._plan.commit_delay else {}
         self._source = SqlSource(
             self._plan.url,
             table="torture",
@@ -46,6 +47,7 @@ class Shipped:
             pk_columns=["id"],
             bound=self._plan.bound,
             bound_margin=self._plan.margin,
+            **delay,
             bound_wait="0s",
         )
         self._poller = Poller(
@@ -76,19 +78,20 @@ _PAGE = (
     "select id, n, updated_at from torture where (updated_at > :at or (updated_at = :at and id > :id))"
     " and updated_at < {bound} order by updated_at, id limit 5000"
 )
-_ACTIVITY = (
-    "select least(min(least(xact_start, case when state = 'active' then query_start end)), {clock})"
+_OLDEST = (
+    "select min(least(xact_start, case when state = 'active' then query_start end)) as oldest{more}"
     " from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database() and usesysid is not null"
 )
-
-
-# The same with the clock in the select list, which is read after the scan. A moment's pause between the two makes the
-# race show in seconds; a busy machine makes such pauses by itself.
-_WIDENED = (
-    "select least(s.oldest, clock_timestamp()) from (select min(least(xact_start, case when state = 'active'"
-    " then query_start end)) as oldest from pg_stat_activity where pid <> pg_backend_pid()"
-    " and datname = current_database() and usesysid is not null) s"
+# In both a moment's pause makes the race show in seconds; a busy machine makes such pauses by itself. The clock in the
+# select list is read after the scan:
+_SELECT_LIST = (
+    f"select least(s.oldest, clock_timestamp()) from ({_OLDEST.format(more='')}) s"
     " cross join lateral (select pg_sleep(0.02), s.oldest) as pause"
+)
+# In one statement with the page the scan is later than the page's snapshot:
+_ONE_STATEMENT = (
+    "(select least(s.oldest, statement_timestamp()) from (select pg_sleep(0.02)::text as over) as pause"
+    f" cross join lateral ({_OLDEST.format(more=', pause.over')}) s)"
 )
 
 
@@ -108,7 +111,7 @@ class Control:
     def poll(self) -> list[Version]:
         params: dict[str, Any] = {"at": self._at, "id": self._id}
         if self._control == "one-statement":
-            sql = _PAGE.format(bound="(" + _ACTIVITY.format(clock="statement_timestamp()") + ")")
+            sql = _PAGE.format(bound=_ONE_STATEMENT)
         else:
             sql = _PAGE.format(bound=":bound")
             params["bound"] = self._connection.execute(sa.text(self._sample())).scalar_one()
@@ -119,7 +122,7 @@ class Control:
 
     def _sample(self) -> str:
         if self._control == "select-list":
-            return _WIDENED
+            return _SELECT_LIST
         return (
             "select least(coalesce(min(trx_started), now(6)), now(6)) - interval 2 second"
             " from information_schema.innodb_trx where trx_mysql_thread_id <> connection_id()"

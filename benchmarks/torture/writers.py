@@ -1,6 +1,7 @@
 """The writers: threads of a process of their own, `python -m benchmarks.torture.writers PLAN`.
 
-Prints how much was written.
+Prints how much was written, and how often each hard thing was done: one that was asked for and never succeeded has
+proved nothing.
 
 A transaction that the database refuses (a deadlock, a lock that took too long) is rolled back; only what the table
 holds in the end is the truth.
@@ -15,6 +16,7 @@ import random
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -39,6 +41,9 @@ class Writer:
         self.number = number
         self.written = 0
         self.refused = 0
+        self.longest = 0.0
+        self.had: set[str] = set()
+        self.done: Counter[str] = Counter()
         self.connection: Any = None
 
     # --- how this database does it
@@ -46,7 +51,7 @@ class Writer:
     def connect(self) -> Any:
         raise NotImplementedError
 
-    def run(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         raise NotImplementedError
 
     def sleep_in_sql(self, seconds: float) -> str:
@@ -57,8 +62,18 @@ class Writer:
 
     # --- what is done
 
-    def has(self, feature: str, share: float) -> bool:
-        return feature in self.plan.features and self.random.random() < share
+    def run(self, sql: str) -> None:
+        self.execute(sql)
+        self.done["updates"] += sql.startswith("update")
+        self.done["long-select"] += sql.startswith("insert") and " from " in sql
+
+    def has(self, feature: str, share: float, part: str = "") -> bool:
+        """By chance; but each feature, or part of one, where it first comes in question."""
+        if feature not in self.plan.features:
+            return False
+        first = (part or feature) not in self.had
+        self.had.add(part or feature)
+        return self.random.random() < share or first
 
     def loop(self) -> None:
         self.connection = self.connect()
@@ -67,7 +82,9 @@ class Writer:
                 if self.has("connections", 0.2):
                     self.connection.close()
                     self.connection = self.connect()
-                self.once()
+                    self.done["connections"] += 1
+                with self.timed():
+                    self.once()
                 self.written += 1
                 time.sleep(self.random.uniform(0, self.plan.rest))
             except self.errors:
@@ -77,9 +94,19 @@ class Writer:
                 self.connection = self.connect()
         self.connection.close()
 
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Note how long a transaction was open at most, its waiting for others included."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.longest = max(self.longest, time.monotonic() - began)
+
     def once(self) -> None:
         if self.random.random() < 0.15:
             self.run(self.change())
+            self.done["autocommit"] += 1
             return
         self.run(self.begin())
         for _ in range(self.random.randint(1, 3)):
@@ -90,8 +117,11 @@ class Writer:
             self.run("savepoint s")
             self.run(self.insert())
             self.run("rollback to savepoint s")
+            self.done["savepoints"] += 1
         time.sleep(self.open_for())
-        self.run("rollback" if self.has("savepoints", 0.1) else "commit")
+        end = "rollback" if self.has("savepoints", 0.1, "rollbacks") else "commit"
+        self.run(end)
+        self.done["rollbacks"] += end == "rollback"
 
     def open_for(self) -> float:
         return self.random.uniform(0, self.plan.longest)
@@ -136,7 +166,7 @@ class Postgres(Writer):
         url = self.plan.url.replace("postgresql+psycopg://", "postgresql://")
         return psycopg.connect(url, autocommit=True, prepare_threshold=None)
 
-    def run(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         self.connection.execute(sql)
 
     def stamp(self, how: str) -> str:
@@ -155,6 +185,7 @@ class Postgres(Writer):
                 with self.connection.pipeline():
                     for part in parts:
                         self.run(part)
+            self.done["messages"] += 1
             return
         if self.has("chain", 0.15):
             self.run("begin")
@@ -166,6 +197,7 @@ class Postgres(Writer):
             self.run(self.insert())
             time.sleep(self.open_for() / 2)
             self.run("commit")
+            self.done["chain"] += 1
             return
         super().once()
 
@@ -197,7 +229,7 @@ class Mysql(Writer):
             database=url.database, autocommit=True,
         )  # fmt: skip
 
-    def run(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         with self.connection.cursor() as cursor:
             cursor.execute(sql)
 
@@ -234,7 +266,7 @@ class Sqlite(Writer):
         self.errors = (sqlite3.Error,)
         return sqlite3.connect(str(sa.make_url(self.plan.url).database), timeout=30, isolation_level=None)
 
-    def run(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         self.connection.execute(sql)
 
     def begin(self) -> str:
@@ -267,23 +299,28 @@ def specials(plan: Plan, make: Callable[[], Any]) -> Iterator[Callable[[], None]
             time.sleep(max(1.0, plan.seconds / 12))
             if time.monotonic() > writer.until:
                 break
-            with contextlib.suppress(*writer.errors):
+            with contextlib.suppress(*writer.errors), writer.timed():
                 writer.lock(0.15 if number % 4 else 1.25 * plan.longest)
+                writer.done["locks"] += 1
 
     def prepared() -> None:
         writer = make()
         writer.connection = writer.connect()
         time.sleep(plan.seconds * 0.2)
-        writer.prepare(min(5.0, plan.seconds * 0.2))
+        with writer.timed():
+            writer.prepare(min(5.0, plan.seconds * 0.2))
+        writer.done["prepared"] += 1
 
     def idle() -> None:
         writer = make()
         writer.connection = writer.connect()
         time.sleep(plan.seconds * 0.5)
-        writer.run(writer.begin())
-        writer.run(writer.insert())
-        time.sleep(min(10.0, plan.seconds * 0.2))
-        writer.run("commit")
+        with writer.timed():
+            writer.run(writer.begin())
+            writer.run(writer.insert())
+            time.sleep(min(10.0, plan.seconds * 0.2))
+            writer.run("commit")
+        writer.done["idle"] += 1
 
     def burst() -> None:
         writer = make()
@@ -292,6 +329,7 @@ def specials(plan: Plan, make: Callable[[], Any]) -> Iterator[Callable[[], None]
             with contextlib.suppress(*writer.errors):
                 for _ in range(200):
                     writer.run(writer.insert().partition(" from ")[0])
+                    writer.done["burst"] += 1
             time.sleep(0.05)
 
     found = {"locks": locks, "prepared": prepared, "idle": idle, "burst": burst}
@@ -304,14 +342,26 @@ def main() -> None:
     shared: list[int] = []
     numbers = itertools.count()
     kind = WRITERS[family(plan.url)]
-    writers = [kind(plan, next(numbers), until, shared) for _ in range(plan.writers)]
-    others = list(specials(plan, lambda: kind(plan, next(numbers), until, shared)))
+    everybody: list[Writer] = []
+
+    def make() -> Writer:
+        everybody.append(kind(plan, next(numbers), until, shared))
+        return everybody[-1]
+
+    writers = [make() for _ in range(plan.writers)]
+    others = list(specials(plan, make))
     threads = [threading.Thread(target=work) for work in [*(w.loop for w in writers), *others]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    print(json.dumps({"transactions": sum(w.written for w in writers), "refused": sum(w.refused for w in writers)}))
+    told = {
+        "transactions": sum(w.written for w in writers),
+        "refused": sum(w.refused for w in writers),
+        "took_longest": round(max(w.longest for w in everybody), 3),
+        "done": sum((w.done for w in everybody), Counter[str]()),
+    }
+    print(json.dumps(told))
 
 
 def arguments(plan: Plan) -> list[str]:
