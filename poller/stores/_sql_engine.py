@@ -36,7 +36,7 @@ def engine_for(url: str, directory: Path) -> Engine:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError:  # from None: the text may quote the URL with its password
+    except (ArgumentError, ValueError):  # from None: the text may quote the URL with its password, or a part of it
         raise ConfigError(
             f"{KEY} is no SQLAlchemy URL.", key=KEY, next_step="Write it as postgresql+psycopg://user@host/database."
         ) from None
@@ -91,7 +91,7 @@ class Watchdog:
         self._timer: threading.Timer | None = None
 
     def watch(self, dbapi_connection: Any) -> None:
-        """Begin to count."""
+        """Begin to count. Raises: RuntimeError, where this process may have no further thread."""
         self._descriptor = _descriptor(dbapi_connection)
         if self._descriptor is not None:
             self._timer = threading.Timer(self.seconds, self._expire)
@@ -183,14 +183,17 @@ def _watch_file(engine: Engine) -> None:
     def look() -> tuple[int, int] | None:
         try:
             found = path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:  # a share that is away, a folder that may not be entered: as if SQLite had met it
+            raise sqlite3.OperationalError(f"the file cannot be looked at: {error.strerror}") from None
         return found.st_dev, found.st_ino
 
     def refuse_missing(*_: object) -> None:
-        if not database.startswith("file:") and not path.parent.is_dir():
+        there = look() is not None
+        if not there and not database.startswith("file:") and not path.parent.is_dir():
             raise sqlite3.OperationalError(f"there is no folder {path.parent}: correct state.url, or create it")
-        if seen and look() is None:
+        if seen and not there:
             raise sqlite3.OperationalError(
                 "the file was deleted while it was in use; put it back, or start anew to begin without it"
             )

@@ -212,7 +212,14 @@ class SqlStore:
                 pooled, connection.info["used"] = connection.info.get("used", False), True
                 raw = connection.connection.dbapi_connection
                 limit_lock_wait(self._engine.dialect.name, raw, chosen)
-                watchdog.watch(raw)
+                try:
+                    watchdog.watch(raw)
+                except RuntimeError as error:
+                    raise StoreUnavailable(
+                        f"Nothing was asked of {self.locate(name)}: its watchdog could not start: {error}.",
+                        document=name,
+                        next_step="Give this process room for one more thread.",
+                    ) from None
                 return work(connection)
         except SQLAlchemyError as error:
             if watchdog.expired:

@@ -1,0 +1,83 @@
+"""The SQL store where its URL, its file's place or this process is in no order: an error of ours, and no secret in it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable
+from poller.ports import Found
+from poller.stores import SqlStore
+
+NAME = "state/shop/orders.json"
+SECRET = "topsecret"
+
+
+@pytest.mark.parametrize("url", [f"postgresql+psycopg://user:p@x:{SECRET}@host/db", f"mysql://u@h:{SECRET}/db"])
+def test_a_url_that_cannot_be_read_is_told_without_a_word_of_it(url: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        SqlStore(url)
+    assert refused.value.key == "state.url"
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+def _behind_a_file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
+
+
+def _unreadable(folder: Path) -> None:
+    """As of a share that is away: whatever is asked of the path fails (root may look into folders without rights)."""
+    long = folder.with_name("x" * 300)
+    folder.rename(folder.with_name("away"))
+    folder.symlink_to(long)
+
+
+def _in_a_circle(folder: Path) -> None:
+    folder.rename(folder.with_name("away"))
+    folder.symlink_to(folder)
+
+
+@pytest.mark.parametrize("spoil", [_behind_a_file, _unreadable, _in_a_circle])
+def test_a_state_file_that_cannot_be_looked_at_is_the_stores_error(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    """And no other: a heartbeat goes on after the store's errors, and would end by another."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    store = SqlStore(f"sqlite:///{folder / 'state.db'}")
+    written = store.write(NAME, b"{}", if_tag=None)
+    spoil(folder)
+    for ask in (
+        lambda: store.read(NAME),
+        lambda: store.write(NAME, b"{}", if_tag=written.tag),
+        lambda: store.append(NAME, "a line"),
+        lambda: store.lines(NAME),
+    ):
+        with pytest.raises((StoreUnavailable, StoreDenied), match=str(folder / "state.db")):
+            ask()
+    store.close()
+
+
+def test_a_process_without_room_for_a_thread_finds_the_store_unavailable(
+    postgres_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that watches over an answer's time cannot start; nothing was sent."""
+    store = SqlStore(postgres_db)
+    store.write(NAME, b"{}", if_tag=None)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Timer, "start", refuse)
+        with pytest.raises(StoreError, match="thread") as refused:
+            store.read(NAME)
+    assert isinstance(refused.value, StoreUnavailable)
+    assert isinstance(store.read(NAME), Found)
+    store.close()
