@@ -1,4 +1,4 @@
-"""The SQL store where its URL, its file's place or this process is in no order: an error of ours, and no secret in it."""
+"""The SQL store where its URL, its file's place or this process is in no order: our errors, and no secret in them."""
 
 from __future__ import annotations
 
