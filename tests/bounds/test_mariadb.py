@@ -75,25 +75,22 @@ def test_a_transaction_that_rests_holds_also_while_nobody_does_anything(family_d
 
 def test_a_statement_that_takes_long_holds_from_its_start(family_db: str) -> None:
     make(family_db)
-    with source(family_db) as reader, session(family_db) as writer:
+    with source(family_db) as reader, session(family_db) as writer, session(family_db) as other:
         assert ids(freshly(reader)) == []
-        slow = "insert into stamped (id, updated_at) select 1, now(6) from (select sleep(1.5)) as slept"
+        other.exec_driver_sql("select get_lock('gate', 0)")
+        slow = "insert into stamped (id, updated_at) select 1, now(6) from (select get_lock('gate', 60)) as waited"
         thread = threading.Thread(target=writer.exec_driver_sql, args=(slow,))
         thread.start()
-        while not execute_scalar(
-            family_db, "select count(*) from information_schema.processlist where left(info, 3) = 'ins'"
-        ):
-            pass
-        add(family_db, 2)
-        assert ids(freshly(reader)) == []
-        assert ids(freshly(reader)) == []
-        thread.join()
+        try:
+            waits = "select count(*) from information_schema.processlist where left(info, 3) = 'ins'"
+            wait_until(lambda: other.exec_driver_sql(waits).scalar_one() == 1, "the statement waits in its middle")
+            add(family_db, 2)
+            assert ids(freshly(reader)) == []
+            assert ids(freshly(reader)) == []
+        finally:
+            other.exec_driver_sql("select release_lock('gate')")
+            thread.join()
         assert ids(freshly(reader)) == [1, 2]
-
-
-def execute_scalar(url: str, sql: str) -> int:
-    with session(url) as connection:
-        return int(connection.exec_driver_sql(sql).scalar_one())
 
 
 def test_a_prepared_xa_transaction_holds_and_is_named(family_db: str) -> None:
@@ -149,6 +146,26 @@ def test_an_innodb_trx_that_somebody_keeps_from_refreshing_is_not_believed(famil
             stop.set()
             thread.join()
         assert ids(freshly(reader)) == [1, 2]
+
+
+def test_users_that_only_read_may_be_ignored(plain_user: str, family_db: str) -> None:
+    """What they have open, and what they run; nobody else's."""
+    name = str(sa.make_url(plain_user).username)
+    with (
+        source(family_db) as strict,
+        source(family_db, bound_ignore_users=[name]) as reader,
+        source(family_db, bound_ignore_users=["nobody", name.upper()]) as other,
+    ):
+        for one in (strict, reader, other):
+            freshly(one)
+        with session(plain_user, "start transaction with consistent snapshot", "select * from stamped"):
+            add(family_db, 1)
+            assert [ids(freshly(one)) for one in (strict, reader, other)] == [[], [1], []]
+            with session(family_db, "start transaction", "insert into stamped (id) values (2)") as writer:
+                add(family_db, 3)
+                assert ids(freshly(reader)) == [1], "others hold it as ever"
+                writer.exec_driver_sql("commit")
+            assert ids(freshly(reader)) == [1, 2, 3]
 
 
 def test_without_process_only_the_heuristic_is_left_and_the_grant_is_named(plain_user: str) -> None:
