@@ -18,6 +18,7 @@ from poller.model import transitions
 from poller.model.changes import (
     OPERATORS,
     Transition,
+    freeing,
     is_operators,
     not_freeing,
     summary,
@@ -162,6 +163,11 @@ class Operator:
         lease = copy.availability(self._timing, self._runtime.monotonic())
         return None if lease.free else lease.expires_in or 0.0
 
+    def _trusted(self, copy: Copy, left: float) -> float:
+        """For how many seconds its owner may trust a live lease: a full ttl, or, where a foreign document names none,
+        until it expires."""
+        return max(copy.state.lease.ttl_seconds or self._timing.ttl, left - self._timing.margin)
+
     def fenced(
         self,
         kind: str,
@@ -183,7 +189,7 @@ class Operator:
             nonlocal held
             left = self.busy(copy)
             lease = copy.state.lease
-            held = 0.0 if left is None else lease.ttl_seconds or self._timing.ttl
+            held = 0.0 if left is None else self._trusted(copy, left)
             if left is not None and not break_lease and not is_operators(lease.owner_id):
                 raise LeaseHeld(
                     f"{lease.owner_id or 'Somebody'} holds the lease of {self.file.poller_name!r}"
@@ -235,7 +241,7 @@ class Operator:
                     review(copy)
                 kept = self.back_up(copy.body) if backup else None
                 self._copy_previous(copy)
-                wanted = transition if self.busy(copy) is None else not_freeing(transition)
+                wanted = freeing(transition) if self.busy(copy) is None else not_freeing(transition)
                 try:
                     after = self.file.write(copy, self.recorded(kind, wanted, identity), deadline=until).state
                 except Superseded as lost:

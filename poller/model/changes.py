@@ -66,6 +66,18 @@ def not_freeing(transition: Transition) -> Transition:
     return careful
 
 
+def freeing(transition: Transition) -> Transition:
+    """The same for a lease that has expired and was never given back: its owner is gone, or must not write any more.
+    A write that left it there would have everybody wait for it once more."""
+
+    def clear(state: State, change: Change, now: datetime) -> State:
+        after = transition(state, change, now)
+        left_there = after.lease.owner_id is not None and after.lease.owner_id == state.lease.owner_id
+        return transitions.freed(after, now=now) if left_there else after
+
+    return clear
+
+
 def summary(state: State) -> dict[str, Any]:
     """What a record keeps of a state: the cursor, the token and the switches."""
     cursor = state.checkpoint.cursor

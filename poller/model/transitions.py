@@ -136,8 +136,10 @@ def times(count: int) -> str:
 
 
 def halt(state: State, *, reason: str, now: datetime) -> State:
-    """No further tick starts until an operator resumes. Only for a lease that nobody trusts any more."""
-    control = state.control.model_copy(update={"halted": True, "by": "poller", "reason": reason, "at": now})
+    """No further tick starts until an operator resumes. Only for a lease that nobody trusts any more. Who paused it,
+    and why, stays: the pause is the operator's, and outlives the halt."""
+    who = {} if state.control.paused else {"by": "poller", "reason": reason, "at": now}
+    control = state.control.model_copy(update={"halted": True, **who})
     return _emptied(state.model_copy(update={"control": control}), now)
 
 
@@ -172,7 +174,8 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
     the generation grows, so that even a reset to the same place is a change. A halt ends: its batch is not pending."""
     control = state.control.model_copy(update={"last_change": change})
     if control.halted:
-        control = control.model_copy(update={"halted": False, "by": None, "reason": None, "at": None})
+        who = {} if control.paused else {"by": None, "reason": None, "at": None}
+        control = control.model_copy(update={"halted": False, **who})
     checkpoint = state.checkpoint.model_copy(
         update={
             "cursor": cursor,
@@ -198,6 +201,12 @@ def rebind(state: State, *, source: SourceDescription, change: Change, now: date
     # What is known of one database's transactions and clock says nothing of another's.
     bound = bind(state.model_copy(update={"control": control, "bound": None}), source)
     return _emptied(_lease(bound, fencing_token=state.lease.fencing_token + 1), now)
+
+
+def freed(state: State, *, now: datetime) -> State:
+    """The lease of an owner that let it expire is given back in its place; fences that owner. A write that left it
+    there would renew it, since its age is the document's (protocol 3)."""
+    return _emptied(_lease(state, fencing_token=state.lease.fencing_token + 1), now)
 
 
 def hold(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:

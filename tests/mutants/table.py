@@ -221,8 +221,8 @@ FURTHER = (
         (
             Edit(
                 "operator.py",
-                "held = 0.0 if left is None else lease.ttl_seconds or self._timing.ttl",
-                "held = 0.0 if left is None else self._timing.ttl",
+                "return max(copy.state.lease.ttl_seconds or self._timing.ttl, left - self._timing.margin)",
+                "return self._timing.ttl",
             ),
         ),
         BOTH,
