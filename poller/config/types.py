@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from poller.model.durations import format_duration, parse_duration
+from poller.model.durations import TooLong, format_duration, parse_duration
 from poller.schedule import Schedule
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
@@ -24,6 +24,8 @@ def _duration(value: Any) -> timedelta:
     if isinstance(value, (str, timedelta)):
         try:
             return parse_duration(value)
+        except TooLong as error:
+            raise PydanticCustomError("duration", "{reason}", {"reason": str(error)}) from None
         except ValueError:
             pass
     raise PydanticCustomError("duration", 'is no duration; write it like "750ms", "15s", "4m30s" or "2h"')

@@ -7,22 +7,36 @@ from datetime import timedelta
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
+LONGEST = timedelta(days=3650)
+"""Times are reckoned with durations added and taken away; of more than this a sum may be no time any more."""
 _WHOLE = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[dhms]))+")
+
+
+class TooLong(ValueError):
+    """A duration of more than `LONGEST`."""
+
+    def __init__(self) -> None:
+        super().__init__("must be at most 10 years (3650d)")
 
 
 def parse_duration(text: str | timedelta) -> timedelta:
     """`4m30s` as a timedelta; a timedelta is returned as it is.
 
-    Raises: ValueError, saying what a duration looks like.
+    Raises: ValueError, saying what a duration looks like; TooLong.
     """
     if isinstance(text, timedelta):
         if text < timedelta(0):
             raise ValueError("a duration cannot be negative")
+        if text > LONGEST:
+            raise TooLong
         return text
     compact = text.strip().lower()
     if not _WHOLE.fullmatch(compact):
         raise ValueError(f"{text!r} is no duration; write it like 750ms, 15s, 4m30s or 2h")
-    return timedelta(seconds=sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(compact)))
+    seconds = sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(compact))
+    if seconds > LONGEST.total_seconds():  # infinity too
+        raise TooLong
+    return timedelta(seconds=seconds)
 
 
 def format_duration(value: timedelta) -> str:
