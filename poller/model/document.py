@@ -194,7 +194,7 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
         raise StateCorrupt(
             f"The {location} belongs to the poller {state.poller_name!r}, not to {poller_name!r}.",
             document=document,
-            next_step=f"Copy a checkpoint with: poller clone-checkpoint NAME {poller_name}.",
+            next_step=keep,
         )
     return state
 

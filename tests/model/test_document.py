@@ -209,7 +209,7 @@ def test_a_newer_version_says_to_upgrade() -> None:
 def test_another_pollers_document_is_refused() -> None:
     with pytest.raises(StateCorrupt, match="belongs to the poller 'orders', not to 'invoices'") as refused:
         read(EXAMPLE, poller_name="invoices")
-    assert "clone-checkpoint" in refused.value.next_step
+    assert "poller reset-to-checkpoint invoices FILE" in refused.value.next_step
 
 
 @given(st.binary(max_size=60))
