@@ -24,23 +24,22 @@ Fixtures (tests/conftest.py), "session": once per test process, each xdist worke
 Modules, for tests that need a server of their own (to stop, restart or configure it):
 
 ``tests.support.azurite``
-    ``Azurite.start(*, memory=False, debug_log=False) -> Azurite``, also a context manager. Attributes
-    ``connection_string``, ``blob_endpoint``, ``port``, ``access_log`` (`Path`), ``log`` (`Path`, the debug
-    log). Methods ``stop()``, ``kill()`` (SIGKILL), ``restart()``, ``suspend()``, ``resume()`` (SIGSTOP,
-    SIGCONT), ``container_name() -> str``, ``connection_string_via(endpoint)`` (for a proxy in front),
-    ``mark() -> int``, ``requests(since=mark) -> list[Request]`` (method, path, query, status): every request
-    that it answered since the mark, counted by its own access log.
+    ``Azurite.start(*, memory=False) -> Azurite``, also a context manager. Attributes ``connection_string``,
+    ``blob_endpoint``, ``port``, ``access_log`` (`Path`). Methods ``stop()``, ``kill()`` (SIGKILL), ``restart()``,
+    ``suspend()``, ``resume()`` (SIGSTOP, SIGCONT), ``container_name() -> str``, ``connection_string_via(endpoint)``
+    (for a proxy in front), ``mark() -> int``, ``requests(since=mark) -> list[Request]`` (method, path, query,
+    status): every request that it answered since the mark, counted by its own access log.
 ``tests.support.postgres``
-    ``PostgresServer.start(settings={"max_connections": "20"})``: ``url``, ``port``, ``stop()``, ``kill()``,
-    ``restart()``, ``new_database() -> str``, ``drop_database(url)``, ``execute(sql, database=None) -> rows``.
+    ``PostgresServer.start(settings={"max_connections": "20"})``: ``url``, ``port``, ``stop()``, ``restart()``,
+    ``new_database() -> str``, ``drop_database(url)``, ``execute(sql, database=None) -> rows``.
 ``tests.support.mariadb``, ``tests.support.mysql``
     ``MariaDbServer.start(settings={"max_connections": "20"})``, ``MySqlServer.start()``: as above, with ``is_mariadb``.
 ``tests.support.flights``
     ``year()``, ``january() -> list[dict[str, Any]]``, ``KEY``, ``key_of(row)``, ``create_table(engine)``,
     ``load(engine, table, rows)``, ``YEAR_ROWS``, ``JANUARY_ROWS``.
 ``tests.support.services``
-    ``free_port()``, ``wait_until(condition, what)``, ``Service`` (a child process that dies with the test
-    process), ``Unavailable`` (what the ``start`` methods raise where a server cannot be had),
+    ``free_port()`` (given to one test process only), ``wait_until(condition, what)``, ``Service`` (a child process
+    that dies with the test process), ``Unavailable`` (what the ``start`` methods raise where a server cannot be had),
     ``OptionalService`` (the same of one that CI may lack too), ``unavailable(reason)``: skips on a laptop, fails
     where ``CI=true``.
 

@@ -50,11 +50,10 @@ class Azurite:
     (every 10 minutes) blocks it for minutes: `restart` between rounds of a long test.
     """
 
-    def __init__(self, *, memory: bool = False, debug_log: bool = False) -> None:
+    def __init__(self, *, memory: bool = False) -> None:
         self.port = free_port()
         self._home = private_directory()
         self.access_log = self._home / "access.log"
-        self.log = self._home / "debug.log"
         script = find_azurite()
         launcher: list[str | Path] = [find_node()] if script.suffix == ".js" else []
         storage: list[str | Path] = ["--inMemoryPersistence"] if memory else ["--location", self._home / "data"]
@@ -69,15 +68,14 @@ class Azurite:
                 "--loose",
                 "--disableTelemetry",
                 *storage,
-                *(["--debug", str(self.log)] if debug_log else []),
             ],
             log=self.access_log,
         )  # fmt: skip
 
     @classmethod
-    def start(cls, *, memory: bool = False, debug_log: bool = False) -> Self:
+    def start(cls, *, memory: bool = False) -> Self:
         """Start one and wait until it answers. `Unavailable` where there is no Azurite or no Node.js."""
-        azurite = cls(memory=memory, debug_log=debug_log)
+        azurite = cls(memory=memory)
         azurite._up()
         return azurite
 

@@ -15,7 +15,7 @@ _URL = "POLLER_TEST_MARIADB_URL"
 
 
 class MariaDbServer(MySqlFamilyServer):
-    """One server; its data outlives `stop`, `kill` and `restart`. User `root`, no password."""
+    """One server; its data outlives `stop` and `restart`. User `root`, no password."""
 
     @classmethod
     def start(cls, settings: Mapping[str, str] | None = None) -> Self:

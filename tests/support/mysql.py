@@ -31,7 +31,7 @@ GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;
 
 
 class MySqlServer(MySqlFamilyServer):
-    """One server; its data outlives `stop`, `kill` and `restart`. User `root`, no password."""
+    """One server; its data outlives `stop` and `restart`. User `root`, no password."""
 
     @classmethod
     def start(cls, settings: Mapping[str, str] | None = None) -> Self:

@@ -33,7 +33,7 @@ _SETTINGS = {
 
 
 class PostgresServer(DatabaseServer):
-    """One server; its data outlives `stop`, `kill` and `restart`. Superuser `postgres`, no password."""
+    """One server; its data outlives `stop` and `restart`. Superuser `postgres`, no password."""
 
     driver: ClassVar[str] = "postgresql+psycopg"
     default_port: ClassVar[int] = 5432

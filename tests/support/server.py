@@ -13,7 +13,7 @@ from tests.support.services import Service, Unavailable, wait_until
 
 
 class DatabaseServer(ABC):
-    """One server; its data outlives `stop`, `kill` and `restart`. Its superuser has no password.
+    """One server; its data outlives `stop` and `restart`. Its superuser has no password.
 
     Attributes:
         driver: SQLAlchemy's name for what speaks to it; default_port: where it listens unless told otherwise.
@@ -63,10 +63,6 @@ class DatabaseServer(ABC):
     def stop(self) -> None:
         """Shut down, ending all sessions."""
         self._own().stop()
-
-    def kill(self) -> None:
-        """SIGKILL; the next `restart` recovers."""
-        self._own().kill()
 
     def restart(self) -> None:
         """Stop it if it runs, and start it again on the same port with the same data."""

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -24,6 +25,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = REPOSITORY / ".tools"
 _PREFIX = "poller-test-"
 _PR_SET_PDEATHSIG = 1
+_PORTS = range(20_000, 32_000)
+"""Below those that systems give to outgoing connections: no client sits where a server is about to listen."""
+_reserved: list[socket.socket] = []
 _libc = ctypes.PyDLL(None) if sys.platform == "linux" else None
 
 
@@ -45,10 +49,26 @@ def unavailable(missing: Unavailable | str) -> NoReturn:
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of 127.0.0.1 that nobody listens on, and that no other test process is given while this one lives.
+
+    A UDP socket of the same number, kept open, is what tells the others.
+    """
+    for port in _candidates():
+        reservation = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            reservation.bind(("127.0.0.1", port))
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            reservation.close()
+            continue
+        _reserved.append(reservation)
+        return port
+    raise Unavailable(f"no free port from {_PORTS[0]} to {_PORTS[-1]}")
+
+
+def _candidates() -> list[int]:
+    return random.SystemRandom().sample(_PORTS, len(_PORTS))
 
 
 def listening(port: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobServiceClient
 from sqlalchemy import create_engine, inspect, text
 
-from tests.support import flights, mariadb, mysql
+from tests.support import flights, mariadb, mysql, services
 from tests.support.azurite import Azurite
 from tests.support.mariadb import MariaDbServer
 from tests.support.services import REPOSITORY, OptionalService, Unavailable, listening, unavailable, wait_until
@@ -78,6 +79,32 @@ def test_the_years_key_is_unique_and_january_is_part_of_it(flights_year: list[fl
     assert len(january) == flights.JANUARY_ROWS
     by_key = {flights.key_of(row): row for row in flights_year}
     assert [row for row in january if by_key[flights.key_of(row)] != row] == []
+
+
+def test_a_port_is_given_to_one_process_only_and_not_where_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [services.free_port() for _ in range(3)]
+    for reservation in services._reserved[-3:]:
+        reservation.close()
+    monkeypatch.setattr(services, "_candidates", lambda: wanted)
+    code = (
+        "import sys; from tests.support import services; services._candidates = lambda: [int(sys.argv[1])];"
+        "print(services.free_port(), flush=True); input()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(wanted[0])],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout is not None
+    assert int(other.stdout.readline()) == wanted[0]
+    with socket.create_server(("127.0.0.1", wanted[1])):
+        assert services.free_port() == wanted[2]
+    monkeypatch.setattr(services, "_candidates", lambda: [wanted[0], wanted[2]])
+    with pytest.raises(Unavailable, match="no free port"):
+        services.free_port()
+    other.communicate("\n")
 
 
 @pytest.mark.parametrize("ci", ["", "true"])
