@@ -11,7 +11,7 @@ def test_the_command_that_the_error_names_mends_it(project: Project) -> None:
     console = ran(project)
     file = exported(console)
     project.execute(
-        "UPDATE poller_documents SET body = replace(body, '\"poller_name\": \"orders\"', '\"poller_name\": \"others\"')"
+        'UPDATE poller_documents SET body = replace(body, \'"poller_name": "orders"\', \'"poller_name": "others"\')'
         " WHERE name = 'state/shop/orders.json'",
         database="state.db",
     )
