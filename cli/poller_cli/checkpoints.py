@@ -176,7 +176,13 @@ class Restoring:
         notes = [f"It goes back to the {self.origin.location}."]
         if undoes(state, self.origin):
             notes.append("It takes back the last reset: rows that were delivered before it count as delivered.")
+        if self.origin.export.fencing_token > state.lease.fencing_token:
+            notes.append(f"The fencing token goes on above that of the {self._of_token}.")
         return notes + self._foreign_notes()
+
+    @property
+    def _of_token(self) -> str:
+        return f"{self.origin.location}, {self.origin.export.fencing_token}"
 
     def _foreign_notes(self) -> list[str]:
         export = self.origin.export
@@ -198,6 +204,8 @@ class Restoring:
         change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
         after = self._transition(token)(start, change, now)
         notes = [f"It goes back to the {self.origin.location}.", *self._foreign_notes(), _told(recovery)]
+        if self.origin.export.fencing_token > recovery.highest_token:
+            notes.append(f"The highest fencing token is that of the {self._of_token}: it goes on above it.")
         output = desk.told.preview(KIND, None, after, NOTHING, notes)
         lines = [
             ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),

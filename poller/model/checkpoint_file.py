@@ -22,6 +22,8 @@ from poller.model.document import Change, Stamp, State, decode
 from poller.model.fingerprint import SourceDescription
 
 FORMAT = "poller-checkpoint"
+HIGHEST_TOKEN = 2**53
+"""No token that is typed, or read from a file, may be higher: beyond it JSON numbers are not exact everywhere."""
 
 
 class CheckpointExport(BaseModel):
@@ -101,7 +103,10 @@ def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origi
         return Origin(export_of(state, app=app, now=now), state, location)
     try:
         json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
-        return Origin(CheckpointExport.model_validate(data), None, location)
+        export = CheckpointExport.model_validate(data)
+        if export.fencing_token <= HIGHEST_TOKEN:
+            return Origin(export, None, location)
+        told = f"fencing_token: must be at most {HIGHEST_TOKEN}"
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -132,7 +137,8 @@ def restore(
             "generation": max(moved.checkpoint.generation, kept.generation + 1),
         }
     )
-    token = max(moved.lease.fencing_token, token_at_least)
+    # Whoever made the kept checkpoint has shown its token to sinks: a lower one would be refused there as a zombie's.
+    token = max(moved.lease.fencing_token, token_at_least, kept.fencing_token + 1)
     updates: dict[str, Any] = {
         "checkpoint": checkpoint,
         "lease": moved.lease.model_copy(update={"fencing_token": token}),
