@@ -9,21 +9,40 @@ import pytest
 from poller.errors import CommitError, LeaseLost, StoreDenied
 from poller.statefile import Unresolved
 from tests.faults import fault
-from tests.faults.bench import Bench, cursor
+from tests.faults.bench import Bench, Passing, cursor
+from tests.faults.fault import Fault
 from tests.faults.operations import OPERATIONS, Operation
-from tests.faults.plan import STATE_WRITES, Always, NoFaults, Script
+from tests.faults.plan import STATE_READS, STATE_WRITES, Always, FirstOf, NoFaults, Script
+from tests.faults.request import Request
+
+
+class Ageing:
+    """Every write gets the fault, and takes two seconds of the runtime's time."""
+
+    def __init__(self, fault: Fault, runtime: Passing) -> None:
+        self.fault = fault
+        self.runtime = runtime
+
+    def __call__(self, request: Request, /) -> Fault | None:
+        if not STATE_WRITES(request):
+            return None
+        self.runtime.passes(2.0)
+        return self.fault
 
 
 @pytest.mark.parametrize("applied", [False, True])
 def test_a_commit_without_any_answer_is_unknown_at_the_deadline(bench: Bench, applied: bool) -> None:
     """Nothing confirms it and nothing contradicts: the worker says so, and sends nothing more."""
-    bench.ttl = 1.5
-    tenure = bench.acquire()
-    bench.proxy.plan = Always(fault.silence_after() if applied else fault.black_hole())
+    runtime = Passing()
+    tenure = bench.acquire(bench.file(runtime=runtime))
+    bench.proxy.reset()
+    unanswered = fault.reset_after if applied else fault.reset_before
+    bench.proxy.plan = FirstOf(Ageing(unanswered(), runtime), Always(fault.drop_before(), STATE_READS))
     with pytest.raises(CommitError):
         tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True)
     assert tenure.remaining() == 0
     assert bench.told("commit_unknown") == 1
+    assert bench.proxy.counts()["PUT"] > 1, "it did try again while there was time"
     bench.proxy.plan = NoFaults()
     bench.proxy.reset()
     with pytest.raises(LeaseLost):
@@ -62,10 +81,10 @@ def test_answers_that_never_end_keep_neither_the_loss_from_the_handler_nor_the_d
 
 
 def test_an_acquire_without_any_answer_gives_up_at_the_deadline(bench: Bench) -> None:
-    bench.ttl = 1.5
-    bench.proxy.plan = Always(fault.error_before(503), STATE_WRITES)
+    runtime = Passing()
+    bench.proxy.plan = Ageing(fault.error_before(503), runtime)
     with pytest.raises(Unresolved):
-        bench.acquire()
+        bench.acquire(bench.file(runtime=runtime))
     assert bench.truth().lease.fencing_token == 1
 
 

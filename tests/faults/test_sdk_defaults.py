@@ -1,19 +1,16 @@
 """What the SDK's own settings would do to a poller, and what ours do: each pair fails if the setting were left out.
 
-That `read_timeout` is set shows in the black holes of `test_store_faults`: under the SDK's 60 s each would lose its
-lease.
+How long an attempt may take, and what is asked of its connection: `tests.conformance.test_blob_transport`.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from azure.core.exceptions import ResourceModifiedError
+from azure.core.pipeline.transport import HttpTransport
 from azure.core.pipeline.transport._requests_basic import RequestsTransport
 from azure.storage.blob import BlobClient, ContainerClient
 
@@ -22,10 +19,12 @@ from poller.errors import StoreUnavailable
 from poller.stores import BlobStore
 from poller.stores._blob_container import Container
 from tests.faults import fault
+from tests.faults.bench import Passing
 from tests.faults.clients import BLOB, NEW, OLD, cas, content, seed
 from tests.faults.plan import STATE_READS, Always, Match, Script
 from tests.faults.proxy import FaultProxy
 from tests.faults.shop import Shop
+from tests.support.services import wait_until
 
 
 class Impatient(RequestsTransport):
@@ -93,33 +92,26 @@ def test_our_store_asks_for_a_truncated_document_once(proxy: FaultProxy, direct:
 
 
 def _with_sdk_defaults(proxy: FaultProxy, container: str) -> BlobStore:
-    """Our store over a client as the SDK makes it, except that it waits 2 s instead of 15 before it resends."""
-
-    def connect(_: Any) -> ContainerClient:
-        return ContainerClient.from_connection_string(
-            proxy.connection_string, container, initial_backoff=2, increment_base=0, random_jitter_range=0
-        )
-
-    return BlobStore(Container(connect))
+    """Our store over a client as the SDK makes it."""
+    return BlobStore(Container(lambda _: ContainerClient.from_connection_string(proxy.connection_string, container)))
 
 
 @pytest.mark.parametrize("sdk", [True, False], ids=["sdk-defaults", "our-settings"])
 def test_one_lost_answer_to_a_heartbeat_loses_the_lease_under_the_sdks_defaults_only(
-    proxy: FaultProxy, container: str, shop: Shop, sdk: bool
+    proxy: FaultProxy, container: str, shop: Shop, sdk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the SDK waits to resend (here a little longer than the lease instead of its 15 s) nothing renews it."""
+    """While the SDK sleeps before it resends nothing renews the lease. Its sleep passes on the poller's clock."""
+    runtime = Passing()
+    monkeypatch.setattr(HttpTransport, "sleep", lambda self, duration: runtime.passes(duration))
     ours = BlobStore.from_connection_string(proxy.connection_string, container)
     store = _with_sdk_defaults(proxy, container) if sdk else ours
     ours.write("state/other", b"{}", if_tag=None)  # the container
-    proxy.plan = script = Script([None, fault.drop_after()], Match(("PUT",), "orders.json"))
-    beaten = threading.Event()
+    proxy.plan = Script([None, fault.drop_after()], Match(("PUT",), "orders.json"))
 
     def handle(batch: Batch) -> None:
-        while script.left:
-            time.sleep(0.01)
-        beaten.wait(0.3)
+        wait_until(lambda: bool(shop.told("write_resolved")), "the heartbeat's answer was lost, and its fate found out")
 
-    poller = shop.poller(store, lease_ttl="1500ms", heartbeat_interval="375ms")
+    poller = shop.poller(store, runtime=runtime, lease_ttl="9s", heartbeat_interval="750ms")
     result = poller.tick(handle)
     assert result.outcome == ("lease_lost" if sdk else "delivered")
     assert len(shop.told("stale_commit_refused")) == sdk
