@@ -33,14 +33,18 @@ def delay(servers: dict[str, Server], loads: list[str], seconds: float, rounds: 
                 print(json.dumps(told), flush=True)
 
 
-def sample(servers: dict[str, Server], many: int) -> None:
+BESIDE = ((0, 0), (150, 0), (100, 50))
+"""Sessions of others: idle ones, and such as are in a transaction."""
+
+
+def sample(servers: dict[str, Server], many: int, beside: tuple[tuple[int, int], ...] = BESIDE) -> None:
     """With no session but ours, with 150 idle ones, and with 150 of which 50 are in a transaction."""
     for database, server in servers.items():
         url = server.new_database()
         tables.make(url, "timestamp+pk")
         with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
             connection.execute(sa.text("insert into torture (id) values (1)"))
-        for idle, in_transaction in ((0, 0), (150, 0), (100, 50)):
+        for idle, in_transaction in beside:
             for bound in ("none", "exact", "observed") if database == "postgresql" else ("none", "exact"):
                 count = many if database == "postgresql" else many // 4
                 found = sample_ms(url, bound, count, idle=idle, in_transaction=in_transaction)

@@ -49,15 +49,18 @@ WAYS = {
 
 @dataclass
 class Delays:
-    """ms: from the return of each of the probe's commits to the handler's call with its row. missing: rows of the
-    probe that never came: without a bound, those whose commit somebody overtook. load: transactions of the others."""
+    """ms: from the return of each of the probe's commits to the handler's call with its row. in_all_ms: the same since
+    its row was sent, before its timestamp was taken: no margin is longer. missing: rows of the probe that never came:
+    without a bound, those whose commit somebody overtook. load: transactions of the others."""
 
     ms: list[float] = field(default_factory=list)
+    in_all_ms: list[float] = field(default_factory=list)
     missing: int = 0
     load: int = 0
 
     def add(self, more: Delays) -> None:
         self.ms += more.ms
+        self.in_all_ms += more.in_all_ms
         self.missing += more.missing
         self.load += more.load
 
@@ -107,5 +110,10 @@ def delays(url: str, way: Way, load: str, seconds: float, seed: int, every: floa
         writing.wait()
         poller.close()
     committed = told["committed"]
-    found = [1000 * (arrived[key] - at) for key, at in committed.items() if key in arrived]
-    return Delays(found, len(committed) - len(found), told["load_transactions"])
+    came = [(arrived[key], sent, returned) for key, (sent, returned) in committed.items() if key in arrived]
+    return Delays(
+        ms=[1000 * (at - returned) for at, _, returned in came],
+        in_all_ms=[1000 * (at - sent) for at, sent, _ in came],
+        missing=len(committed) - len(came),
+        load=told["load_transactions"],
+    )

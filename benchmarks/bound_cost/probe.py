@@ -1,8 +1,8 @@
 """The writers of this bench, a program of its own: a probe whose commits are timed, and load beside it.
 
-The probe inserts one row per transaction, and prints for each the moment when its commit had returned, by the clock
-that all processes of a machine share. Loads: `idle`: none. `busy`: short transactions, some hundred a second. `late`:
-eight writers whose transactions stay open for a random 0 to 2 s.
+The probe inserts one row per transaction, and prints for each the moments before it was sent and when its commit had
+returned, by the clock that all processes of a machine share. Loads: `idle`: none. `busy`: short transactions, some
+hundred a second. `late`: eight writers whose transactions stay open for a random 0 to 2 s.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def main() -> None:
         thread.start()
     probe = kind(replace(plan, writers=1), 0, until, [])
     probe.connection = probe.connect()
-    committed: dict[str, float] = {}
-    while time.monotonic() < until:
+    committed: dict[str, tuple[float, float]] = {}
+    while time.monotonic() < until or not committed:
         time.sleep(probe.random.uniform(0, 2 * PAUSE))
         identity = next(probe.ids)
+        sent = time.monotonic()
         probe.run(f"insert into torture (id, updated_at) values ({identity}, {probe.stamp('now')})")
-        committed[identity] = time.monotonic()
+        committed[identity] = sent, time.monotonic()
     for thread in threads:
         thread.join()
     print(json.dumps({"committed": committed, "load_transactions": sum(writer.written for writer in loads)}))

@@ -77,7 +77,7 @@ class Writer:
 
     def loop(self) -> None:
         self.connection = self.connect()
-        while time.monotonic() < self.until:
+        while time.monotonic() < self.until or not (self.written or self.refused):
             try:
                 if self.has("connections", 0.2):
                     self.connection.close()

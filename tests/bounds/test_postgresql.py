@@ -14,6 +14,7 @@ from tests.bounds.tables import add, ids, make, session, source
 from tests.bounds.test_pretended import context
 from tests.sources.tables import execute
 from tests.support.postgres import PostgresServer
+from tests.support.services import unavailable
 
 BOUNDS = ["exact", "observed", "observed-strict"]
 FAR = "2099-01-01T00:00:00.000000Z"
@@ -196,8 +197,8 @@ def test_a_foreign_table_is_left_to_the_heuristic(postgres_db: str) -> None:
     url = sa.make_url(postgres_db)
     try:
         execute(postgres_db, "create extension postgres_fdw")
-    except sa.exc.DBAPIError:
-        pytest.skip("postgres_fdw is not installed")
+    except sa.exc.DBAPIError as missing:
+        unavailable(f"no postgres_fdw: {missing.orig}")
     execute(
         postgres_db,
         f"create server here foreign data wrapper postgres_fdw options (host '{url.host}', port '{url.port}',"
@@ -280,12 +281,24 @@ def test_a_cold_process_knows_only_what_is_remembered(postgres_db: str) -> None:
 def test_a_cold_process_waits_for_what_its_first_sample_saw(postgres_db: str) -> None:
     make(postgres_db)
     add(postgres_db, 1)
+    looks: list[str] = []
     with (
-        session(postgres_db, "begin", "select pg_sleep(0)") as writer,
-        source(postgres_db, bound="observed", bound_wait="20s") as reader,
+        session(postgres_db, "begin", "select 1") as writer,
+        source(postgres_db, bound="observed", bound_wait="1h") as reader,
     ):
-        writer.exec_driver_sql("set local idle_in_transaction_session_timeout = 300")
-        assert ids(reader) == [1]
+
+        def end_it_at_last(connection: object, cursor: object, statement: str, *_: object) -> None:
+            if "pg_locks" in statement:
+                looks.append(statement)
+                if len(looks) == 6:
+                    writer.exec_driver_sql("commit")
+
+        sa.event.listen(sa.Engine, "before_cursor_execute", end_it_at_last)
+        try:
+            assert ids(reader) == [1]
+        finally:
+            sa.event.remove(sa.Engine, "before_cursor_execute", end_it_at_last)
+    assert len(looks) >= 6, "looked again and again until it had ended"
 
 
 def test_a_cold_process_with_nothing_to_read_does_not_wait(postgres_db: str) -> None:

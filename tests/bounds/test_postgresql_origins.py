@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from poller.errors import ConfigError, SourceError
 from tests.bounds.tables import STAMPED, add, ids, make, session, source
 from tests.sources.tables import execute
+from tests.support.services import unavailable
 
 COLUMNS = STAMPED["postgresql"]
 
@@ -33,8 +34,8 @@ def foreign(postgres_db: str) -> str:
     url = sa.make_url(postgres_db)
     try:
         execute(postgres_db, "create extension postgres_fdw")
-    except sa.exc.DBAPIError:
-        pytest.skip("postgres_fdw is not installed")
+    except sa.exc.DBAPIError as missing:
+        unavailable(f"no postgres_fdw: {missing.orig}")
     execute(
         postgres_db,
         f"create server there foreign data wrapper postgres_fdw options (host '{url.host}', port '{url.port}',"

@@ -28,7 +28,7 @@ arrived: list[int] = []
 told = {"reads": 0}
 
 
-class Source(SqlAlchemySource):  # type: ignore[misc]
+class Source(SqlAlchemySource):
     """Counts how often it is read."""
 
     def fetch(self, cursor: Any, batch_size: int) -> Sequence[dict[str, object]]:
