@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from poller.outcome import OUTCOMES, TickResult
 from poller.ports import Bound
 from tests.cli.conftest import NOTING, Project
+from tests.cli.console import Console
 from tests.support.services import REPOSITORY
 
 SCHEMAS = REPOSITORY / "schemas"
@@ -107,3 +108,12 @@ def test_the_configurations_schema_refuses_what_the_loader_refuses(wrong: dict[s
 def test_the_configurations_schema_accepts_settings_for_any_value() -> None:
     text = '[pollers.orders]\nbatch_size = "%SIZE%"\nerror_text = "%SHOW%"\nlease_ttl = "%TTL%"\n'
     validator("config").validate({"app_name": "%APP%", **tomllib.loads(text)})
+
+
+@pytest.mark.parametrize("directory", ["poller.toml", "poller.toml/below", "n" * 300, "a\0b", "caf\udce9"])
+def test_a_folder_that_cannot_be_is_an_error_of_one_line(project: Project, directory: str) -> None:
+    project.configure("orders")
+    for options in ((), ("--check",)):
+        ended = Console(project).run("schema", "export", "--directory", f"{project.folder}/{directory}", *options)
+        assert ended.code == (1 if options and directory.startswith("poller.toml") else 2), ended.err
+        assert ended.error

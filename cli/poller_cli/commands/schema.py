@@ -21,19 +21,27 @@ def export(
     Example: poller schema export --check
     """
     from poller_cli.outputs import SchemaExportOutput, as_json
+    from poller_cli.refusals import WrongArgument, clean
     from poller_cli.schemas import all_schemas, render
     from poller_cli.terminal import complain, print_json
 
+    clean(str(directory), "--directory")
     different, same = [], []
     for name, schema in all_schemas().items():
-        path, text = directory / name, render(schema)
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
-            same.append(name)
-            continue
-        different.append(name)
-        if not check:
-            directory.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        path, body = directory / name, render(schema).encode()
+        try:
+            if path.is_file() and path.read_bytes() == body:
+                same.append(name)
+                continue
+            different.append(name)
+            if not check:
+                directory.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(body)
+        except OSError as error:
+            raise WrongArgument(
+                f"--directory: {path} cannot be {'read' if check else 'written'}: {error.strerror or error}.",
+                next_step="Name a folder of your own.",
+            ) from None
     if session.json:
         print_json(as_json(SchemaExportOutput(directory=str(directory), written=different, unchanged=same)))
     elif not check:
