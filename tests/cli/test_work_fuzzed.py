@@ -1,54 +1,143 @@
-"""Arguments of backfill, import and watch as fingers make them: no traceback, no code outside the table, no change."""
+"""Arguments of the commands that work, look or set up, as fingers and scripts make them."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.conftest import Project
+from poller_cli.outputs import DemoOutput
+from tests.cli.conftest import Ended
 from tests.cli.console import Console
-from tests.cli.test_fuzzed import CODES, FLAGS, NAME, TEXT
+from tests.cli.fuzzing import ANY_BUT_USAGE, FAILED, JUNK, NAME, SECRET, TEXT, crowded, fuzzed, mostly, nearly, some_of
 
-FIXTURES = Path(__file__).parent / "fixtures"
-MOMENT = st.one_of(st.sampled_from(["2026-01-01 00:00:01", "2026-01-01 00:00:02", "2026-01-01", "1970-01-01"]), TEXT)
-
-
-@st.composite
-def commands(draw: st.DrawFn) -> list[str]:
-    """A command line that is nearly right."""
-    kind = draw(st.sampled_from(["backfill", "import", "watch"]))
-    if kind == "backfill":
-        words = ["backfill", draw(NAME), "--from", draw(MOMENT), "--to", draw(MOMENT)]
-        parts = draw(st.sampled_from(["0", "1", "2", "33", "x"]))
-        words += draw(st.sampled_from([[], ["--as", draw(TEXT)], ["--parallel", parts]]))
-    elif kind == "import":
-        blob = st.sampled_from(["azure-functions-db-text.json", "azure-functions-db-two-keys.json", "poller.toml"])
-        words = ["import", "azure-functions-db", draw(st.one_of(blob, TEXT)), "--name", draw(NAME)]
-    else:
-        words = ["watch", draw(NAME), "--count", "1", "--interval", draw(st.one_of(st.just("50ms"), TEXT))]
-    return words + draw(FLAGS)
+MOMENT = nearly("2026-01-01 00:00:00", "2026-01-01 00:00:01", "2026-01-01", "1970-01-01")
+URL = nearly(
+    "sqlite:///shop.db",
+    "sqlite:///shop.db",
+    "sqlite:///shop.db",
+    "sqlite:///nobody.db",
+    "%NOT_SET%",
+    f"postgresql+psycopg://reader:{SECRET}@127.0.0.1:1/shop",
+)
+SHOW = DemoOutput(
+    rows_written=1,
+    rows_delivered=1,
+    missing=0,
+    delivered_twice=0,
+    killed_batch_rows=1,
+    twice_outside_killed_batch=0,
+    token_before_kill=1,
+    token_after_takeover=2,
+    takeover_seconds=5.0,
+    elapsed_seconds=30.0,
+    ok=True,
+)
 
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Console:
-    project = Project(tmp_path_factory.mktemp("fuzzed"))
-    project.configure("orders")
-    project.insert(30)
-    for path in FIXTURES.glob("*.json"):
-        shutil.copy(path, project.folder)
-    return Console(project)
+    return crowded(tmp_path_factory.mktemp("fuzzed"))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(words=commands())
-def test_nothing_unexpected(console: Console, words: list[str]) -> None:
-    before = console.everything()
-    ended = console.run(*words)
-    assert ended.code in CODES
-    assert "This is a fault in poller" not in ended.err
-    if ended.code in (2, 3, 4) or "--dry-run" in words or "--yes" not in words:
-        assert console.everything() == before
+def maybe(*words: str | st.SearchStrategy[str]) -> st.SearchStrategy[list[str]]:
+    """All of them, or none."""
+    whole = st.tuples(*(st.just(word) if isinstance(word, str) else word for word in words)).map(list)
+    return st.one_of(st.just([]), whole)
+
+
+def joined(*parts: str | st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
+    lists = [st.just([part]) if isinstance(part, str) else part for part in parts]
+    return st.tuples(*lists, JUNK).map(lambda found: [word for part in found for word in part])
+
+
+ONE_NAME = NAME.map(lambda name: [name])
+NAMES = st.lists(NAME, max_size=2)
+
+
+MODE = st.sampled_from([["--once"], ["--until-idle"], ["--once"], ["--once", "--until-idle"]])
+
+
+def test_run(console: Console) -> None:
+    fuzzed(console, joined("run", MODE, ONE_NAME, some_of()), changing=FAILED)
+
+
+def test_run_of_several(console: Console) -> None:
+    fuzzed(console, joined("run", MODE, NAMES, some_of()), changing=ANY_BUT_USAGE)
+
+
+@pytest.mark.parametrize("kind", ["status", "check"])
+def test_status_and_check(console: Console, kind: str) -> None:
+    fuzzed(console, joined(kind, NAMES, some_of()), only_looks=True)
+
+
+def test_watch(console: Console) -> None:
+    looks = joined("watch", "--count", "1", maybe("--interval", nearly("50ms")), NAMES, some_of())
+    fuzzed(console, looks, only_looks=True)
+
+
+def test_recheck(console: Console) -> None:
+    since = maybe("--since", nearly("2h", "1s", "0s", "-1h", "99999999d"))
+    fuzzed(console, joined("recheck", ONE_NAME, since, some_of("--redeliver", "--yes", "--dry-run")), changing=FAILED)
+
+
+def test_backfill(console: Console) -> None:
+    any_ends = st.tuples(st.just("--from"), MOMENT, st.just("--to"), MOMENT).map(list)
+    ends = st.one_of(st.just(["--from", "2026-01-01", "--to", "2026-01-01 00:00:01"]), any_ends)
+    as_one = maybe("--as", nearly("replay"))
+    parts = maybe("--parallel", nearly("0", "1", "2", "33", "x"))
+    flags = some_of("--dry-run", "--retry")
+    fuzzed(console, joined("backfill", ONE_NAME, ends, as_one, parts, mostly("--yes"), flags), changing=FAILED)
+
+
+def test_import(console: Console) -> None:
+    blobs = nearly(
+        *(f"azure-functions-db-{name}.json" for name in ("text", "text", "text", "two-keys", "at-work")), "poller.toml"
+    )
+    file = blobs.map(lambda name: [name])
+    target = nearly("orders", "orders", "invoices").map(lambda name: ["--name", name])
+    told = mostly("--yes", "--overwrite", "--allow-skip")
+    flags = some_of("--dry-run", "--break-lease")
+    fuzzed(console, joined("import", "azure-functions-db", file, target, told, flags))
+
+
+def test_init(console: Console) -> None:
+    where = st.sampled_from([["-c", "new/poller.toml"], ["-c", "other.toml"], [], ["-c", "."], ["-c", "shop.db"]])
+    anywhere = st.tuples(where, URL).map(lambda both: [*both[0], "--url", both[1]])
+    new = st.just(["-c", "new/poller.toml", "--url", "sqlite:///../shop.db"])
+    table: st.SearchStrategy[list[str]] = st.one_of(nearly("orders").map(lambda name: ["--table", name]), st.just([]))
+    more = st.one_of(
+        *(
+            maybe(option, nearly(*right))
+            for option, right in {
+                "--cursor": ("updated_at", "id"),
+                "--pk": ("id", "updated_at"),
+                "--time-zone": ("UTC", "Europe/Berlin"),
+                "--name": ("orders",),
+                "--app": ("shop",),
+                "--state": ("sql", "blob"),
+                "--schema": ("main",),
+            }.items()
+        )
+    )
+    fuzzed(console, joined("init", st.one_of(new, anywhere), table, more, some_of("--yes", "--force")), only_looks=True)
+
+
+def test_schema_export(console: Console) -> None:
+    directory = maybe("--directory", nearly("schemas", "new/deep", "handlers.py", "/dev/null/x"))
+    fuzzed(console, joined("schema", "export", directory, some_of("--check")), only_looks=True)
+
+
+def test_demo(console: Console) -> None:
+    """But for the show itself, which takes half a minute: test_demo.py runs that."""
+
+    def it_began_or_was_refused(ended: Ended) -> None:
+        assert shown.called is (ended.code == 0)
+        shown.reset_mock()
+
+    with patch("poller_cli.show.play.Play.perform", return_value=SHOW) as shown:
+        words: st.SearchStrategy[list[str]] = st.one_of(st.just([]), st.just([]), st.lists(TEXT, max_size=2))
+        fuzzed(
+            console, joined("demo", words, some_of("-c=nowhere.toml")), only_looks=True, also=it_began_or_was_refused
+        )
