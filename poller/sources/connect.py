@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from poller.errors import ConfigError, SourceUnavailable
+from poller import databases
+from poller.errors import SourceUnavailable
 from poller.sources.dialects import Dialect
 from poller.sources.dialects.base import Records
 from poller.sources.identity import sqlite_path
-
-_MODULES = {"mysqldb": "MySQLdb", "mariadbconnector": "mariadb", "mysqlconnector": "mysql.connector"}
 
 
 def read_url(url: str | URL | Engine) -> URL:
@@ -31,36 +29,7 @@ def read_url(url: str | URL | Engine) -> URL:
         return url.url
     if isinstance(url, URL):
         return url
-    if not url.strip():
-        raise ConfigError(
-            "`url` is empty.", key="url", next_step="Write a SQLAlchemy URL: dialect://user@host/database."
-        )
-    try:
-        parsed = make_url(url.strip())
-    except (ArgumentError, ValueError):
-        raise ConfigError(
-            "`url` is no SQLAlchemy URL.",
-            key="url",
-            # No example with a password: what looks like one is cut out of every message.
-            next_step="Write dialect://user@host:port/database, the password after the user with a colon between them, "
-            "special characters percent-encoded.",
-        ) from None
-    if _stray_at(url.strip(), parsed):
-        raise ConfigError(
-            "`url` holds an @ where its host or database should stand: what stands before it may be of a password.",
-            key="url",
-            next_step="Write an @ in the password, or in the database's name, as %40.",
-        )
-    return parsed.set(drivername="postgresql") if parsed.drivername == "postgres" else parsed
-
-
-def _stray_at(text: str, parsed: URL) -> bool:
-    """Whether a password that was not encoded was taken for a host, a database or an option: those are shown."""
-    if parsed.get_backend_name() == "sqlite":
-        return False
-    meant = make_url(text.replace("%40", "_"))
-    options = [part.partition("=")[0] for part in text.partition("?")[2].split("&")]
-    return any("@" in part for part in (meant.host or "", meant.database or "", *options))
+    return databases.read_url(url, key="url")
 
 
 def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
@@ -68,37 +37,14 @@ def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
 
     Raises: ConfigError naming `url`, where the driver is not installed.
     """
-    url = _with_installed_driver(url, dialect)
-    args = {
-        name: value
-        for name, value in dialect.connect_args(url.get_driver_name(), timeout).items()
-        if name not in url.query
-    }
-    try:
-        return sa.create_engine(
-            url, poolclass=NullPool, hide_parameters=True, connect_args=args, skip_autocommit_rollback=True
-        )
-    except (ImportError, NoSuchModuleError) as error:
-        missing = getattr(error, "name", None) or url.drivername
-        extra = f'pip install "poller[{dialect.extra}]"' if dialect.extra else f"pip install {missing}"
-        raise ConfigError(
-            f"`url` needs the database driver {missing!s}, which is not installed.",
-            key="url",
-            next_step=f"Run: {extra}",
-        ) from None
-    except (ArgumentError, TypeError) as error:
-        raise ConfigError(f"`url` is refused by SQLAlchemy: {type(error).__name__}.", key="url") from None
 
+    def connect_args(chosen: URL) -> dict[str, Any]:
+        args = dialect.connect_args(chosen.get_driver_name(), timeout)
+        return {name: value for name, value in args.items() if name not in chosen.query}
 
-def _with_installed_driver(url: URL, dialect: Dialect) -> URL:
-    """A URL that names no driver takes the first one that is installed."""
-    if "+" in url.drivername or not dialect.extra:
-        return url
-    for driver in dialect.drivers:
-        with contextlib.suppress(ImportError):
-            if importlib.util.find_spec(_MODULES.get(driver, driver)) is not None:
-                return url.set(drivername=f"{url.drivername}+{driver}")
-    return url.set(drivername=f"{url.drivername}+{dialect.drivers[0]}")
+    return databases.open_engine(
+        url, connect_args, key="url", poolclass=NullPool, hide_parameters=True, skip_autocommit_rollback=True
+    )
 
 
 class Database:

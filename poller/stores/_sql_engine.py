@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DisconnectionError
 
+from poller.databases import open_engine, read_url
 from poller.errors import ConfigError
 from poller.ports import Timeout
 
@@ -25,7 +26,6 @@ KEY = "state.url"
 DEFAULT_TIMEOUT = Timeout(connect=2.0, read=5.0)
 # Gateways forget idle connections silently (Azure's after 4 minutes).
 _SECONDS_A_CONNECTION_LIVES = 120
-_EXTRAS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "mssql": "mssql", "oracle": "oracle"}
 
 
 def engine_for(url: str, directory: Path) -> Engine:
@@ -34,32 +34,21 @@ def engine_for(url: str, directory: Path) -> Engine:
 
     Raises: ConfigError (no such URL or driver, an in-memory SQLite database).
     """
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):  # from None: the text may quote the URL with its password, or a part of it
-        raise ConfigError(
-            f"{KEY} is no SQLAlchemy URL.", key=KEY, next_step="Write it as postgresql+psycopg://user@host/database."
-        ) from None
-    options: dict[str, Any] = {
-        "isolation_level": "AUTOCOMMIT",
-        "skip_autocommit_rollback": True,
-        "pool_recycle": _SECONDS_A_CONNECTION_LIVES,
-        "pool_use_lifo": True,
-        "pool_timeout": DEFAULT_TIMEOUT.connect + DEFAULT_TIMEOUT.read,
-        "hide_parameters": True,
-    }
+    parsed = read_url(url, key=KEY)
     backend = parsed.get_backend_name()
     if backend == "sqlite":
         parsed = _sqlite_file(parsed, directory)
-    try:
-        engine = create_engine(parsed, connect_args=_connect_args(parsed), **options)
-    except (ModuleNotFoundError, NoSuchModuleError) as error:
-        extra = _EXTRAS.get(backend)
-        raise ConfigError(
-            f"{KEY} needs a database driver that is not installed: {parsed.drivername}.",
-            key=KEY,
-            next_step=f"pip install 'poller[{extra}]'" if extra else "Install its SQLAlchemy dialect.",
-        ) from error
+    engine = open_engine(
+        parsed,
+        _connect_args,
+        key=KEY,
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        pool_recycle=_SECONDS_A_CONNECTION_LIVES,
+        pool_use_lifo=True,
+        pool_timeout=DEFAULT_TIMEOUT.connect + DEFAULT_TIMEOUT.read,
+        hide_parameters=True,
+    )
     if backend == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         _watch_file(engine)

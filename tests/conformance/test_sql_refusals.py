@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy.dialects.mssql.pyodbc import MSDialect_pyodbc
 
 from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable
 from poller.ports import Found
 from poller.stores import SqlStore
+from tests.support.services import free_port
 
 NAME = "state/shop/orders.json"
 SECRET = "topsecret"
@@ -80,4 +82,42 @@ def test_a_process_without_room_for_a_thread_finds_the_store_unavailable(
             store.read(NAME)
     assert isinstance(refused.value, StoreUnavailable)
     assert isinstance(store.read(NAME), Found)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql+mysqldb://u@h/d", ("MySQLdb", 'pip install "poller[mysql]", and write mysql+pymysql://')),
+        ("nosuch://u@h/d", ("nosuch", "Install SQLAlchemy's dialect for it.")),
+        (f"postgresql://u:p@ss{SECRET}@h/d", ("%40",)),
+    ],
+)
+def test_a_url_that_names_no_driver_to_be_had_names_the_step_that_helps(url: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        SqlStore(url)
+    assert refused.value.key == "state.url"
+    assert all(word in str(refused.value) for word in words)
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_driver_without_its_system_library_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = ImportError("libodbc.so.2: cannot open shared object file", name="pyodbc")
+
+    def fail(*_: object, **__: object) -> None:
+        raise broken
+
+    monkeypatch.setattr(MSDialect_pyodbc, "import_dbapi", fail)
+    with pytest.raises(ConfigError, match=r"state.url.* pyodbc, which is installed but cannot be loaded: libodbc"):
+        SqlStore("mssql+pyodbc://u@h/d?driver=x")
+
+
+@pytest.mark.parametrize("url", ["mysql://u@h/d", "mariadb://u@h/d", "postgres://u@h/d"])
+def test_a_url_without_a_driver_takes_one_that_is_installed(url: str) -> None:
+    """Nothing answers there, and it is the driver that says so."""
+    port = free_port()
+    store = SqlStore(url.replace("@h", f"@127.0.0.1:{port}"))
+    with pytest.raises(StoreUnavailable) as refused:
+        store.read(NAME)
+    assert str(port) in str(refused.value)
     store.close()

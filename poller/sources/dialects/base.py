@@ -61,10 +61,6 @@ class Dialect:
 
     family: ClassVar[str] = ""
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
-    drivers: ClassVar[tuple[str, ...]] = ()
-    """SQLAlchemy driver names, the recommended one first."""
-    extra: ClassVar[str] = ""
-    """The extra of this package that brings the driver."""
     clock: ClassVar[str] = ""
     """An expression: the server's clock in UTC as text, `YYYY-MM-DDTHH:MM:SS.ffffffZ`."""
     key_form: ClassVar[PageForm] = PageForm.AND_OR

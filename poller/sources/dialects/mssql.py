@@ -37,8 +37,6 @@ class SqlServer(Dialect):
 
     family: ClassVar[str] = "mssql"
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
-    drivers: ClassVar[tuple[str, ...]] = ("pyodbc", "pymssql")
-    extra: ClassVar[str] = "mssql"
     clock: ClassVar[str] = "STUFF(LEFT(CONVERT(varchar(27), SYSUTCDATETIME(), 121), 26), 11, 1, 'T') + 'Z'"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:

@@ -54,8 +54,6 @@ class MySql(Dialect):
 
     family: ClassVar[str] = "mysql"
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
-    drivers: ClassVar[tuple[str, ...]] = ("pymysql", "mysqldb", "mariadbconnector", "mysqlconnector")
-    extra: ClassVar[str] = "mysql"
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:

@@ -42,8 +42,6 @@ class Oracle(Dialect):
 
     family: ClassVar[str] = "oracle"
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
-    drivers: ClassVar[tuple[str, ...]] = ("oracledb",)
-    extra: ClassVar[str] = "oracle"
     clock: ClassVar[str] = f"TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), '{_SECONDS}.FF6\"Z\"')"
     alias_word: ClassVar[str] = ""
     one_row: ClassVar[str] = " FROM DUAL"

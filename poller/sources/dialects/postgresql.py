@@ -73,13 +73,11 @@ class PostgreSql(Dialect):
 
     family: ClassVar[str] = "postgresql"
     form: ClassVar[PageForm] = PageForm.ROW_VALUES
-    drivers: ClassVar[tuple[str, ...]] = ("psycopg", "psycopg2")
-    extra: ClassVar[str] = "postgres"
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
         """Keepalives end the wait for a server that vanished; no prepared statements: a new column would break them."""
-        if driver not in self.drivers:
+        if driver not in ("psycopg", "psycopg2"):
             return {}
         args: dict[str, Any] = {
             "connect_timeout": 10,

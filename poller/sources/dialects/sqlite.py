@@ -27,7 +27,6 @@ class Sqlite(Dialect):
     family: ClassVar[str] = "sqlite"
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
     key_form: ClassVar[PageForm] = PageForm.ROW_VALUES
-    drivers: ClassVar[tuple[str, ...]] = ("pysqlite",)
     clock: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now') || '000Z'"
     detaches: ClassVar[bool] = False
 

@@ -1,0 +1,120 @@
+"""A database by its URL: what source and state store make of one, and how they refuse one, is the same.
+
+Nothing is connected to here. No error repeats a URL or a part of it: it may hold a password.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL, Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from poller.errors import ConfigError
+
+
+class Drivers(NamedTuple):
+    """SQLAlchemy's names of a database's drivers, the recommended one first, and the extra of ours that brings that."""
+
+    extra: str
+    names: tuple[str, ...]
+
+
+_MYSQL = Drivers("mysql", ("pymysql", "mysqldb", "mariadbconnector", "mysqlconnector"))
+DRIVERS = {
+    "postgresql": Drivers("postgres", ("psycopg", "psycopg2")),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+    "mssql": Drivers("mssql", ("pyodbc", "pymssql")),
+    "oracle": Drivers("oracle", ("oracledb",)),
+}
+_MODULES = {"mysqldb": "MySQLdb", "mariadbconnector": "mariadb", "mysqlconnector": "mysql.connector"}
+
+
+def read_url(text: str, *, key: str) -> URL:
+    """The URL that a text is.
+
+    Args:
+        key: where it was configured, for the error.
+    Raises: ConfigError.
+    """
+    if not text.strip():
+        raise ConfigError(
+            f"`{key}` is empty.", key=key, next_step="Write a SQLAlchemy URL: dialect://user@host/database."
+        )
+    try:
+        parsed = make_url(text.strip())
+    except (ArgumentError, ValueError):  # from None: both may quote the text
+        raise ConfigError(
+            f"`{key}` is no SQLAlchemy URL.",
+            key=key,
+            # No example with a password: what looks like one is cut out of every message.
+            next_step="Write dialect://user@host:port/database, the password after the user with a colon between them, "
+            "special characters percent-encoded.",
+        ) from None
+    if _stray_at(text.strip(), parsed):
+        raise ConfigError(
+            f"`{key}` holds an @ where its host or database should stand: what stands before it may be of a password.",
+            key=key,
+            next_step="Write an @ in the password, or in the database's name, as %40.",
+        )
+    return parsed.set(drivername="postgresql") if parsed.drivername == "postgres" else parsed
+
+
+def open_engine(url: URL, connect_args: Callable[[URL], dict[str, Any]], *, key: str, **options: Any) -> Engine:
+    """An engine, by the first of the database's drivers that is installed where the URL names none.
+
+    Args:
+        connect_args: arguments for the driver that was chosen. options: of SQLAlchemy's `create_engine`.
+    Raises: ConfigError: the driver is not installed, cannot be loaded, or SQLAlchemy refuses the URL.
+    """
+    url = _with_installed_driver(url)
+    try:
+        return create_engine(url, connect_args=connect_args(url), **options)
+    except (ImportError, NoSuchModuleError) as error:
+        raise _without_driver(url, error, key) from None
+    except (ArgumentError, TypeError) as error:
+        raise ConfigError(f"`{key}` is refused by SQLAlchemy: {type(error).__name__}.", key=key) from None
+
+
+def _stray_at(text: str, parsed: URL) -> bool:
+    """Whether a password that was not encoded was taken for a host, a database or an option: those are shown."""
+    if parsed.get_backend_name() == "sqlite":
+        return False
+    meant = make_url(text.replace("%40", "_"))
+    options = [part.partition("=")[0] for part in text.partition("?")[2].split("&")]
+    return any("@" in part for part in (meant.host or "", meant.database or "", *options))
+
+
+def _with_installed_driver(url: URL) -> URL:
+    known = DRIVERS.get(url.drivername)
+    if known is None:  # unknown to us, or named with its driver
+        return url
+    for driver in known.names:
+        with contextlib.suppress(ImportError):
+            if importlib.util.find_spec(_MODULES.get(driver, driver)) is not None:
+                return url.set(drivername=f"{url.drivername}+{driver}")
+    return url.set(drivername=f"{url.drivername}+{known.names[0]}")
+
+
+def _without_driver(url: URL, error: ImportError | NoSuchModuleError, key: str) -> ConfigError:
+    backend, _, driver = url.drivername.partition("+")
+    name = getattr(error, "name", None) or driver or backend
+    if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+        return ConfigError(
+            f"`{key}` needs the database driver {name}, which is installed but cannot be loaded: {error}.",
+            key=key,
+            next_step="Install the system's library that it is missing.",
+        )
+    known = DRIVERS.get(backend)
+    if known is None:
+        step = f"Run: pip install {name}" if driver else "Install SQLAlchemy's dialect for it."
+    elif driver == known.names[0]:
+        step = f'Run: pip install "poller[{known.extra}]"'
+    else:
+        step = f'Install it, or run: pip install "poller[{known.extra}]", and write {backend}+{known.names[0]}://...'
+    return ConfigError(f"`{key}` needs the database driver {name}, which is not installed.", key=key, next_step=step)
