@@ -16,6 +16,7 @@ from poller.model.fingerprint import SourceDescription
 from poller.model.timing import Timeout
 
 __all__ = [
+    "DEFAULT_TIMEOUT",
     "Bound",
     "Event",
     "Found",
@@ -37,6 +38,10 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 # --- the store
+
+
+DEFAULT_TIMEOUT = Timeout(connect=2.0, read=5.0)
+"""What a call to a store obeys where it is given no `timeout` of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,11 @@ from azure.core.exceptions import AzureError
 from azure.storage.blob import BlobType, ContainerClient
 
 from poller.errors import StoreError, StoreUnavailable
-from poller.ports import Timeout
+from poller.ports import DEFAULT_TIMEOUT, Timeout
 from poller.stores._blob_errors import code_of, status_of, translate
 from poller.stores._blob_settings import KEY
 from poller.stores._blob_transport import WholeAnswers
 
-DEFAULT_TIMEOUT = Timeout(connect=2.0, read=5.0)
 # What a call into the SDK raises: its own errors, and ValueError for an answer that is not a blob service's.
 FAILURES = (AzureError, ValueError)
 

@@ -9,7 +9,6 @@ the layers below it.)
 from __future__ import annotations
 
 import logging
-import re
 import socket
 from typing import Any
 
@@ -17,25 +16,17 @@ import requests
 from azure.core.pipeline.transport._requests_basic import RequestsTransport
 from requests.adapters import HTTPAdapter
 
+from poller.model.redact import redact
 from poller.stores._blob_answers import POOLS
 
-_SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;\s\"']+")
 _SECONDS_IDLE_BEFORE_PROBE = 30
-
-
-def redact(text: str) -> str:
-    """`text` without the values of SAS signatures and account keys."""
-    return _SIGNATURE.sub(r"\1=***", text)
 
 
 class _Redaction(logging.Filter):
     """Passes every record, redacted. One instance, attached once, to the only logger that is given whole addresses."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple):
-            record.args = tuple(redact(arg) if isinstance(arg, str) else arg for arg in record.args)
-        if isinstance(record.msg, str):
-            record.msg = redact(record.msg)
+        record.msg, record.args = redact(record.getMessage()), None
         return True
 
 

@@ -20,10 +20,9 @@ from sqlalchemy.exc import DisconnectionError
 
 from poller.databases import open_engine, read_url
 from poller.errors import ConfigError
-from poller.ports import Timeout
+from poller.ports import DEFAULT_TIMEOUT, Timeout
 
 KEY = "state.url"
-DEFAULT_TIMEOUT = Timeout(connect=2.0, read=5.0)
 # Gateways forget idle connections silently (Azure's after 4 minutes).
 _SECONDS_A_CONNECTION_LIVES = 120
 

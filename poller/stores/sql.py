@@ -22,8 +22,8 @@ from sqlalchemy import inspect as inspect_database
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from poller.errors import ConfigError, StoreError, StoreUnavailable, WriteConflict
-from poller.ports import Found, Missing, Timeout, Unchanged, Written
-from poller.stores._sql_engine import DEFAULT_TIMEOUT, Watchdog, describe, engine_for, limit_lock_wait
+from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
+from poller.stores._sql_engine import Watchdog, describe, engine_for, limit_lock_wait
 from poller.stores._sql_errors import says_no_table, translate
 from poller.stores._sql_schema import schema_for
 
