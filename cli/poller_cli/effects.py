@@ -85,12 +85,22 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
         # Both ways, whatever the texts say: the database knows its order, and the wrong way round is an empty range.
         again, capped = asked.count_between(after, before, cap=PENDING_CAP)
         ahead, many = asked.count_between(before, after, cap=PENDING_CAP)
-        risky = way != BACK and not ahead and not again
+        risky = way != BACK and not again  # rows that wait there already do not say that no more will come
         return Effect(again, ahead, capped or many, open_ended=risky and not _below(asked.bound(), after))
     except SourceError as error:
         return _uncounted(error.message.rstrip("."), way)
     except OverflowError:
         return _uncounted("a value is out of the column's range", way)
+
+
+def of_first(source: Source, after: Cursor | None) -> Effect:
+    """What a poller's first checkpoint does: what stands up to it was delivered elsewhere, but what is yet to appear
+    there never will be. Raises nothing."""
+    try:
+        bound = cast("CountingSource", source).bound()
+    except SourceError as error:
+        return _uncounted(error.message.rstrip("."), None)
+    return Effect(open_ended=bound.value is not None and not _below(bound, after))
 
 
 def direction(before: Cursor | None, after: Cursor | None) -> int | None:

@@ -28,7 +28,7 @@ from poller.runner import PENDING_CAP
 from poller.sources import SqlSource
 from poller_cli import exits
 from poller_cli.changes import Desk, Plan
-from poller_cli.effects import NOTHING, measure
+from poller_cli.effects import measure, of_first
 from poller_cli.refusals import WrongArgument, clean
 from poller_cli.resets import changed_source, is_foreign
 
@@ -287,11 +287,15 @@ class Importing:
         start = State(poller_name=desk.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now))
         change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
         after, notes = self._transition(start, change, now), self._told()
-        output = desk.told.preview(KIND, None, after, NOTHING, notes)
-        desk.told.say_preview(KIND, [("cursor", f"none -> {after.checkpoint.cursor}")], notes)
+        effect = of_first(self._source, self._cursor)
+        output = desk.told.preview(KIND, None, after, effect, notes)
+        lines = [("cursor", f"none -> {after.checkpoint.cursor}")]
+        lines += [("rows", line) for line in effect.lines() if effect.skips]
+        desk.told.say_preview(KIND, lines, notes)
+        desk.refuse_skipping(effect)
         if desk.consent.dry_run:
             return desk.told.report(output)
         desk.confirm(KIND, strict=True)
         applied = recovery.apply(KIND, start, self._transition, keep=bool(recovery.highest_token))
-        desk.told.report(desk.told.done(output, applied, NOTHING))
+        desk.told.report(desk.told.done(output, applied, effect))
         return exits.DONE

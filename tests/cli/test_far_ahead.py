@@ -1,0 +1,60 @@
+"""A checkpoint that is moved into the future skips more than the rows that lie there now, and the preview says so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Project
+from tests.cli.console import Console
+from tests.cli.test_import import ROWS, fixture
+from tests.cli.test_pause import ran
+
+FAR = "2099-01-01T00:00:00"
+
+
+def ahead(project: Project) -> Console:
+    """Rows that wait ahead of the checkpoint."""
+    console = ran(project)
+    console.done("reset-to-beginning", "orders", "--yes")
+    return console
+
+
+def test_rows_that_lie_ahead_do_not_hide_that_later_ones_are_skipped_too(project: Project) -> None:
+    console = ahead(project)
+    to = ("reset-to-cursor", "orders", "--value", FAR, "--pk", "id=1", "--allow-skip", "--dry-run")
+    effect = console.done(*to)["effect"]
+    assert (effect["skipped"], effect["open_ended"]) == (5, True)
+    screen = console.run(*to).out
+    assert "5 rows will never be delivered" in screen
+    assert "rows that appear up to the new cursor will never be delivered" in screen
+
+
+def test_a_way_forward_below_the_bound_skips_only_what_lies_there(project: Project) -> None:
+    console = ahead(project)
+    to = ("reset-to-cursor", "orders", "--value", "2026-01-01 00:00:00", "--pk", "id=3", "--allow-skip", "--dry-run")
+    effect = console.done(*to)["effect"]
+    assert (effect["skipped"], effect["open_ended"]) == (3, False)
+
+
+def of_the_library(console: Console, at: str) -> str:
+    """A copy of its blob with another time in its cursor."""
+    state = json.loads(fixture("text").read_text())
+    state["checkpoint"]["cursor"][0] = at
+    path = console.project.folder / "theirs.json"
+    path.write_text(json.dumps(state))
+    return str(path)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["over a checkpoint", "a first checkpoint"])
+def test_a_place_in_the_future_is_imported_only_where_skipping_is_allowed(project: Project, there: bool) -> None:
+    project.configure("orders")
+    console = Console(project)
+    project.execute("INSERT INTO orders VALUES (?, ?)", *ROWS)
+    if there:
+        assert console.run("run", "--once").code == 0
+    theirs = of_the_library(console, "2099-01-01 00:00:00.000")
+    command = ("import", "azure-functions-db", theirs, "--name", "orders", "--yes", *["--overwrite"] * there)
+    console.refused(3, *command, says="rows that appear up to the new cursor will never be delivered")
+    assert console.done(*command, "--allow-skip")["effect"]["open_ended"] is True
