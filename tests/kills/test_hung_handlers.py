@@ -11,7 +11,7 @@ from typing import Any
 from tests.kills.fleet import Fleet
 from tests.support.services import wait_until
 
-OPTIONS = 'lease_ttl = "1500ms"\nheartbeat_interval = "375ms"\nbatch_size = 10\nhandler_timeout = "1s"'
+OPTIONS = 'lease_ttl = "3s"\nheartbeat_interval = "750ms"\nbatch_size = 10\nhandler_timeout = "3s"'
 
 
 def _status(fleet: Fleet) -> dict[str, Any]:

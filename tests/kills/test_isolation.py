@@ -57,6 +57,16 @@ def _tick(poller: Poller, handler: Handler) -> TickResult:
     return ended[0]
 
 
+BRIEF: Any = {"handler_timeout": "1500ms", "max_attempts": 100}
+"""Enough for a child that runs already, and almost always for one to start."""
+
+
+def _warm(poller: Poller, folder: Path) -> int:
+    """Deliver what is there; the id of the child, which has started then."""
+    wait_until(lambda: poller.tick(children.fine).outcome == "delivered", "a child starts in time")
+    return int((folder / "pid").read_text())
+
+
 def _insert(shop: Shop, rows: int) -> None:
     engine = sa.create_engine(shop.url)
     with engine.begin() as connection:
@@ -112,16 +122,18 @@ def test_a_child_is_killed_at_the_leases_deadline_and_what_it_did_is_discarded(
 def test_a_child_is_killed_at_the_handler_timeout_and_its_poller_goes_on(
     shop: Shop, store: BlobStore, tmp_path: Path
 ) -> None:
-    poller = shop.poller(store, isolation="process", handler_timeout="2s")
+    poller = shop.poller(store, isolation="process", **BRIEF)
+    child = _warm(poller, tmp_path)
+    _insert(shop, 1)
     result = poller.tick(children.hangs_without_a_look)
     assert result.outcome == "handler_failed"
     assert "HandlerTimeout" in (result.error or "")
-    assert _gone(int((tmp_path / "pid").read_text()))
+    assert _gone(child)
     state = _state(store)
     assert state.delivery.last_error is not None
     assert state.delivery.last_error.type == "HandlerTimeout"
     assert state.lease.owner_id is None, "it is known to be dead, so the lease is given back"
-    assert poller.tick(children.fine).outcome == "delivered"
+    _warm(poller, tmp_path)
 
 
 def test_a_child_that_ends_itself_is_a_failure_of_its_handler(shop: Shop, store: BlobStore) -> None:
@@ -156,16 +168,6 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(fleets: Callable[...,
 
 
 # --- a parent that is interrupted, a child that hangs, answers out of turn
-
-
-BRIEF: Any = {"handler_timeout": "1500ms", "max_attempts": 100}
-"""Enough for a child that runs already, and almost always for one to start."""
-
-
-def _warm(poller: Poller, folder: Path) -> int:
-    """Deliver what is there; the id of the child, which has started then."""
-    wait_until(lambda: poller.tick(children.fine).outcome == "delivered", "a child starts in time")
-    return int((folder / "pid").read_text())
 
 
 class Alarm(Exception):

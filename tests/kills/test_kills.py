@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -122,20 +123,26 @@ def _ledger_is_good(fleet: Fleet, rows: int, killed: dict[int, Worker]) -> None:
     assert all(before < after for before, after in pairwise(tokens)), tokens
 
 
+def _chance() -> random.Random:
+    """The instants of the kills: by the seed in POLLER_TEST_SEED, or one of its own; printed either way."""
+    seed = int(os.environ.get("POLLER_TEST_SEED") or random.SystemRandom().randrange(1_000_000))
+    print(f"\nthe instants of the kills: POLLER_TEST_SEED={seed}")
+    return random.Random(seed)
+
+
+TIMING = Timing(ttl=3, heartbeat=0.75)
+
+
 def test_killed_workers_lose_no_row_and_repeat_only_the_batch_in_hand(fleets: Callable[..., Fleet]) -> None:
-    timing = Timing(ttl=1.5, heartbeat=0.375)
-    fleet = fleets(options=_options(timing), pace=0.05)
-    assert len(_drain_under_kills(fleet, timing, rows=5_000, rounds=3, chance=random.Random())) == 3
+    fleet = fleets(options=_options(TIMING), pace=0.05)
+    assert len(_drain_under_kills(fleet, TIMING, rows=10_000, rounds=3, chance=_chance())) == 3
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_fifty_rounds_of_sigkill_over_a_hundred_thousand_rows(fleets: Callable[..., Fleet]) -> None:
-    seed = random.SystemRandom().randrange(1_000_000)
-    print(f"\nseed of the instants: {seed}")
-    timing = Timing(ttl=3, heartbeat=0.75)
-    fleet = fleets(options=_options(timing), pace=0.05)
-    takeovers = _drain_under_kills(fleet, timing, rows=100_000, rounds=50, chance=random.Random(seed))
+    fleet = fleets(options=_options(TIMING), pace=0.05)
+    takeovers = _drain_under_kills(fleet, TIMING, rows=100_000, rounds=50, chance=_chance())
     repeated = fleet.repeated()
     print(
         f"50 kills, {len(fleet.handled())} rows handled, {len(repeated)} repeated in "

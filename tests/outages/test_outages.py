@@ -83,6 +83,7 @@ def test_an_outage_of_the_store_in_mid_tick_is_told_and_outlived(
     worker.await_event("write_resent")
     unknown = worker.await_event("tick")
     assert unknown["outcome"] in {"commit_unknown", "lease_lost"}, "not idle, and not delivered"
+    worker.await_event("tick_failed")
     time.sleep(max(0.0, began + seconds - time.monotonic()))
     ended = time.monotonic()
     proxy.up()
@@ -154,7 +155,7 @@ def test_a_database_that_hangs_is_given_up_at_the_query_timeout_and_the_lease_wi
     fleet = fleets(
         source=_through(relay, postgres_db),
         options=OPTIONS,
-        source_options='query_timeout = "500ms"',
+        source_options='query_timeout = "2s"',
         pace=0.05,
     )
     worker = _in_mid_drain(fleet)
@@ -168,7 +169,7 @@ def test_a_database_that_hangs_is_given_up_at_the_query_timeout_and_the_lease_wi
 
 def test_a_query_that_takes_too_long_is_given_up_and_names_the_key(fleets: Callable[..., Fleet]) -> None:
     """Another transaction locks the table: the page waits, and `query_timeout` ends it, not the lease."""
-    fleet = fleets(options=OPTIONS, source_options='query_timeout = "500ms"')
+    fleet = fleets(options=OPTIONS, source_options='query_timeout = "2s"')
     fleet.insert(1, 40)
     fleet.hold("only")
     worker = fleet.start(name="only")
