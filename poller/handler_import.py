@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
+import threading
 import traceback
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from poller.handlers import Handler, check_handler
 
 _imported: dict[str, Path] = {}
 """Which folder each module came from. A module of the same name beside another `poller.toml` is another module."""
+_importing = threading.RLock()
+"""Pollers of one process start at the same time, and forgetting a module of another folder must not hit an import."""
 
 
 def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Handler:
@@ -25,19 +28,11 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
     """
     module_name, _, attributes = name.partition(":")
     where = f"{file}: {key}" if file else key
-    top = module_name.partition(".")[0]
-    if _imported.get(top, folder) != folder:
-        for loaded in [m for m in sys.modules if m == top or m.startswith(f"{top}.")]:
-            del sys.modules[loaded]
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()
     try:
-        found: object = importlib.import_module(module_name)
+        found = _imported_from(folder, module_name)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's module raises
         problem = ConfigError(f"{where}: {_why(error, module_name, folder)}.", key=key, file=file)
     else:
-        _imported[top] = folder
         for attribute in attributes.split("."):
             names = [n for n in dir(found) if not n.startswith("_")]
             found = getattr(found, attribute, None)
@@ -50,6 +45,20 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
             return found
         problem = ConfigError(f"{where}: {name} is no function.", key=key, file=file)
     raise problem
+
+
+def _imported_from(folder: Path, module: str) -> object:
+    top = module.partition(".")[0]
+    with _importing:
+        if _imported.get(top, folder) != folder:
+            for loaded in [m for m in sys.modules if m == top or m.startswith(f"{top}.")]:
+                del sys.modules[loaded]
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+        importlib.invalidate_caches()
+        found = importlib.import_module(module)
+        _imported[top] = folder
+        return found
 
 
 def _why(error: BaseException, module: str, folder: Path) -> str:

@@ -1,0 +1,61 @@
+"""Handlers are imported from beside their `poller.toml`, whoever else imports at the same time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from poller.handler_import import import_handler
+from poller.handlers import Handler
+
+BODY = """
+import gate
+gate.entered.release()
+gate.open.wait(30)
+def on_rows(batch): ...
+def on_others(batch): ...
+"""
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What a module's body tells when it begins, and waits for."""
+    module = ModuleType("gate")
+    module.entered, module.open = threading.Semaphore(0), threading.Event()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "gate", module)
+    monkeypatch.delitem(sys.modules, "gated_handlers", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return module
+
+
+def test_two_pollers_that_start_at_once_import_their_module_once(tmp_path: Path, gate: ModuleType) -> None:
+    before, folder = tmp_path / "before", tmp_path / "now"
+    for place in (before, folder):
+        place.mkdir()
+        (place / "gated_handlers.py").write_text(BODY)
+    gate.open.set()
+    import_handler("gated_handlers:on_rows", folder=before, key="handler")
+    assert gate.entered.acquire(timeout=30)
+    gate.open.clear()
+    sys.path.remove(str(before))
+    found: dict[str, Handler] = {}
+
+    def load(name: str) -> None:
+        found[name] = import_handler(f"gated_handlers:{name}", folder=folder, key="handler")
+
+    threads = [threading.Thread(target=load, args=(name,)) for name in ("on_rows", "on_others")]
+    threads[0].start()
+    assert gate.entered.acquire(timeout=30)
+    threads[1].start()
+    twice = gate.entered.acquire(timeout=0.2)  # the second must not begin to import while the first does
+    gate.open.set()
+    for thread in threads:
+        thread.join(30)
+
+    assert not twice
+    assert sorted(found) == ["on_others", "on_rows"]
+    assert sys.modules["gated_handlers"].__file__ == str(folder / "gated_handlers.py")
