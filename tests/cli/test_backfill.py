@@ -26,6 +26,9 @@ RANGE = ("backfill", "orders", "--from", FROM, "--to", TO)
 IN_RANGE = list(range(20, 50))
 """Of the rows that `Project.insert` makes: n is of second n // 10."""
 
+AGED = "UPDATE poller_documents SET modified_at = strftime('%Y-%m-%dT%H:%M:%f', modified_at, '-600 seconds')"
+"""The lease of one that died has ended."""
+
 
 def ids(project: Project) -> list[int]:
     return [int(line.split()[1]) for line in project.lines("seen")]
@@ -81,13 +84,14 @@ def test_killed_it_goes_on_where_it_was(project: Project) -> None:
     waits = '(HERE / "third").touch(); time.sleep(60)'  # so the second is committed
     hangs = f'if batch.rows[0]["id"] >= 40 and not (HERE / "go").exists(): {waits}\n    '
     handlers = NOTING.replace('with (HERE / "seen")', hangs + 'with (HERE / "seen")')
-    project.configure("orders", handlers=handlers, poller='batch_size = 10\nlease_ttl = "3s"')
+    project.configure("orders", handlers=handlers, poller="batch_size = 10")
     project.insert(100)
     process = project.start(*RANGE, "--yes")
     wait_until((project.folder / "third").exists)
     process.send_signal(signal.SIGKILL)
     end(process)
     (project.folder / "go").touch()
+    project.execute(AGED, database="state.db")
     output = finished(project.run(*RANGE, "--yes", "--json"))
     assert output["rows"] == 10
     assert ids(project) == IN_RANGE, "what was committed does not come again"
@@ -163,9 +167,8 @@ def test_retry_goes_on_where_the_handler_ended_its_process_too_often(project: Pr
     project.configure("orders", handlers=dying, poller="max_attempts = 1")
     project.insert(100)
     assert end(project.start(*RANGE, "--yes")).code == -signal.SIGKILL
-    aged = "UPDATE poller_documents SET modified_at = strftime('%Y-%m-%dT%H:%M:%f', modified_at, '-600 seconds')"
     (project.folder / "handlers.py").write_text(NOTING)
-    project.execute(aged, database="state.db")  # the lease of the one that died has ended
+    project.execute(AGED, database="state.db")
     finished(project.run(*RANGE, "--yes", "--json", "--retry"))
     assert ids(project) == IN_RANGE
 

@@ -197,6 +197,7 @@ def test_killed_around_the_write_that_makes_the_change(place: Place, name: str) 
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("place", "name"),
     [*(("embedded", name) for name in EMBEDDED), *(("azurite", name) for name in AZURITE)],

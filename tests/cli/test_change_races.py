@@ -168,10 +168,6 @@ def ahead_of_it(steps: list[str], _: int) -> list[tuple[int, str]]:
     return [(write(steps), "before")]
 
 
-def behind_it(steps: list[str], _: int) -> list[tuple[int, str]]:
-    return [(write(steps), "after")]
-
-
 def around_it(steps: list[str], _: int) -> list[tuple[int, str]]:
     return [(write(steps), "before"), (write(steps), "after")]
 
@@ -214,6 +210,7 @@ def test_held_around_the_write_that_makes_the_change(place: Place, name: str, in
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", cases(""))
 @pytest.mark.parametrize("place", ["embedded", "azurite"], indirect=True)
 def test_held_between_any_two_steps(place: Place, name: str) -> None:

@@ -37,7 +37,7 @@ def servers(project: Project, azurite: Azurite, container: str, postgres_db: str
     with_url(project, postgres_db)
     text = (project.folder / "poller.toml").read_text()
     text = text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"')
-    project.write(text.replace('handler = "', 'lease_ttl = "3s"\nheartbeat_interval = "500ms"\nhandler = "'), NOTING)
+    project.write(text.replace('handler = "', 'lease_ttl = "60s"\nheartbeat_interval = "500ms"\nhandler = "'), NOTING)
     project.environ["AzureWebJobsStorage"] = azurite.connection_string
     with psycopg.connect(
         host=url.host, port=url.port, user=url.username, password=url.password, dbname=url.database, autocommit=True

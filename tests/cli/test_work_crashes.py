@@ -352,6 +352,7 @@ EVERY_ROW = tuple(range(1, ROWS + 1))
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("site", "name", "rows"),
     [
