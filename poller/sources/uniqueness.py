@@ -38,7 +38,9 @@ with recursive family (oid) as (
   union
     select i.inhrelid from family f join pg_inherits i on i.inhparent = f.oid
 )
-select cast(a.attname as text) as name, bool_and(a.attnotnull and c.relkind <> 'f') as firm,
+select cast(a.attname as text) as name, bool_and(a.attnotnull and c.relkind <> 'f' and not exists (
+           select from pg_constraint n
+            where n.conrelid = f.oid and n.contype = 'n' and not n.convalidated and a.attnum = any(n.conkey))) as firm,
        bool_or(c.oid <> r.oid) and r.relkind <> 'p' as inherited
   from family f join pg_class c on c.oid = f.oid
   join pg_attribute a on a.attrelid = f.oid and a.attnum > 0 and not a.attisdropped
@@ -79,7 +81,8 @@ def weakened(
     inspector: Inspector, table: str, schema: str | None, columns: Sequence[str]
 ) -> tuple[Mapping[str, bool], bool]:
     """On PostgreSQL: for each column whether NOT NULL is enforced in all that a SELECT of the table reads (children may
-    lack it, and foreign tables only claim it), and whether other tables inherit from it: no index spans them all."""
+    lack it, foreign tables only claim it, since version 18 it may be NOT VALID), and whether other tables inherit from
+    it: no index spans them all."""
     if inspector.dialect.name != "postgresql":
         return {}, False
     params = {"name": quoted(table, schema), "columns": list(columns)}
