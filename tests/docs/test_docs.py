@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import gzip
+import json
 import os
 import re
+import shlex
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from examples.quickstart import make_data
 from poller.config import load_config
 from poller.sources import SqlSource
 from tests.docs.blocks import ROOT, Block, blocks, pages
+from tests.support import flights
 from tests.support.azurite import Azurite
 
 ENVIRONMENT = {
@@ -70,10 +77,12 @@ def test_the_first_step_on_a_laptop_works_as_shown(tmp_path: Path) -> None:
 
     run(["bash", "-euc", table.text], tmp_path)
     _let_the_bound_pass(tmp_path / "shop.db")
-    printed = run(["bash", "-euc", commands.text], tmp_path)
+    printed = run(["bash", "-euc", commands.text], tmp_path).splitlines()
 
-    assert "order 1: 99.5" in printed
-    assert "orders" in printed.splitlines()[-8:][0] or "cursor" in printed
+    assert printed[0] == "order 1: 99.5"
+    assert printed[1].split() == ["orders", "idle"]
+    assert printed[2].split()[0] == "cursor"
+    assert " / id=1, saved " in printed[2]
 
 
 def _let_the_bound_pass(database: Path) -> None:
@@ -83,6 +92,8 @@ def _let_the_bound_pass(database: Path) -> None:
 
 
 def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgres_db: str, tmp_path: Path) -> None:
+    (table,) = blocks(GETTING_STARTED, "sql")
+    exports, commands = blocks(GETTING_STARTED, "bash")[-2:]
     (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
     text = blocks(GETTING_STARTED, "toml")[1].text
     (tmp_path / "poller.toml").write_text(
@@ -90,20 +101,68 @@ def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgr
     )
     engine = sa.create_engine(postgres_db)
     with engine.begin() as connection:
-        connection.execute(
-            sa.text("CREATE TABLE orders (id int PRIMARY KEY, total numeric, updated_at timestamptz NOT NULL)")
-        )
-        connection.execute(sa.text("INSERT INTO orders VALUES (7, 12.5, now() - interval '1 minute')"))
+        connection.execute(sa.text(table.text))
+        connection.execute(sa.text("UPDATE orders SET updated_at = now() - interval '1 minute'"))
     engine.dispose()
+    shown = dict(re.findall(r'^export (\w+)="(.*)"$', exports.text, re.MULTILINE))
+    assert sa.make_url(shown["ORDERS_DB_URL"]).drivername == sa.make_url(postgres_db).drivername
+    ours = {"AzureWebJobsStorage": azurite.connection_string, "ORDERS_DB_URL": postgres_db}
+    assert shown.keys() == ours.keys()
 
-    printed = run(
-        ["poller", "run", "--until-idle"],
-        tmp_path,
-        AzureWebJobsStorage=azurite.connection_string,
-        ORDERS_DB_URL=postgres_db,
-    )
+    printed = run(["bash", "-euc", commands.text], tmp_path, **ours)
 
-    assert "order 7: 12.5" in printed
+    assert "order 1: 12.5" in printed.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("block", "pollers", "functions"),
+    [
+        (blocks("docs/azure-functions.md", "python")[0], ["late-orders", "2nd"], ["late_orders", "poller_2nd"]),
+        (blocks("docs/azure-functions.md", "python")[1], ["orders"], ["ship"]),
+        (blocks(GETTING_STARTED, "python")[1], ["orders"], ["orders"]),
+    ],
+    ids=lambda value: value.where if isinstance(value, Block) else None,
+)
+def test_a_function_app_as_shown_has_the_functions_that_the_page_says(
+    block: Block, pollers: list[str], functions: list[str], tmp_path: Path
+) -> None:
+    head, _, poller = blocks(GETTING_STARTED, "toml")[1].text.partition("[pollers.orders]")
+    told = "".join(f"[pollers.{name}]{poller.replace('[pollers.orders.', f'[pollers.{name}.')}" for name in pollers)
+    (tmp_path / "poller.toml").write_text(head + told)
+    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
+    (tmp_path / "function_app.py").write_text(block.text)
+    code = "import function_app; print(*[f.get_function_name() for f in function_app.app.get_functions()])"
+
+    assert run([sys.executable, "-c", code], tmp_path, **ENVIRONMENT).split() == functions
+
+
+def test_the_function_examples_readme_names_the_settings_that_its_files_want() -> None:
+    run_here, in_azure = blocks("examples/functions/README.md", "sh")[1:]
+    folder = ROOT / "examples" / "functions"
+    settings = json.loads((folder / "local.settings.json.example").read_text())["Values"]
+    exported = dict(word.split("=", 1) for word in shlex.split(run_here.text) if re.match(r"[A-Za-z_]+=", word))
+    appsettings = in_azure.text.partition("--settings")[2].partition("\nfunc ")[0]
+
+    wanted = {name for name in settings if name != "FUNCTIONS_WORKER_RUNTIME"}
+    assert exported == {name: settings[name] for name in wanted}
+    assert set(re.findall(r"([A-Z_]+)=", appsettings)) == wanted - {"AzureWebJobsStorage"}
+    assert load_config(folder / "poller.toml", exported).pollers.keys() == {"orders"}
+
+
+def test_the_demos_flights_are_what_the_program_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = flights.JANUARY_FILE.read_bytes()
+    monkeypatch.setattr(make_data, "JANUARY_FILE", tmp_path / "flights.csv.gz")
+
+    make_data.main()
+
+    assert gzip.decompress((tmp_path / "flights.csv.gz").read_bytes()) == gzip.decompress(shipped)
+
+
+@pytest.mark.parametrize("page", [*pages(), "examples/functions/requirements.txt", "examples/functions/README.md"])
+def test_every_extra_named_is_one_of_the_package(page: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert set(re.findall(r"(?:poller|whl)\[(\w+)\]", (ROOT / page).read_text())) <= extras.keys()
 
 
 @pytest.mark.parametrize(
@@ -140,9 +199,14 @@ def test_every_link_inside_leads_somewhere(page: str) -> None:
     assert missing == []
 
 
+@functools.cache
+def known_commands() -> set[str]:
+    return set(re.findall(r"^\W{1,3}([a-z][a-z-]+)\s{2,}", run(["poller", "--help"], ROOT), re.MULTILINE))
+
+
 @pytest.mark.parametrize("page", pages())
 def test_every_command_named_exists(page: str) -> None:
-    known = set(re.findall(r"^\W{1,3}([a-z][a-z-]+)\s{2,}", run(["poller", "--help"], ROOT), re.MULTILINE))
+    known = known_commands()
     text = (ROOT / page).read_text()
 
     named = set(re.findall(r"(?:^|`)poller ([a-z][a-z-]+)", text, re.MULTILINE))
