@@ -100,21 +100,6 @@ def test_a_terminal_gets_colours_unless_it_refuses_them(project: Project, no_col
     assert ("\x1b[" in text) is coloured
 
 
-def test_a_terminal_shows_progress_while_rows_are_delivered(project: Project) -> None:
-    handlers = "import time\ndef handle(batch):\n    print('got', len(batch))\n    time.sleep(0.4)\n"
-    project.configure("orders", handlers=handlers, poller="batch_size = 10")
-    project.insert(30)
-    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    command = " ".join([*COMMAND, "run", "--until-idle"])
-    text, code = pexpect.run(command, cwd=str(project.folder), env=environ, timeout=60, withexitstatus=True)
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.decode())
-    assert code == 0
-    assert "20 rows" in shown
-    assert "rows/s" in shown
-    assert shown.count("got 10") == 3
-    assert "delivered, 30 rows in 3 batches" in shown
-
-
 def test_a_reader_that_goes_away_is_no_fault(project: Project) -> None:
     project.configure(*(f"p{n}" for n in range(3)))
     process = project.start("status")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 
@@ -10,7 +11,20 @@ import pytest
 
 from tests.cli.conftest import COMMAND, Project
 
-SLOW = "import time\ndef handle(batch):\n    time.sleep(0.25)\n"
+STEPS = """
+from pathlib import Path
+import time
+HERE, batches = Path(__file__).parent, 0
+
+def handle(batch):
+    global batches
+    batches += 1
+    print("got", len(batch))
+    while not (HERE / f"go-{batches}").exists():
+        time.sleep(0.02)
+"""
+"""A handler that waits with each batch until it is let go on with it."""
+STYLED = r"(?:\x1b\[[0-9;?]*[A-Za-z])*"
 
 
 def spawn(project: Project, *arguments: str, **environ: str) -> pexpect.spawn:
@@ -29,29 +43,50 @@ def text_of(child: pexpect.spawn) -> str:
     """Everything that it still shows, without what steers the terminal."""
     child.expect(pexpect.EOF)
     child.close()
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", child.before)
+    return re.sub(STYLED, "", child.before)
+
+
+def stepped(project: Project, child: pexpect.spawn, batches: int, size: int) -> str:
+    """Everything that it shows from here on; each batch ends once the one before it is shown."""
+    shown = child.logfile_read = io.StringIO()
+    for number in range(1, batches + 1):
+        (project.folder / f"go-{number}").touch()
+        if number < batches:
+            child.expect(f"{number * size}{STYLED} {STYLED}rows")
+    text_of(child)
+    return re.sub(STYLED, "", shown.getvalue())
 
 
 def test_a_poller_that_catches_up_tells_rate_lag_and_time_left(project: Project) -> None:
-    project.configure("orders", handlers=SLOW, poller="batch_size = 100")
-    project.insert(600)
+    project.configure("orders", handlers=STEPS, poller="batch_size = 100")
+    project.insert(400)
     child = spawn(project, "run", "--until-idle")
-    shown = text_of(child)
+    shown = stepped(project, child, 4, 100)
     assert child.exitstatus == 0
-    assert re.search(r"orders .* [1-5]00 rows .*[\d,]+ rows/s .*\d+ d \d+ h behind, [0-9] s left", shown)
+    assert re.search(r"orders .* [1-3]00 rows .*[\d,]+ rows/s .*\d+ d \d+ h behind, \d+ s left", shown)
     assert not re.search(r" h left", shown), "how long it takes is told by the rows' number, not by how old they are"
-    assert "delivered, 600 rows in 6 batches" in shown
+    assert "delivered, 400 rows in 4 batches" in shown
+
+
+def test_what_a_handler_prints_stands_above_the_progress(project: Project) -> None:
+    project.configure("orders", handlers=STEPS, poller="batch_size = 10")
+    project.insert(30)
+    child = spawn(project, "run", "--until-idle")
+    shown = stepped(project, child, 3, 10)
+    assert child.exitstatus == 0
+    assert shown.count("got 10") == 3
+    assert "delivered, 30 rows in 3 batches" in shown
 
 
 def test_a_counted_backfill_is_confirmed_by_name_and_tells_how_much_is_left(project: Project) -> None:
-    project.configure("orders", handlers=SLOW, poller="batch_size = 10")
+    project.configure("orders", handlers=STEPS, poller="batch_size = 10")
     project.insert(100)
     asked = ("backfill", "orders", "--from", "2026-01-01 00:00:02", "--to", "2026-01-01 00:00:07", "--as", "again")
     child = spawn(project, *asked)
     child.expect("rows +50 will be delivered")
     child.expect("Type orders to go on")
     child.sendline("orders")
-    shown = text_of(child)
+    shown = stepped(project, child, 5, 10)
     assert child.exitstatus == 0, shown
     assert re.search(r"again .*(20|30|40) rows .*\d+ rows/s .*\d+ s left", shown)
     assert "behind" not in shown
@@ -59,7 +94,7 @@ def test_a_counted_backfill_is_confirmed_by_name_and_tells_how_much_is_left(proj
 
 
 def test_another_name_is_no_confirmation(project: Project) -> None:
-    project.configure("orders", handlers=SLOW)
+    project.configure("orders", handlers=STEPS)
     project.insert(100)
     child = spawn(project, "backfill", "orders", "--from", "2026-01-01 00:00:02", "--to", "2026-01-01 00:00:07")
     child.expect("Type orders to go on")
