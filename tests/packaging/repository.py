@@ -12,15 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.services import REPOSITORY, unavailable
 
 
 def committed_files() -> list[Path]:
-    """Every file that git tracks; skips where this is no clone (an unpacked source archive)."""
+    """Every file that git tracks; `unavailable` where this is no clone (an unpacked source archive)."""
     if not (REPOSITORY / ".git").exists():
-        pytest.skip("not a git clone: nothing tells which files are committed")
+        unavailable("not a git clone: nothing tells which files are committed")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         unavailable(f"git cannot list the files: {listed.stderr.strip()}")
