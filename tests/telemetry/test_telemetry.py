@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sqlite3
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from poller import Batch, Poller
+from poller import Batch, Poller, telemetry
+from poller.errors import SourceError
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
@@ -33,40 +37,135 @@ def sdk() -> None:
 
 
 @pytest.fixture
-def orders(tmp_path: Path) -> Iterator[Poller]:
-    path = tmp_path / "orders.db"
-    with sqlite3.connect(path) as connection:
+def table(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """The table `orders` with seven rows of a second each; what is written stays, statement by statement."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = wal")
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
-        connection.executemany("INSERT INTO orders VALUES (?, ?)", [(i, f"2026-01-01 00:00:0{i}") for i in range(7)])
+        connection.executemany(
+            "INSERT INTO orders VALUES (?, ?)", [(i, f"2026-01-01T00:00:0{i}.000Z") for i in range(7)]
+        )
+        yield connection
+
+
+@contextlib.contextmanager
+def polled(table: sqlite3.Connection, *, bound: str = "none", **keys: Any) -> Iterator[Poller]:
+    file = table.execute("PRAGMA database_list").fetchone()[2]
+    delay = {"commit_delay": keys.pop("commit_delay")} if "commit_delay" in keys else {}
     source = SqlSource(
-        f"sqlite:///{path}",
-        table="orders",
-        cursor_column="updated_at",
-        cursor_time_zone="UTC",
-        pk_columns=["id"],
-        bound="none",
-    )
-    poller = Poller("orders", source=source, store=MemoryStore(), app_name="shop", batch_size=3, observers=())
+        f"sqlite:///{file}", table="orders", cursor_column="updated_at", cursor_time_zone="UTC", pk_columns=["id"],
+        bound=bound, **delay,
+    )  # fmt: skip
+    settings = {"name": "orders", "batch_size": 3, **keys}
+    poller = Poller(source=source, store=MemoryStore(), app_name="shop", observers=(), **settings)
     yield poller
     poller.close()
 
 
-def points(metric: str) -> dict[tuple[tuple[str, Any], ...], Any]:
+@pytest.fixture
+def orders(table: sqlite3.Connection) -> Iterator[Poller]:
+    with polled(table) as poller:
+        yield poller
+
+
+def ours() -> dict[str, Any]:
+    """The poller's own metrics by name."""
     data = _READER.get_metrics_data()
+    scopes = [scope for resource in (data.resource_metrics if data else ()) for scope in resource.scope_metrics]
+    return {one.name: one for scope in scopes if scope.scope.name == "poller" for one in scope.metrics}
+
+
+def points(metric: str) -> dict[tuple[tuple[str, Any], ...], Any]:
     found: dict[tuple[tuple[str, Any], ...], Any] = {}
-    for resource in data.resource_metrics if data else ():
-        for scope in resource.scope_metrics:
-            for one in scope.metrics:
-                if one.name == metric:
-                    for point in one.data.data_points:
-                        value = getattr(point, "value", None)
-                        found[tuple(sorted((point.attributes or {}).items()))] = (
-                            point.count if value is None else value  # type: ignore[union-attr]
-                        )
+    for point in ours()[metric].data.data_points if metric in ours() else ():
+        value = getattr(point, "value", None)
+        found[tuple(sorted((point.attributes or {}).items()))] = point.count if value is None else value
     return found
 
 
-def test_rows_batches_ticks_and_lag_are_metrics(orders: Poller) -> None:
+def test_every_metric_that_the_documentation_lists_is_exported_and_no_other(table: sqlite3.Connection) -> None:
+    assert telemetry.__doc__ is not None
+    listed = telemetry.__doc__.partition("Traces:")[0].replace("`poller.name`", "")
+    with polled(table, bound="exact", audit_window="2h") as poller:
+        poller.tick(lambda batch: None)
+        poller.recheck()
+        table.execute("DROP TABLE orders")
+        with pytest.raises(SourceError):
+            poller.tick(lambda batch: None)
+    assert set(ours()) == set(re.findall(r"`(poller\.[a-z_.]+)`", listed))
+    units = {name: metric.unit for name, metric in ours().items()}
+    assert {name for name, unit in units.items() if unit == "s"} == {
+        "poller.handler.duration",
+        "poller.lag",
+        "poller.bound.age",
+    }
+
+
+def test_a_tick_that_could_not_be_done_is_counted_by_its_error(table: sqlite3.Connection) -> None:
+    with polled(table, name="gone") as poller:
+        table.execute("DROP TABLE orders")
+        with pytest.raises(SourceError):
+            poller.tick(lambda batch: None)
+    name = ("poller.name", "gone")
+    assert points("poller.ticks")[(("outcome", "SourceError"), name)] == 1
+    assert points("poller.events")[(("event", "tick_failed"), name)] == 1
+
+
+def test_the_lag_is_the_age_of_the_oldest_row_that_is_left(table: sqlite3.Connection) -> None:
+    name = (("poller.name", "behind"),)
+    with polled(table, name="behind", max_batches_per_tick=1) as poller:
+        poller.tick(lambda batch: None)
+        age = datetime.now(UTC) - datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC)
+        assert points("poller.lag")[name] == pytest.approx(age.total_seconds(), abs=60)
+        assert points("poller.pending")[name] == 4
+        poller.tick(lambda batch: None)
+        poller.tick(lambda batch: None)
+    assert points("poller.lag")[name] == points("poller.pending")[name] == 0
+
+
+def test_late_rows_are_those_of_the_last_recheck(table: sqlite3.Connection) -> None:
+    name = (("poller.name", "late"),)
+    with polled(table, name="late", audit_window="2h") as poller:
+        poller.tick(lambda batch: None)
+        table.execute("INSERT INTO orders VALUES (-1, '2026-01-01T00:00:02.000Z')")
+        poller.recheck()
+        assert points("poller.late_rows")[name] == 1
+        table.execute("DELETE FROM orders WHERE id = -1")
+        poller.recheck()
+    assert points("poller.late_rows")[name] == 0
+
+
+def test_the_bounds_age_is_told_with_its_kind_and_a_guess_is_called_a_guess(table: sqlite3.Connection) -> None:
+    with polled(table, name="guessed", bound="heuristic", commit_delay="90s") as poller:
+        poller.tick(lambda batch: None)
+    with polled(table, name="unbound") as poller:
+        poller.tick(lambda batch: None)
+    told = points("poller.bound.age")
+    assert told[(("bound.kind", "heuristic"), ("poller.name", "guessed"))] == 90
+    assert not [one for one in told if ("poller.name", "unbound") in one], "without a bound there is no age"
+
+
+def test_a_transaction_that_stays_open_makes_the_bounds_age_grow(table: sqlite3.Connection) -> None:
+    """Also where a row had come since the last look that found nobody writing."""
+    label = (("bound.kind", "exact"), ("poller.name", "held"))
+    with polled(table, name="held", bound="auto") as poller:
+        poller.tick(lambda batch: None)
+        assert points("poller.bound.age")[label] == 0
+        table.execute("INSERT INTO orders VALUES (7, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))")
+        table.execute("BEGIN IMMEDIATE")
+        ages = []
+        for _ in range(3):
+            held = poller.tick(lambda batch: None).bound
+            assert held is not None
+            assert "open transaction" in str(held.held_by)
+            ages.append(points("poller.bound.age")[label])
+        table.execute("ROLLBACK")
+        poller.tick(lambda batch: None)
+        assert points("poller.bound.age")[label] == 0
+    assert 0 < ages[0] < ages[1] < ages[2]
+
+
+def test_rows_batches_and_ticks_are_metrics(orders: Poller) -> None:
     name = (("poller.name", "orders"),)
     rows, batches = points("poller.rows").get(name, 0), points("poller.batches").get(name, 0)
 
@@ -75,7 +174,6 @@ def test_rows_batches_ticks_and_lag_are_metrics(orders: Poller) -> None:
     assert points("poller.rows")[name] == rows + 7
     assert points("poller.batches")[name] == batches + 3
     assert points("poller.handler.duration")[name] >= 3
-    assert points("poller.pending")[name] == 0
     assert points("poller.ticks")[(("outcome", "delivered"), *name)] >= 1
 
 

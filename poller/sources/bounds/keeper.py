@@ -96,7 +96,7 @@ class Keeper:
         last = self._last
         if last is None:
             return replace(taken, value=None, at=None, age_seconds=None, reason=reason)
-        age = None
+        age = taken.age_seconds
         if last.at is not None and taken.clock is not None:
             age = max(0.0, (datetime.fromisoformat(taken.clock) - last.at).total_seconds())
         return replace(last, age_seconds=age, clock=taken.clock, held_by=taken.held_by, reason=reason, cold=taken.cold)

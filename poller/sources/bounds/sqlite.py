@@ -34,11 +34,14 @@ class WriteLock:
     def __init__(self, context: BoundContext, reason: str) -> None:
         self._context = context
         self._reason = reason
+        self._free: datetime | None = None
+        """The clock when the lock was last had. Whoever holds it now took it later."""
 
     def sample(self, connection: Connection) -> Bound:
         """Take the lock, read the clock, let go."""
         clock = self._locked(connection)
         if clock is not None:
+            self._free = clock
             return self._context.bound(clock - self._context.extra_delay, clock, kind=self.kind, reason=self._reason)
         clock = self._clock(connection)
         highest = connection.execute(
@@ -48,6 +51,7 @@ class WriteLock:
         return Bound(
             kind=self.kind,
             value=highest if highest is None or form is None else form.complete(str(highest)),
+            age_seconds=None if self._free is None else max(0.0, (clock - self._free).total_seconds()),
             held_by="a writer's open transaction",
             reason=f"the write lock is taken: only what is older than the last committed row is read; {self._reason}",
             clock=iso_text(clock, 6, zoned=True),
