@@ -20,6 +20,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -31,7 +32,9 @@ from poller.app import App, Poller, load_app
 from poller.errors import ConfigError, PollerError
 from poller.handlers import Handler, HandlerFailure, check_handler
 from poller.model.durations import format_duration
+from poller.model.redact import redact
 from poller.outcome import Outcome, TickResult
+from poller.ports import StateStore
 
 __all__ = ["UnsuccessfulTick", "create_app", "on_timer"]
 
@@ -80,7 +83,7 @@ def create_app(path: str | os.PathLike[str] = "poller.toml") -> func.FunctionApp
     folders = _folders(sys._getframe(1).f_globals)
     _quiet()
     app = load_app(_find(Path(path), folders))
-    _refuse_what_a_worker_forgets(app)
+    _refuse_what_a_worker_forgets(app.store, file=str(app.path))
     timers = func.FunctionApp()
     for name, function in _function_names(app).items():
         poller = app.poller(name)
@@ -103,13 +106,15 @@ def on_timer(
         poller: what to run.
         schedule: NCRONTAB in UTC, or `%NAME%` for an app setting that holds it; default: the poller's own.
         name: of the timer function; default: the decorated function's, or the poller's where that has none.
-    Raises: ConfigError where the host would end a tick before `tick_timeout`, or the function is a generator.
+    Raises: ConfigError where the host would end a tick before `tick_timeout`, the function is a generator, or, in
+        Azure, the poller's state would end with the worker.
     """
     folders = _folders(sys._getframe(1).f_globals)
 
     def decorate(handler: _HANDLER) -> _HANDLER:
         _quiet()
         check_handler(handler)
+        _refuse_what_a_worker_forgets(poller.store)
         _check_timeout(poller, folders)
         own = str(getattr(handler, "__name__", ""))
         function = name or (own if own.isidentifier() else _function_name(poller.name))
@@ -132,14 +137,7 @@ def _register(
     def tick(timer: func.TimerRequest) -> None:
         if timer.past_due:
             logger.info("%s: this tick is past due: its moment passed while no worker ran.", poller.name)
-        try:
-            result = poller.tick(handler)
-        except SystemExit as error:  # it would end the worker, with every other invocation in it
-            raise PollerError(
-                f"poller {poller.name}: the handler called sys.exit({error.code!r}); the checkpoint stays.",
-                next_step="Raise an exception, or return where the batch is done.",
-            ) from error
-        _judge(poller, result)
+        _judge(poller, poller.tick(handler))
 
     tick.__name__ = tick.__qualname__ = function
     trigger: Callable[[Any], Any] = app.timer_trigger(arg_name=TIMER, schedule=schedule, run_on_startup=False)
@@ -150,13 +148,13 @@ def _judge(poller: Poller, result: TickResult) -> None:
     """Return where all is well or an operator wants it so; raise where somebody should know.
 
     A handler's own exception is raised as it is, so that the host shows its type and place; unless `error_text` is off,
-    because then its text is nobody's to see.
+    because then its text is nobody's to see, and unless it quotes a secret: the host logs all that it is given.
     """
     if result.ok or result.outcome == "paused":
         return
-    name, shown = poller.name, poller.options.error_text
+    name, own = poller.name, result.exception
+    shown = poller.options.error_text and own is not None and _quotes_no_secret(own)
     next_step = _NEXT_STEPS[result.outcome].format(name=name)
-    own = result.exception
     ours = isinstance(own, HandlerFailure) or not isinstance(own, Exception)
     if result.outcome == "handler_failed" and own is not None and shown and not ours:
         note = f"poller {name}: the handler failed; the checkpoint stays. {next_step}"
@@ -169,7 +167,13 @@ def _judge(poller: Poller, result: TickResult) -> None:
         outcome=result.outcome,
         result=result,
         next_step=next_step,
-    ) from (result.exception if shown else None)
+    ) from (own if shown else None)
+
+
+def _quotes_no_secret(error: BaseException) -> bool:
+    """Whether all that a host prints of it may be printed: its text, what caused it, and the lines that it went by."""
+    told = "".join(traceback.format_exception(error))
+    return redact(told) == told
 
 
 # --- names ---------------------------------------------------------------------------------------------------------
@@ -266,18 +270,21 @@ def _span(text: object) -> timedelta | None:
 # --- the worker ----------------------------------------------------------------------------------------------------
 
 
-def _refuse_what_a_worker_forgets(app: App) -> None:
+def _refuse_what_a_worker_forgets(store: StateStore, *, file: str = "") -> None:
     """In Azure a worker's memory and disk end with it; a checkpoint kept there begins anew at every restart."""
-    state = app.config.state
-    embedded = state.url is not None and state.url.get_secret_value().startswith("sqlite")
-    if "WEBSITE_SITE_NAME" in os.environ and (state.store == "memory" or embedded):
-        key = "state.url" if embedded else "state.store"
+    if "WEBSITE_SITE_NAME" not in os.environ:
+        return
+    from poller.stores import MemoryStore, SqlStore
+
+    embedded = isinstance(store, SqlStore) and store.backend == "sqlite"
+    if embedded or isinstance(store, MemoryStore):
+        key = "store" if not file else "state.url" if embedded else "state.store"
         raise ConfigError(
-            f"{app.path}: {key}: {'SQLite' if embedded else 'memory'} does not outlive a worker in Azure: the pollers "
-            "would begin anew with every restart, and every instance for itself.",
+            f"{f'{file}: ' if file else ''}{key}: {'SQLite' if embedded else 'memory'} does not outlive a worker in "
+            "Azure: the pollers would begin anew with every restart, and every instance for itself.",
             key=key,
-            file=str(app.path),
-            next_step='Set state.store = "blob", or name a database server.',
+            file=file,
+            next_step='Set state.store = "blob", or name a database server.' if file else "Give it a BlobStore.",
         )
 
 

@@ -157,6 +157,11 @@ class SqlStore:
         """See `StateStore.locate`."""
         return f"document {name} in {self._log_place if name.endswith('.jsonl') else self._place}"
 
+    @property
+    def backend(self) -> str:
+        """Which kind of database it is in, as SQLAlchemy names it: `sqlite`, `postgresql`, ..."""
+        return self._engine.dialect.name
+
     def close(self) -> None:
         """Let go of connections; the next call makes new ones. An engine that was handed in stays as it is."""
         if self._owned:
