@@ -74,10 +74,12 @@ class TextForm:
 
     def below(self, moment: datetime) -> str:
         """The greatest text that no row written at `moment` (naive, of the column's zone) or later sorts below: rounded
-        down and one unit less.
+        down and, where a writer may round to seconds or less, one unit less. Dates and minutes are cut off by everyone.
 
         Where fractions may differ in length, one writer may cut them off (CURRENT_TIMESTAMP) and another not, and what
         was written later then sorts first: only seconds that are over are complete, in any order."""
+        if not self.seconds:
+            return self.render(floor_to(moment, self.unit))
         if self.digits and not self.zone:
             whole = replace(self, digits=0)
             return whole.render(floor_to(moment - self.unit, whole.unit))

@@ -53,7 +53,9 @@ def _context(column: Column, zone: Any = UTC) -> BoundContext:
         (Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00:00")), UTC, "2026-07-01 11:59:59"),
         (Column("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00:00.000Z")), None, "2026-07-01T12:00:00.699Z"),
         (Column("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00:00+02:00")), None, "2026-07-01T13:59:59+02:00"),
-        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01")), UTC, "2026-06-30"),
+        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01")), UTC, "2026-07-01"),
+        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01 00:00")), UTC, "2026-07-01 12:00"),
+        (Column("c", Family.TEXT, form=TextForm.of("2026-01-01T00:00Z")), None, "2026-07-01T12:00Z"),
     ],
 )
 def test_rounded_down_and_one_unit_less_in_the_columns_form(column: Column, zone: Any, expected: str) -> None:
