@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from poller.errors import LeaseLost
 from poller.model.cursor import Cursor
 from poller.ports import Event, Page, Row
 
@@ -74,6 +76,40 @@ class Batch:
             _positions={id(row): position for position, row in enumerate(rows)},
         )
 
+    @classmethod
+    def of_rows(
+        cls,
+        rows: Sequence[Row],
+        *,
+        poller_name: str = "test",
+        batch_id: str = "batch_test_0001",
+        fencing_token: int = 1,
+        attempt: int = 1,
+        cursor_from: Cursor | None = None,
+        cursor_to: Cursor | None = None,
+    ) -> Batch:
+        """A batch made by hand, to test a handler with. Its lease lasts until `batch.lost.set()`; its keys tell rows by
+        all that is in them.
+
+        Args:
+            rows: what the handler gets, at least one. The others: as the attributes.
+        Raises: ValueError where there is no row: no handler ever gets such a batch.
+        """
+        if not rows:
+            raise ValueError("a batch has at least one row")
+        return cls(
+            poller_name=poller_name,
+            batch_id=batch_id,
+            rows=rows,
+            fencing_token=fencing_token,
+            attempt=attempt,
+            cursor_from=cursor_from,
+            cursor_to=cursor_to or Cursor(kind="integer+pk", value=str(len(rows)), tiebreaker={"id": len(rows)}),
+            _key_at=lambda position: f"{poller_name}:{sorted(rows[position].items())}",
+            _lease=_LeaseOfATest(),
+            _positions={id(row): position for position, row in enumerate(rows)},
+        )
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -107,3 +143,20 @@ class Batch:
     def keys(self) -> list[str]:
         """The idempotency keys of all rows, in order."""
         return [self._key_at(position) for position in range(len(self.rows))]
+
+
+class _LeaseOfATest:
+    """Lasts until the test sets `lost`."""
+
+    LASTS = 86_400.0
+    """Seconds that remain. Not infinity: handlers make time limits of it."""
+
+    def __init__(self) -> None:
+        self.lost: Event = threading.Event()
+
+    def check(self) -> None:
+        if self.lost.is_set():
+            raise LeaseLost("The test took the lease away.", reason="taken_over")
+
+    def remaining(self) -> float:
+        return 0.0 if self.lost.is_set() else self.LASTS
