@@ -75,7 +75,9 @@ class SqlServer(Dialect):
         return Column(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
 
     def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
-        """A query's column."""
+        """A query's column; where the driver does not tell a number's digits, as many as are likely."""
+        digits = tuple(description[4:6])
+        precision, scale = digits if len(digits) == 2 and None not in digits else (38, 10)
         if isinstance(value, datetime):
             if value.tzinfo is not None:
                 return Column(name=name, family=Family.TIMESTAMPTZ, sql_type="datetimeoffset(7)", digits=7)
@@ -83,7 +85,7 @@ class SqlServer(Dialect):
         kinds: tuple[tuple[type, Family, str], ...] = (
             (date, Family.DATE, "date"),
             (int, Family.INTEGER, ""),
-            (decimal.Decimal, Family.NUMERIC, "numeric(38, 10)"),
+            (decimal.Decimal, Family.NUMERIC, f"numeric({precision}, {scale})"),
             (uuid.UUID, Family.UUID, "uniqueidentifier"),
             (str, Family.TEXT, ""),
             (bytes, Family.BYTES, ""),
@@ -106,6 +108,8 @@ class SqlServer(Dialect):
                 return f"CONVERT(varchar(10), {sql}, 23)"
             case Family.BYTES:
                 return f"LOWER(CONVERT(varchar(max), {sql}, 2))"
+            case Family.TEXT:
+                return f"CAST({sql} AS nvarchar(max))"
             case _:
                 return f"CAST({sql} AS varchar(64))"
 
