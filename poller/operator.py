@@ -166,6 +166,8 @@ class Operator:
     def _trusted(self, copy: Copy, left: float) -> float:
         """For how many seconds its owner may trust a live lease: a full ttl, or, where a foreign document names none,
         until it expires."""
+        if copy.state.lease.ttl_seconds is not None:
+            left = 0.0  # it is not asked for: a clock that stepped would have the lease kept for as long
         return max(copy.state.lease.ttl_seconds or self._timing.ttl, left - self._timing.margin)
 
     def fenced(
