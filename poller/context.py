@@ -6,13 +6,14 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from poller.audit import AuditTrail
 from poller.config import PollerOptions
 from poller.handlers import Executor
 from poller.model.cursor import Cursor
-from poller.observability import BoundWatch, Emitter
-from poller.ports import Lag, Runtime, Source
+from poller.observability import BoundHeld, ClockWentBack, Emitter
+from poller.ports import Bound, Lag, Runtime, Source
 from poller.seen import SeenLog
 from poller.statefile import StateFile
 
@@ -21,6 +22,40 @@ def instance_name() -> str:
     """What tells this process from others, for people: the Functions instance, or host and process id."""
     site = os.environ.get("WEBSITE_INSTANCE_ID") or os.environ.get("CONTAINER_NAME")
     return f"{site[:16]}-{os.getpid()}" if site else f"{socket.gethostname()}-{os.getpid()}"
+
+
+class BoundWatch:
+    """Tells what holds the bound, at most once per change of reason."""
+
+    def __init__(self, emit: Emitter) -> None:
+        self._emit = emit
+        self._told: str | None = None
+
+    def __call__(self, poller: str, at: datetime, bound: Bound) -> None:
+        """Look at the bound of a page. Raises nothing."""
+        if bound.clock_went_back:
+            told = "clock"
+        elif bound.held_by is not None or (bound.value is None and bound.clock is not None):
+            told = bound.reason or "held"
+        else:
+            told = None
+        if told is None or told == self._told:
+            self._told = told
+            return
+        self._told = told
+        if bound.clock_went_back:
+            self._emit(ClockWentBack(poller=poller, at=at, clock=bound.clock, reason=bound.reason))
+        else:
+            self._emit(
+                BoundHeld(
+                    poller=poller,
+                    at=at,
+                    kind=bound.kind,
+                    held_by=bound.held_by,
+                    reason=bound.reason,
+                    age_seconds=bound.age_seconds,
+                )
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

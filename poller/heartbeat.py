@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from types import TracebackType
 
 from poller.errors import LeaseLost, StoreError
 from poller.model.document import DeliveryError
-from poller.observability import Emitter, HandlerTimedOut
+from poller.observability import Emitter, HandlerTimedOut, QueryTimedOut
 from poller.ports import Runtime
 from poller.tenure import Tenure
 
@@ -34,6 +35,8 @@ class Heartbeat:
         self._interval = interval
         self._emit = emit
         self._stop = runtime.event()
+        self._wake = runtime.event()
+        self._judging = threading.Lock()  # held for two statements: the limit is over, or something else begins
         self._doing = ("", 0.0, float("inf"))
         self.gave_up = False
         """Whether something took longer than expected, so that it beats no more."""
@@ -42,7 +45,7 @@ class Heartbeat:
         try:
             self._task = self._runtime.spawn(self._run, f"poller-heartbeat-{self._tenure.fencing_token}")
         except BaseException:
-            self._stop.set()  # it may have begun, where an interrupt came right after
+            self._end()  # it may have begun, where an interrupt came right after
             try:
                 self._tenure.release(give_back=self._give_back)
             except (LeaseLost, StoreError) as error:
@@ -55,48 +58,75 @@ class Heartbeat:
     ) -> None:
         """Ends the thread. A beat that is on its way is waited for, so that this process's next tick finds no write in
         flight (protocol 1); not when the process is being ended."""
-        self._stop.set()
+        self._end()
         if kind is None or issubclass(kind, Exception):
             self._task.join()
 
-    def expect(self, batch_id: str, seconds: float) -> None:
+    def expect(self, batch_id: str, seconds: float) -> bool:
         """From now on `batch_id` is being worked on, or rows are being read where it is empty; it may take so many
-        seconds."""
+        seconds. False: what went before took too long, it beats no more, and nothing may begin under it."""
         now = self._runtime.monotonic()
-        self._doing = (batch_id, now, now + seconds)
+        with self._judging:
+            if self.gave_up:
+                return False
+            self._doing = (batch_id, now, now + seconds)
+        if seconds < self._interval:  # else the thread looks before that anyway: a beat is due
+            wake, self._wake = self._wake, self._runtime.event()
+            wake.set()
+        return True
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._wake.set()
 
     def _run(self) -> None:
+        again = float("-inf")
         while True:
-            batch_id, began, until = self._doing
+            wake = self._wake  # before what it tells of is read, so that no change is missed
+            _, _, until = self._doing
             now = self._runtime.monotonic()
-            wait = min(self._tenure.renewed + self._interval, until) - now
-            if wait > 0:
-                if self._stop.wait(wait):
-                    return
-                continue
+            due = max(self._tenure.renewed + self._interval, again)
+            wait = (due if self.gave_up else min(due, until)) - now
             if self._stop.is_set():
                 return
+            if wait > 0:
+                wake.wait(wait)
+                continue
             try:
-                if now >= until:
-                    self._give_up(batch_id, now - began)
+                if self._hangs(now):
+                    self._note(now)
                     return
                 self._tenure.renew()
             except LeaseLost:
                 return
             except StoreError:
-                if self._tenure.lost.is_set() or self._stop.wait(self._interval / 2):
-                    return
+                pass
+            except Exception:  # a driver's own, say: without this thread the lease is lost for sure
+                logger.exception("A heartbeat failed; it is tried again.")
+            else:
+                continue
+            if self._tenure.lost.is_set():
+                return
+            again = self._runtime.monotonic() + self._interval / 2
 
-    def _give_up(self, batch_id: str, seconds: float) -> None:
-        if not self.gave_up:
-            self.gave_up = True
-            self._emit(HandlerTimedOut(batch_id=batch_id, seconds=seconds, **self._tenure.facts()))
+    def _hangs(self, now: float) -> bool:
+        """Whether what is being done has taken too long; judged once, and told once."""
+        with self._judging:
+            batch_id, began, until = self._doing
+            first = now >= until and not self.gave_up
+            self.gave_up = self.gave_up or first
+        if first:
+            facts = {"seconds": now - began, **self._tenure.facts()}
+            self._emit(HandlerTimedOut(batch_id=batch_id, **facts) if batch_id else QueryTimedOut(**facts))
+        return self.gave_up
+
+    def _note(self, now: float) -> None:
+        batch_id, began, _ = self._doing
         what = "" if batch_id else "the query for the next rows is "
         self._tenure.note(
             DeliveryError(
                 type="HandlerTimeout" if batch_id else "QueryTimeout",
-                message=f"{what}still running after {seconds:.0f} s; its lease is renewed no more",
-                at=self._runtime.utcnow(),
+                message=f"{what}still running after {now - began:.0f} s; its lease is renewed no more",
                 batch_id=batch_id or None,
             )
         )

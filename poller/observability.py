@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any, ClassVar, TypeAlias
 
 from poller.model.document import stamp
-from poller.ports import Bound
 
 logger = logging.getLogger("poller")
 
@@ -57,6 +56,16 @@ class LeaseTakenOver(TenureEvent):
     """The lease is ours; its former owner let it expire."""
 
     name: ClassVar[str] = "lease_taken_over"
+    level: ClassVar[int] = logging.WARNING
+    previous_owner_id: str | None
+    previous_fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseExpired(PollerEvent):
+    """An owner let its lease expire, and a tick that took none over freed it: rows wait for their bound."""
+
+    name: ClassVar[str] = "lease_expired"
     level: ClassVar[int] = logging.WARNING
     previous_owner_id: str | None
     previous_fencing_token: int
@@ -191,6 +200,15 @@ class HandlerTimedOut(TenureEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryTimedOut(TenureEvent):
+    """The query for the next rows did not even end at its `query_timeout`: its lease is renewed no more."""
+
+    name: ClassVar[str] = "query_timed_out"
+    level: ClassVar[int] = logging.ERROR
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PollerHalted(PollerEvent):
     """The pending batch was started `max_attempts` times in vain; nothing runs until an operator resumes."""
 
@@ -297,40 +315,6 @@ class Emitter:
                 observer(event)
             except Exception:
                 logger.exception("An observer failed on the event %s; the poller goes on.", event.name)
-
-
-class BoundWatch:
-    """Tells what holds the bound, at most once per change of reason."""
-
-    def __init__(self, emit: Emitter) -> None:
-        self._emit = emit
-        self._told: str | None = None
-
-    def __call__(self, poller: str, at: datetime, bound: Bound) -> None:
-        """Look at the bound of a page. Raises nothing."""
-        if bound.clock_went_back:
-            told = "clock"
-        elif bound.held_by is not None or (bound.value is None and bound.clock is not None):
-            told = bound.reason or "held"
-        else:
-            told = None
-        if told is None or told == self._told:
-            self._told = told
-            return
-        self._told = told
-        if bound.clock_went_back:
-            self._emit(ClockWentBack(poller=poller, at=at, clock=bound.clock, reason=bound.reason))
-        else:
-            self._emit(
-                BoundHeld(
-                    poller=poller,
-                    at=at,
-                    kind=bound.kind,
-                    held_by=bound.held_by,
-                    reason=bound.reason,
-                    age_seconds=bound.age_seconds,
-                )
-            )
 
 
 def log_events(event: PollerEvent) -> None:

@@ -9,13 +9,13 @@ from datetime import timedelta
 
 from poller.audit import AuditTrail
 from poller.config import PollerOptions
-from poller.context import Context
+from poller.context import BoundWatch, Context
 from poller.errors import LeaseHeld, PollerError, SourceError
 from poller.handlers import Executor, Handler, ThreadExecutor, check_handler
 from poller.isolation import ProcessExecutor
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
-from poller.observability import BoundWatch, Emitter, Observer, TickFailed, TickFinished
+from poller.observability import Emitter, Observer, TickFailed, TickFinished
 from poller.outcome import TickResult
 from poller.ports import Event, Lag, Runtime, Source, StateStore
 from poller.recheck import PATIENCE, Recheck, look_back, redeliver

@@ -154,6 +154,11 @@ class Tenure:
         if self._ending:
             raise self._gone()
 
+    def give_up(self) -> None:
+        """It writes no more: its deadline is not believed any longer, where it has not passed yet (a handler was cut
+        one grace before it). Told as any other loss, once. Raises nothing."""
+        self._lose("deadline")
+
     # --- what it writes --------------------------------------------------------------------------------------------
 
     def renew(self) -> None:
@@ -165,7 +170,7 @@ class Tenure:
         """A last heartbeat that also leaves word of what hangs, for `status`. Raises: LeaseLost, StoreDenied."""
 
         def change(state: State, now: datetime) -> State:
-            told = state.delivery.model_copy(update={"last_error": error})
+            told = state.delivery.model_copy(update={"last_error": error.model_copy(update={"at": now})})
             return transitions.renew(state.model_copy(update={"delivery": told}), now=now)
 
         self._apply(change)

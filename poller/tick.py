@@ -8,10 +8,12 @@ stands (protocol 4 and 5). The last batch's commit also gives the lease back, si
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import traceback
+from datetime import timedelta
+from typing import Protocol, runtime_checkable
 
+from poller import idle
 from poller.admission import read_unless_deleted, refusal_of
 from poller.batch import Batch
 from poller.context import Context, instance_name
@@ -33,7 +35,18 @@ from poller.tenure import Tenure
 logger = logging.getLogger("poller")
 
 PAGE_LIMIT = 120.0
-"""A query ends at its own `query_timeout`; one that does not even do that keeps the lease for so many seconds."""
+"""A query ends at its own `query_timeout`; one that does not even do that keeps the lease for so many seconds, or for
+`PAGE_QUERIES` times that, where the source tells it."""
+PAGE_QUERIES = 4
+"""A page is read by no more statements than these, one after another: session, bound, rows, NULLs."""
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A source that tells how long one of its queries may take; `poller.sources.SqlSource` does."""
+
+    @property
+    def query_timeout(self) -> timedelta: ...
 
 
 class Tick:
@@ -90,8 +103,9 @@ class Tick:
             page = self._page(start)
             try:
                 if not page.rows:
-                    self._create_if_missing(copy, start)
-                    self._remember(copy, page.bound)
+                    if copy is None:
+                        self.token = idle.create(self.context, start).state.lease.fencing_token
+                    idle.remember(self.context, copy, page.bound)
                     return self._result("idle")
                 return self._acquire(copy, start), page
             except Superseded as lost:
@@ -137,40 +151,6 @@ class Tick:
         self.emit(PollerHalted(poller=self.context.name, at=self.runtime.utcnow(), reason=reason))
         self.context.audit.add("halt", by="poller", reason=reason, before=None, after={"halted": True})
 
-    def _create_if_missing(self, copy: Copy | None, start: Cursor | None) -> None:
-        """The first tick ever creates the document even when idle: `start_from` is applied once (design)."""
-        if copy is not None:
-            return
-        landed = self.file.write(
-            None,
-            lambda state, _: state,
-            deadline=self.runtime.monotonic() + self.file.timing.tenure,
-            create=transitions.create(
-                self.context.name,
-                self.source.describe(),
-                start,
-                ttl=self.file.timing.ttl,
-                now=self.file.clock.now(),
-                memory=self.source.remember(),
-            ),
-        )
-        self.token = landed.state.lease.fencing_token
-
-    def _remember(self, copy: Copy | None, bound: Bound) -> None:
-        """Rows wait, and this process has only begun to look at what is open: keep what it saw for the next one, or a
-        poller whose processes live for one tick would never know more (sources.md, "Rules for every bound")."""
-        memory = self.source.remember() if bound.cold else None
-        if copy is None or memory is None or not transitions.may_remember(copy.state, now=self.file.clock.now()):
-            return
-        try:
-            self.file.write(
-                copy,
-                lambda state, now: transitions.remember(state, memory=memory, now=now),
-                deadline=self.runtime.monotonic() + self.file.timing.tenure,
-            )
-        except StoreError as error:  # somebody else wrote, or nobody can: the next tick may
-            logger.info("%s: the samples of the bound were not kept: %s", self.context.name, error)
-
     def _acquire(self, copy: Copy | None, start: Cursor | None) -> Tenure:
         run = self.runtime.new_id()[:8]
         takeover = copy is not None and copy.availability(self.file.timing, self.runtime.monotonic()).takeover
@@ -206,6 +186,8 @@ class Tick:
         try:
             while page.rows and self._wanted(tenure):
                 batch = self._batch(tenure, page)
+                if not heartbeat.expect(batch.batch_id, self.options.handler_limit.total_seconds()):
+                    break  # the query took too long: this batch would run without a heartbeat
                 more = len(page.rows) > len(batch)
                 failure = self._deliver(tenure, batch, heartbeat, more=more)
                 if failure is not None:
@@ -213,7 +195,7 @@ class Tick:
                 self.context.seen.add(batch.cursor_from, page.cursors[: len(batch)])
                 if tenure.released:
                     return self._result("delivered")
-                heartbeat.expect("", max(PAGE_LIMIT, self.options.handler_limit.total_seconds()))
+                heartbeat.expect("", self._page_limit())
                 page = self._page(batch.cursor_to)
         except BaseException:
             self._give_back(tenure)
@@ -222,6 +204,10 @@ class Tick:
             return self._lost(tenure, "the lease was lost between two batches")
         self._give_back(tenure)
         return self._result("delivered" if self.batches else "idle")
+
+    def _page_limit(self) -> float:
+        asked = self.source.query_timeout.total_seconds() if isinstance(self.source, Limited) else 0.0
+        return max(PAGE_LIMIT, PAGE_QUERIES * asked, self.options.handler_limit.total_seconds())
 
     def _batch(self, tenure: Tenure, page: Page) -> Batch:
         return Batch.of(
@@ -238,15 +224,14 @@ class Tick:
 
     def _deliver(self, tenure: Tenure, batch: Batch, heartbeat: Heartbeat, *, more: bool) -> TickResult | None:
         """Handle and commit one batch; None when the checkpoint moved past it."""
-        heartbeat.expect(batch.batch_id, self.options.handler_limit.total_seconds())
         self.emit(BatchStarted(batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt, **tenure.facts()))
         began = self.runtime.monotonic()
         try:
             with span("poller.handle", batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt):
                 self.context.executor.run(self.handler, batch, tenure, self.options.handler_limit.total_seconds())
-        except NotPortable:
+        except (NotPortable, KeyboardInterrupt, GeneratorExit):
             raise
-        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - all of it is an outcome
+        except BaseException as error:  # noqa: BLE001 - a timeout of gevent's, say: uncounted it would come for ever
             return self._failed(tenure, batch, error)
         seconds = self.runtime.monotonic() - began
         tenure.make_way()
@@ -284,21 +269,27 @@ class Tick:
 
     def _wanted(self, tenure: Tenure) -> bool:
         """Whether a batch may start now: nobody wants us to stop, and it may be finished in time, judged by the longest
-        so far (design, `tick_timeout`)."""
+        so far (design, `tick_timeout`). The first batch starts even when the time is over already: entering took so
+        long, and if it always does, a poller that starts none would be wedged for ever."""
         in_time = self.runtime.monotonic() + self.longest < self.ends
         return in_time and not self.stop.is_set() and not tenure.paused and not tenure.lost.is_set()
 
     def _failed(self, tenure: Tenure, batch: Batch, error: BaseException) -> TickResult:
         """The handler raised: give the lease back with the error's first line, checkpoint unchanged (protocol 9)."""
-        if tenure.remaining() == 0 or isinstance(error, HandlerCancelled):
-            return self._lost(tenure, f"the lease was lost while {batch.batch_id} was handled")
+        lost = f"the lease was lost while {batch.batch_id} was handled"
+        over = tenure.remaining() == 0
+        if isinstance(error, HandlerCancelled) or (over and isinstance(error, LeaseLost)):
+            return self._lost(tenure, lost)
         kind = error.kind if isinstance(error, HandlerFailure) else type(error).__name__
         text = error_line(error) if self.options.error_text else ""
         told = f"{kind}: {text}" if text else kind
-        self.emit(HandlerFailed(batch_id=batch.batch_id, attempt=batch.attempt, error=told, **tenure.facts()))
+        if not over:
+            self.emit(HandlerFailed(batch_id=batch.batch_id, attempt=batch.attempt, error=told, **tenure.facts()))
         if self.options.error_text:
             trace = error.trace if isinstance(error, HandlerFailure) else "".join(traceback.format_exception(error))
             logger.error("%s: %s", self.context.name, redact(trace.rstrip() or told))
+        if over:
+            return self._lost(tenure, f"{lost}, and then it raised {told}")
         halted = False
         try:
             halted = tenure.fail(
@@ -317,6 +308,7 @@ class Tick:
 
     def _lost(self, tenure: Tenure, told: str) -> TickResult:
         """The tenure is over against our will; nothing more is written to the document by it."""
+        tenure.give_up()
         self.context.audit.add(
             "lease_lost", by=tenure.owner_id, reason=told, before={"fencing_token": tenure.fencing_token}, after=None
         )
@@ -333,7 +325,8 @@ class Tick:
     def _result(
         self, outcome: Outcome, *, error: str | None = None, exception: BaseException | None = None, lag: bool = True
     ) -> TickResult:
-        known = self.context.lag(self.cursor, outcome in ("idle", "delivered")) if lag else None
+        in_time = self.runtime.monotonic() < self.ends  # past `functionTimeout` the host ends all pollers in it
+        known = self.context.lag(self.cursor, outcome in ("idle", "delivered")) if lag and in_time else None
         return TickResult(
             outcome=outcome,
             rows=self.rows,

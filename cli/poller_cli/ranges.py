@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -59,6 +59,11 @@ class RangeSource:
         self._whole = whole
         self._part = part
         self.bound: Bound | None = None
+
+    @property
+    def query_timeout(self) -> timedelta:
+        """As of the whole source."""
+        return self._whole.query_timeout
 
     def describe(self) -> SourceDescription:
         """See `poller.ports.Source.describe`."""

@@ -21,7 +21,7 @@ from poller.sources.checkup import Checkup, examine
 from poller.sources.connect import Database, make_engine, read_url
 from poller.sources.dialects import dialect_for
 from poller.sources.faults import SCHEMA_FAULTS, Fault, Scrubber, Where, driver_text, to_error
-from poller.sources.filters import check_filter, check_query
+from poller.sources.filters import check_filter, check_query, escape_colons
 from poller.sources.identity import family_of, identify, place
 from poller.sources.inspection import did_you_mean
 from poller.sources.keys import idempotency_key
@@ -104,6 +104,11 @@ class SqlSource:
         return f"SqlSource({self._options.what!r}, {place(self._identity)!r})"
 
     # ------------------------------------------------------------------------------------------------- ports.Source
+
+    @property
+    def query_timeout(self) -> timedelta:
+        """How long each of its queries may take; a tick keeps its lease for the few of a page."""
+        return self._options.query_timeout
 
     def describe(self) -> SourceDescription:
         """See `poller.ports.Source.describe`."""
@@ -190,10 +195,6 @@ class SqlSource:
 
         return self._guard(work)
 
-    def hold_until(self, clock: str) -> None:
-        """The highest database clock that an earlier process saw (`Bound.clock`): a lower one holds the bound."""
-        self._session.bounding.hold_until(clock)
-
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
         """Up to `limit` rows after `low` and up to `high`, whatever the bound is: for looking back over what was
         delivered (`poller recheck`), never for delivering."""
@@ -271,6 +272,6 @@ def _quoter(engine: Engine) -> Callable[[str], str]:
 
     def quote(name: str) -> str:
         quoted = preparer.quote(name)
-        return (quoted.replace("%%", "%") if doubles else quoted).replace(":", "\\:")
+        return escape_colons(quoted.replace("%%", "%") if doubles else quoted)
 
     return quote

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -89,6 +90,12 @@ class Server:
         tag = self.memory.write(self.state_name, body, if_tag=found.tag if isinstance(found, Found) else None).tag
         self.laws.replaced(body, tag)
 
+    def forget(self, client: str) -> None:
+        """A client deletes the state document, by its own rules: nothing is excused by it."""
+        self.world.say("server", "deleted for %s", client)
+        self.memory.delete(self.state_name)
+        self.laws.document = None
+
     def delete(self) -> None:
         """Somebody else deletes the state document."""
         self.world.say("outsider", "deletes the document")
@@ -101,8 +108,8 @@ class Client:
 
     Attributes:
         writes, exceptions: how many writes and appends this tick has sent, and how many of them even an idle tick may
-            send: the first document, and what is known of the bound. A record for the audit trail that an earlier tick
-            has not got rid of is that one's.
+            send: the first document, what is known of the bound, and whose expired lease the latter freed. A record for
+            the audit trail that an earlier tick has not got rid of is that one's.
         highest_token: of the writes that it knows to have landed.
     """
 
@@ -169,7 +176,15 @@ class Client:
 
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
         self._world.point(self._process)
+        if self._world.me().scope in (None, self._process.scope):
+            self.exceptions += json.loads(line).get("kind") == "takeover"
         self._change(lambda: self._server.memory.append(name, line), timeout)
+
+    def delete(self, name: str) -> None:
+        """No port has it and the code never asks for it; a mutant gives its lease back by it."""
+        self._world.point(self._process)
+        assert name == self._server.state_name
+        self._change(lambda: self._server.forget(self.name), None)
 
     def locate(self, name: str) -> str:
         return f"document {name} in the simulation"

@@ -1,0 +1,70 @@
+"""The two writes that a tick without rows may make: the first document of all, and what a cold process saw."""
+
+from __future__ import annotations
+
+import logging
+
+from poller.context import Context, instance_name
+from poller.errors import StoreError
+from poller.model import transitions
+from poller.model.cursor import Cursor
+from poller.observability import LeaseExpired
+from poller.ports import Bound
+from poller.statefile import Copy, Landed
+
+logger = logging.getLogger("poller")
+
+
+def create(context: Context, start: Cursor | None) -> Landed:
+    """The first tick ever creates the document even when idle: `start_from` is applied once (design).
+
+    Raises: as `StateFile.write`.
+    """
+    file = context.file
+    return file.write(
+        None,
+        lambda state, _: state,
+        deadline=context.runtime.monotonic() + file.timing.tenure,
+        create=transitions.create(
+            context.name,
+            context.source.describe(),
+            start,
+            ttl=file.timing.ttl,
+            now=file.clock.now(),
+            memory=context.source.remember(),
+        ),
+    )
+
+
+def remember(context: Context, copy: Copy | None, bound: Bound) -> None:
+    """Rows wait, and this process has only begun to look at what is open: keep what it saw for the next one, or a
+    poller whose processes live for one tick would never know more (sources.md, "Rules for every bound").
+
+    The write leaves the lease free, so a lease that its owner let expire is told here: no acquire will find it.
+    """
+    file = context.file
+    memory = context.source.remember() if bound.cold else None
+    if copy is None or memory is None or not transitions.may_remember(copy.state, now=file.clock.now()):
+        return
+    left_by = copy.state.lease if copy.availability(file.timing, context.runtime.monotonic()).takeover else None
+    try:
+        file.write(
+            copy,
+            lambda state, now: transitions.remember(state, memory=memory, now=now),
+            deadline=context.runtime.monotonic() + file.timing.tenure,
+        )
+    except StoreError as error:  # somebody else wrote, or nobody can: the next tick may
+        logger.info("%s: the samples of the bound were not kept: %s", context.name, error)
+        return
+    if left_by is not None:
+        told = {"owner_id": left_by.owner_id, "fencing_token": left_by.fencing_token}
+        context.emit(
+            LeaseExpired(
+                poller=context.name,
+                at=context.runtime.utcnow(),
+                previous_owner_id=left_by.owner_id,
+                previous_fencing_token=left_by.fencing_token,
+            )
+        )
+        by = f"{context.app_name}/{instance_name()}"
+        context.audit.add("takeover", by=by, before=told, after={**told, "owner_id": None})
