@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from poller.app import Poller
-from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable, StateCorrupt
+from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
 from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
@@ -20,7 +20,7 @@ from poller_cli import exits
 from poller_cli.changes import Desk, Plan
 from poller_cli.effects import NOTHING, CountingSource, Effect, measure
 from poller_cli.refusals import WrongArgument, clean
-from poller_cli.resets import changed_source, is_foreign, not_held, refuse_foreign
+from poller_cli.resets import changed_source, impossible, is_foreign, refuse_foreign
 from poller_cli.terminal import is_terminal
 
 if TYPE_CHECKING:
@@ -139,21 +139,10 @@ class Restoring:
     def _refuse_impossible(self, cursor: Cursor | None) -> None:
         """What the column cannot hold is no place to go on from. Where the database cannot be asked it is let through:
         a way back must not need it. Raises: WrongArgument."""
-        source = cast("CountingSource", self.poller.source)
         try:
-            # A table that cannot be read is no fault of the checkpoint's; one without rows does not tell its types.
-            if cursor is None or not source.lag(None, cap=1).pending:
-                return
-        except SourceError:
+            why = impossible(cast("CountingSource", self.poller.source), cursor)
+        except SourceError:  # a table that cannot be read is no fault of the checkpoint's
             return
-        try:
-            why = not_held(source, cursor)
-            if not why:
-                source.parse_cursor(cursor.value, None)
-        except SourceUnavailable:
-            return
-        except SourceError as error:
-            why = error.message.rstrip(".")
         if why:
             raise WrongArgument(
                 f"The cursor {cursor} of the {self.origin.location} cannot be one of {self.poller.name!r}: {why}.",

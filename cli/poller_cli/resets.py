@@ -102,6 +102,27 @@ def not_held(source: CountingSource, cursor: Cursor) -> str:
     return ""
 
 
+def impossible(source: CountingSource, cursor: Cursor | None) -> str:
+    """Why a kept cursor cannot be one of this source; empty where it can, and for a table without rows, which does not
+    tell its types.
+
+    Raises: SourceUnavailable; SourceError, where the table cannot be read.
+    """
+    if not source.lag(None, cap=1).pending or cursor is None:
+        return ""
+    why = not_held(source, cursor)
+    if why:
+        return why
+    try:
+        source.parse_cursor(cursor.value, None)
+        source.lag(cursor, cap=1)  # as the next tick reads it, which refuses a text in another form than the column's
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        return error.message.rstrip(".")
+    return ""
+
+
 def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> dict[str, str]:
     """`--pk` by column, every key column exactly once."""
     keys: dict[str, str] = {}

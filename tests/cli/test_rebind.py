@@ -51,3 +51,39 @@ def test_production_wants_the_name(project: Project) -> None:
     project.write('environment = "production"\n' + (project.folder / "poller.toml").read_text())
     console.refused(3, "rebind", "orders", "--yes", says="--confirm orders")
     assert console.done("rebind", "orders", "--confirm", "orders")["changed"] is True
+
+
+def test_what_is_skipped_or_comes_again_is_not_claimed_to_be_known(project: Project) -> None:
+    console = ran(project)
+    project.execute("CREATE TABLE orders2 (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    project.insert(43, table="orders2")
+    changed(project, 'table = "orders"', 'table = "orders2"')
+    output = console.done("rebind", "orders", "--dry-run")
+    assert (output["effect"]["skipped"], output["effect"]["redelivered"]) == (None, None)
+    assert output["effect"]["not_counted"]
+    assert "none is skipped" not in console.run("rebind", "orders", "--dry-run").out
+
+
+def test_a_table_that_is_not_there_is_refused(project: Project) -> None:
+    console = ran(project)
+    changed(project, 'table = "orders"', 'table = "nosuch"')
+    console.refused(1, "rebind", "orders", "--yes", says="nosuch")
+
+
+def test_a_column_that_writes_its_times_otherwise_is_refused(project: Project) -> None:
+    console = ran(project)
+    project.execute("CREATE TABLE iso (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    project.execute("INSERT INTO iso SELECT id, replace(updated_at, ' ', 'T') || 'Z' FROM orders")
+    changed(project, 'table = "orders"', 'table = "iso"')
+    line = console.refused(4, "rebind", "orders", "--yes", says="in another form")
+    assert "poller reset-to-cursor orders" in line
+
+
+def test_a_database_that_does_not_answer_is_accepted_and_said_not_to_be_counted(project: Project) -> None:
+    console = ran(project)
+    changed(project, "sqlite:///shop.db", "postgresql+psycopg://u:s3cret@127.0.0.1:1/shop")
+    ended = console.run("rebind", "orders", "--yes")
+    assert ended.code == 0, ended.err
+    assert "none is skipped" not in ended.out
+    assert "cannot be reached" in ended.out
+    assert "s3cret" not in ended.out

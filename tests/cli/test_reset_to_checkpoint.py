@@ -279,3 +279,10 @@ def test_through_a_pipe(project: Project) -> None:
     assert "--yes" in asked.stderr
     assert piped("--yes").returncode == 0
     assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 5}
+
+
+def test_a_cursor_in_another_form_than_the_columns_is_refused(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    project.execute("UPDATE orders SET updated_at = replace(updated_at, ' ', 'T') || 'Z'")
+    console.refused(2, "reset-to-checkpoint", "orders", file, "--yes", "--allow-skip", says="in another form")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from poller_cli.guards import (
     BreakLeaseOption,
     ConfirmOption,
@@ -12,6 +14,12 @@ from poller_cli.guards import (
     YesOption,
 )
 from poller_cli.session import Session
+
+if TYPE_CHECKING:
+    from poller.app import Poller
+    from poller.model.cursor import Cursor
+
+UNKNOWN = "which rows of the two sources are the same is not known"
 
 
 def rebind(
@@ -33,7 +41,7 @@ def rebind(
     from poller.model.document import State
     from poller.model.fingerprint import differences
     from poller_cli.changes import Desk, Plan
-    from poller_cli.effects import rows_up_to
+    from poller_cli.effects import Effect, rows_up_to
     from poller_cli.resets import refuse_foreign
 
     consent = Consent(yes, confirm, dry_run, break_lease, reason=reason)
@@ -48,14 +56,40 @@ def rebind(
 
         def notes(state: State) -> list[str]:
             refuse_foreign(poller, state.checkpoint.cursor)
+            _refuse_impossible(poller, state.checkpoint.cursor)
             told = rows_up_to(poller.source, state.checkpoint.cursor)
             return [f"Of the configured source, {told} up to the cursor count as delivered."]
 
         plan = Plan(
             kind="rebind",
             transition=to_rebind(source),
+            # The same cursor in other rows: nothing lies between the two places, and no count tells which rows are new.
+            effect=lambda _: Effect(None, None, not_counted=UNKNOWN),
             nothing=nothing,
             differences=lambda state: differences(state.source, source),
             notes=notes,
         )
         return Desk(session, app, poller, consent).carry_out(plan)
+
+
+def _refuse_impossible(poller: Poller, cursor: Cursor | None) -> None:
+    """A database that does not answer refuses nothing: that nothing was counted is said.
+
+    Raises: FingerprintMismatch, where the column cannot hold the cursor; SourceError, where the table cannot be read.
+    """
+    from poller.errors import FingerprintMismatch, SourceUnavailable
+    from poller_cli.effects import CountingSource
+    from poller_cli.resets import impossible
+
+    try:
+        why = impossible(cast("CountingSource", poller.source), cursor)
+    except SourceUnavailable:
+        return
+    if why:
+        raise FingerprintMismatch(
+            f"The cursor {cursor} cannot be one of the configured source of {poller.name!r}: {why}.",
+            stored="",
+            configured=poller.source.describe().fingerprint(),
+            next_step=f"Nothing was changed. Put the former source back, or say where to go on: poller reset-to-cursor "
+            f"{poller.name}, or poller reset-to-beginning {poller.name}.",
+        )
