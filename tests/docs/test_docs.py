@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import gzip
 import json
@@ -221,6 +222,26 @@ def test_every_test_that_a_page_names_exists(page: str) -> None:
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in _text(file)]
 
     assert missing == []
+
+
+def test_what_the_guarantees_call_a_soak_is_one_and_nothing_else_is() -> None:
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`( \(\*soak\*\))?", text)
+
+    assert len(named) > 40
+    wrong = [f"{file}::{test}" for file, test, label in named if bool(label) is not _is_soak(file, test)]
+
+    assert wrong == []
+
+
+def _is_soak(file: str, test: str) -> bool:
+    """By the test's own mark or its module's; one whose parameters alone are marked runs in the ordinary suite too."""
+    tree = ast.parse(_text(file))
+    marked = [node.value for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == test]
+    return any("mark.soak" in ast.unparse(one) for one in marked) or any(
+        ast.unparse(decorator) == "pytest.mark.soak" for node in functions for decorator in node.decorator_list
+    )
 
 
 def _text(file: str) -> str:
