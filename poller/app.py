@@ -26,7 +26,6 @@ from poller.outcome import TickResult
 from poller.ports import Event, Runtime, Source, StateStore
 from poller.recheck import Recheck
 from poller.runner import Runner
-from poller.schedule import Schedule
 from poller.telemetry import MetricsObserver
 from poller.wiring import open_source, open_store
 
@@ -146,11 +145,6 @@ class Poller:
                 )
             self._handler = import_handler(self.options.handler, folder=where.folder, key=key, file=where.file)
         return self._handler
-
-    def next_tick(self) -> float:
-        """Seconds until the schedule's next moment."""
-        now = self.runtime.utcnow()
-        return (Schedule(self.schedule).next_after(now) - now).total_seconds()
 
     def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:
         """Deliver what is there, batch by batch, and say how it went.

@@ -49,11 +49,6 @@ class PollerError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.next_step}".strip()
 
-    def facts(self) -> dict[str, Any]:
-        """The error's own attributes, for `--json` and structured logs."""
-        hidden = {"message", "next_step"}
-        return {k: v for k, v in vars(self).items() if k not in hidden and not k.startswith("_")}
-
 
 class ConfigError(PollerError):
     """The configuration, a setting or a handler's name is wrong.

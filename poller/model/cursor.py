@@ -6,12 +6,11 @@ so this module never parses it: what loses precision here would redeliver for ev
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 CursorKind: TypeAlias = Literal["timestamp+pk", "integer+pk", "rowversion+pk", "xid8+pk", "pk"]
-CURSOR_KINDS: tuple[str, ...] = get_args(CursorKind)
 
 KeyValue: TypeAlias = StrictInt | StrictStr
 """A key part as JSON keeps it: integers as numbers; text, UUID, NUMERIC, dates and bytes (hex) as text."""

@@ -229,7 +229,7 @@ def test_no_signature_or_key_reaches_an_error_or_a_log(caplog: pytest.LogCapture
                     with pytest.raises(StoreError) as caught:
                         ask(store)
                     shown += traceback.format_exception(caught.value)
-                    shown += [repr(caught.value), repr(caught.value.facts()), store.locate(NAME)]
+                    shown += [repr(caught.value), repr(vars(caught.value)), store.locate(NAME)]
                 store.close()
             assert any(SIGNATURE in target for _, target in server.asked)  # it was really sent
     assert SIGNATURE not in "".join(shown)

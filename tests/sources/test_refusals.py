@@ -105,7 +105,7 @@ def test_a_table_dropped_under_way_is_an_error_not_an_empty_page(any_db: str) ->
 
 
 def _message(error: pytest.ExceptionInfo[PollerError]) -> str:
-    return "".join(traceback.format_exception(error.value)) + str(error.value.facts()) + str(error.value)
+    return "".join(traceback.format_exception(error.value)) + str(vars(error.value)) + str(error.value)
 
 
 def test_a_wrong_password_is_one_clear_line_without_it(mariadb_db: str) -> None:
