@@ -42,7 +42,7 @@ class Column:
         sql_type: what a CAST back to it names; empty where a value is bound as it is.
         digits: how many fractional digits of a second the type can hold.
         nullable: whether it may be NULL; None where nobody can tell (a view, a query).
-        form: SQLite only: how its stored text is written.
+        form: SQLite only: how its stored text is written; odd: a value that is not written so, where there is one.
     """
 
     name: str
@@ -51,3 +51,4 @@ class Column:
     digits: int = 6
     nullable: bool | None = None
     form: TextForm | None = None
+    odd: str | None = None

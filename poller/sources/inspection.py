@@ -64,6 +64,7 @@ def inspect_source(
         columns={name: f"{relation.alias}.{quote(name)}" for name in wanted},
         reflected=reflected,
         cursor=options.cursor_column,
+        condition=relation.condition,
     )
     provable = inspector is not None and _is_base_table(inspector, options)
     if inspector is not None and provable:
@@ -86,6 +87,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"Did you mean {folded[near[0]]!r}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"There are: {shown}." if names else ""
+
+
+def odd_value(options: Options, value: object, column: str | None = None) -> SourceError:
+    """The error for a value that is not like the others of its column, the cursor's unless another is named."""
+    name = column or options.cursor_column
+    return SourceError(
+        f"{options.what}: column {name} holds {str(value)[:40]!r}, which is not written like its other values or is no"
+        " date; such rows do not sort by time.",
+        table=options.what,
+        column=name,
+        next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
+    )
 
 
 def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
@@ -136,6 +149,8 @@ def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[s
 def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) -> None:
     what = options.what
     if options.cursor_kind == "timestamp+pk":
+        if cursor.odd is not None:
+            raise odd_value(options, cursor.odd)
         if cursor.family not in MOMENTS and cursor.form is None:
             raise SourceError(
                 f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",

@@ -87,18 +87,22 @@ class KeyReader:
 
 class ReadPlan:
     """How to make a `Cursor` of a record. Records are the driver's tuples: what a handler does to its rows cannot
-    reach them."""
+    reach them.
+
+    Attributes:
+        text_at: where the cursor's text stands; places: of each key column, its name and where its value stands.
+    """
 
     def __init__(self, kind: CursorKind, table: str, text_at: int, places: Sequence[tuple[str, int]]) -> None:
         self._kind = kind
         self._table = table
         self.text_at = text_at
-        self._places = places
+        self.places = places
 
     def cursor(self, record: Sequence[Any]) -> Cursor:
         """The position right after this record."""
         tiebreaker = {}
-        for name, place in self._places:
+        for name, place in self.places:
             value = record[place]
             if type(value) is not int and type(value) is not str:
                 try:
@@ -115,11 +119,11 @@ class ReadPlan:
 
     def identity(self, record: Sequence[Any]) -> tuple[Any, ...]:
         """Cursor and key of a record, for comparing neighbours."""
-        return (record[self.text_at], *(record[place] for _, place in self._places))
+        return (record[self.text_at], *(record[place] for _, place in self.places))
 
     def null_key(self, record: Sequence[Any]) -> str | None:
         """The name of a key column that is NULL in this record."""
-        return next((name for name, place in self._places if record[place] is None), None)
+        return next((name for name, place in self.places if record[place] is None), None)
 
 
 class LazyCursors(Sequence[Cursor]):

@@ -15,15 +15,16 @@ from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
 from poller.sources.bounding import Bounding
-from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.columns import NUMBERS, Column, Family
 from poller.sources.connect import Database
 from poller.sources.continuity import refuse_changed
 from poller.sources.dialects.base import Records
 from poller.sources.inspection import Inspection, inspect_source
-from poller.sources.keys import KeyReader, LazyCursors, ReadPlan, row_maker
+from poller.sources.keys import KeyReader, LazyCursors, row_maker
 from poller.sources.moments import parse_utc
 from poller.sources.options import Options
 from poller.sources.page import Range, Relation, Statements
+from poller.sources.records import bad_key, refuse_bad_records
 
 PROBE = 10_000
 """Rows looked at where no constraint proves the key; also the cap when NULL cursors are counted for an error."""
@@ -147,7 +148,7 @@ class Session:
                 break
         assert self._reader is not None  # noqa: S101 - statements() made it
         plan = self._reader.plan(names[: len(names) - 1 - len(self._reader.helpers)])
-        self._refuse_bad_records(known, records, plan)
+        refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
         make = row_maker(names[: plan.text_at])
         return [make(record) for record in records], LazyCursors(records, plan)
 
@@ -271,41 +272,4 @@ class Session:
             self.forget()
         for what, sql in checks[: 1 if known.provable else 2]:
             if self.database.run(sql).rows[0][0]:
-                raise self._bad_key("is NULL in some rows" if what == "NULL" else "is the same in several rows")
-
-    def _bad_key(self, why: str) -> SourceError:
-        names = ", ".join(self.options.pk_columns)
-        return SourceError(
-            f"{self.options.what}: the key {names} {why}, and rows could be skipped.",
-            table=self.options.what,
-            column=self.options.pk_columns[0],
-            next_step="Name columns in `pk_columns` that are never NULL and unique together.",
-        )
-
-    def _refuse_bad_records(self, known: Inspection, records: list[Sequence[Any]], plan: ReadPlan) -> None:
-        if not records:
-            return
-        o, text_at = self.options, plan.text_at
-        if any(key.nullable is not False for key in known.keys) and any(map(plan.null_key, records)):
-            raise self._bad_key("is NULL in some rows")
-        if not known.provable:
-            before: tuple[Any, ...] | None = None
-            for identity in map(plan.identity, records):
-                if identity == before:
-                    raise self._bad_key("is the same in several rows")
-                before = identity
-        form = known.cursor.form
-        odd: Any = None
-        if form is not None and o.cursor_kind == "timestamp+pk":
-            fits = form.pattern().fullmatch
-            odd = next((r[text_at] for r in records if not fits(str(r[text_at]))), None)
-        elif known.cursor.family in MOMENTS and str(records[0][text_at] or "0000-").startswith("0000-"):
-            odd = records[0][text_at] or "(no text)"
-        if odd is not None:
-            raise SourceError(
-                f"{o.what}: column {o.cursor_column} holds {str(odd)[:40]!r}, which is not written like its other"
-                " values or is no date; such rows do not sort by time.",
-                table=o.what,
-                column=o.cursor_column,
-                next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
-            )
+                raise bad_key(self.options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")

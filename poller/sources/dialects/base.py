@@ -41,13 +41,15 @@ class Records:
 class Look:
     """What a dialect may look at to learn the columns' types.
 
-    `reflected` is SQLAlchemy's view of a table's columns, None for a query; `columns` are the quoted, qualified names.
+    `reflected` is SQLAlchemy's view of a table's columns, None for a query; `columns` are the quoted, qualified names;
+    `condition` is the checked filter.
     """
 
     relation: str
     columns: Mapping[str, str]
     reflected: Mapping[str, Mapping[str, Any]] | None
     cursor: str
+    condition: str | None = None
 
 
 class Runner(Protocol):
@@ -68,6 +70,10 @@ class Dialect:
     alias_word: ClassVar[str] = "AS "
     detaches: ClassVar[bool] = True
     """Whether our connection leaves the pool, because its session is set up for us alone."""
+    types_belong_to_values: ClassVar[bool] = False
+    """Whether each row may hold another type in the same column."""
+    holds_impossible_dates: ClassVar[bool] = False
+    """Whether a date may be stored that no calendar has, and that may come back from its text as NULL."""
     one_row: ClassVar[str] = ""
     """What a SELECT without a table needs after it."""
 

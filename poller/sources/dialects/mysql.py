@@ -54,6 +54,7 @@ class MySql(Dialect):
 
     family: ClassVar[str] = "mysql"
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
+    holds_impossible_dates: ClassVar[bool] = True
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:

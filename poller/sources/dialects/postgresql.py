@@ -27,7 +27,6 @@ _FAMILIES = {
     "numeric": Family.NUMERIC,
     "text": Family.TEXT,
     "character varying": Family.TEXT,
-    "character": Family.TEXT,
     "bpchar": Family.TEXT,
     "citext": Family.TEXT,
     "name": Family.TEXT,
@@ -65,7 +64,7 @@ _CONNECTING = (
 )
 
 _FORMS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1"}
-_TYPES = "SELECT CAST(t AS bigint), format_type(t, NULL) FROM unnest(CAST(:types AS oid[])) AS t"
+_TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
 
 
 class PostgreSql(Dialect):
@@ -124,7 +123,7 @@ class PostgreSql(Dialect):
             found[name] = Column(
                 name=name,
                 family=family,
-                sql_type="bpchar" if kind == "character" else kind,
+                sql_type=kind,
                 digits=6 if precision is None or not timed else precision,
                 nullable=facts.get("nullable"),
             )

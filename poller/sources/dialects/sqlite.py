@@ -21,6 +21,10 @@ _FAMILIES: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Famil
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
 
+def _is_odd(column: Column) -> bool:
+    return column.odd is not None or column.family is Family.UNFIT or (column.family is Family.TEXT and not column.form)
+
+
 class Sqlite(Dialect):
     """Types belong to values, not to columns, so what a column holds is read from its first and last row."""
 
@@ -29,6 +33,7 @@ class Sqlite(Dialect):
     key_form: ClassVar[PageForm] = PageForm.ROW_VALUES
     clock: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now') || '000Z'"
     detaches: ClassVar[bool] = False
+    types_belong_to_values: ClassVar[bool] = True
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """How long to wait for a writer's lock."""
@@ -40,9 +45,17 @@ class Sqlite(Dialect):
         dbapi.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
-        """From the values at both ends of the order; None while there is no row."""
+        """From the values at both ends of the order; None while there is no row. A value that is not like the others
+        sorts to an end. Only where one does are the rows asked for that the filter leaves: it may be slow."""
+        found = self._ends(look, run, None)
+        if found is not None and look.condition and any(map(_is_odd, found.values())):
+            return self._ends(look, run, look.condition)
+        return found
+
+    def _ends(self, look: Look, run: Runner, condition: str | None) -> dict[str, Column] | None:
         names, cursor = ", ".join(look.columns.values()), look.columns[look.cursor]
-        rest = f"FROM {look.relation} WHERE {cursor} IS NOT NULL ORDER BY {cursor}"
+        where = f"{condition} AND {cursor}" if condition else cursor
+        rest = f"FROM {look.relation} WHERE {where} IS NOT NULL ORDER BY {cursor}"
         first = run(self.limited(names, rest, 1)).rows
         if not first:
             return None
@@ -50,15 +63,14 @@ class Sqlite(Dialect):
         found = {}
         for name, low, high in zip(look.columns, first[0], (last or first)[0], strict=True):
             facts = look.reflected[name] if look.reflected is not None else {}
-            column = self.from_value(name, low, ())
-            if self.from_value(name, high, ()).family != column.family:
-                column = Column(name=name, family=Family.UNFIT)
-            found[name] = Column(
-                name=name,
-                family=column.family,
-                nullable=facts.get("nullable"),
-                form=TextForm.of(low) if isinstance(low, str) else None,
-            )
+            family = self.from_value(name, low, ()).family
+            form = TextForm.of(low) if isinstance(low, str) else None
+            odd = None
+            if form is not None and not (isinstance(high, str) and form.pattern().fullmatch(high)):
+                form, odd = None, str(high)
+            if self.from_value(name, high, ()).family != family:
+                family = Family.UNFIT
+            found[name] = Column(name=name, family=family, nullable=facts.get("nullable"), form=form, odd=odd)
         return found
 
     def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
