@@ -6,115 +6,10 @@ that code changes its mutant too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutants.mutant import BOTH, BREAKS, ENDLESS, MEDDLED, Edit, Mutant
+from tests.mutants.protocol import PROTOCOL
 
-ANY = range(3000)
-ENDLESS = range(7, 3000, 50)
-"""Seeds whose workers never run out of rows (`tests.simulation.plan.draw`)."""
-SLOW = range(13, 6000, 20)
-"""Seeds with long handlers, slow answers."""
-BREAKS = range(3, 6000, 20)
-"""Seeds in which operators break leases of workers that hang."""
-MEDDLED = range(24, 12000, 25)
-"""Seeds in which somebody changes the document beside all rules."""
-SPECIAL = (ENDLESS, SLOW, BREAKS, MEDDLED)
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Replace `old` by `new` in `poller/{file}`."""
-
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A wrong change.
-
-    Attributes:
-        name: what is wrong with it.
-        edits: how it is made.
-        dies_of: a pattern of the law that is broken; another end is no proof.
-        seeds: the schedules it is tried on, in this order.
-    """
-
-    name: str
-    edits: tuple[Edit, ...]
-    dies_of: str
-    seeds: range = ANY
-
-
-BOTH = "are both believed to be held"
-
-PROTOCOL = (
-    Mutant(
-        "the deadline of an acquire counts from the answer",
-        (
-            Edit(
-                "tenure.py",
-                "        self._deadline = landed.sent + file.timing.tenure",
-                "        self._deadline = self._runtime.monotonic() + file.timing.tenure",
-            ),
-        ),
-        BOTH,
-        SLOW,
-    ),
-    Mutant(
-        "the deadline of a heartbeat counts from the answer",
-        (
-            Edit(
-                "tenure.py",
-                "self._deadline = landed.sent + self._file.timing.tenure",
-                "self._deadline = self._runtime.monotonic() + self._file.timing.tenure",
-            ),
-        ),
-        BOTH,
-        SLOW,
-    ),
-    Mutant(
-        "a taker judges by its own wall clock",
-        (
-            Edit(
-                "statefile.py",
-                "return Copy(state, found.body, found.tag, found.server_time,",
-                "return Copy(state, found.body, found.tag, self.runtime.utcnow(),",
-            ),
-        ),
-        BOTH,
-    ),
-    Mutant(
-        "a timeout is taken as applied",
-        (
-            Edit(
-                "statefile.py",
-                """                self._pause_before_resend(deadline, attempt, error)
-            except StoreError as error:
-                if attempt == 1:""",
-                """                return Written(if_tag or "1", None, None)
-            except StoreError as error:
-                if attempt == 1:""",
-            ),
-        ),
-        "that never landed|are both believed|is unresolved",
-    ),
-    Mutant(
-        "a timeout is taken as not applied after a re-read",
-        (
-            Edit(
-                "statefile.py",
-                """                self._pause_before_resend(deadline, attempt, error)
-            except StoreError as error:
-                if attempt == 1:""",
-                """                self._pause_before_resend(deadline, attempt, error)
-                return None
-            except StoreError as error:
-                if attempt == 1:""",
-            ),
-        ),
-        "is unresolved",
-    ),
+FURTHER = (
     Mutant(
         "the document begins anew on release",
         (
@@ -131,21 +26,6 @@ PROTOCOL = (
         (Edit("tenure.py", "while not self._lock.acquire(timeout=max(self._left(), 0.001)):", "while False:"),),
         "two writes in flight|is unresolved|its tenure is over",
     ),
-    Mutant(
-        "only the newest write id is kept",
-        (Edit("model/document.py", "[-WRITE_IDS_KEPT:]", "[-1:]"),),
-        "refused a commit that had landed|lease is lost, and it is not",
-    ),
-    Mutant(
-        "--break-lease releases at once",
-        (Edit("operator.py", "return self.keep(changed, change, held, now) if held else changed", "return changed"),),
-        BOTH,
-        BREAKS,
-    ),
-)
-"""The list of protocol.md."""
-
-FURTHER = (
     Mutant(
         "a taker waits for no margin",
         (Edit("model/timing.py", "return min(5.0, max(2.0, self.ttl / 2))", "return 0.0"),),

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.table import ANY, MUTANTS, PROTOCOL, SPECIAL, Edit, Mutant
+from tests.mutants.mutant import ANY, SPECIAL, Edit, Mutant
+from tests.mutants.protocol import PROTOCOL
+from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,8 +63,24 @@ def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_the_protocols_list_is_complete() -> None:
-    """Eight lines of protocol.md ("Faults to inject"), the first of them in two places."""
-    assert len(PROTOCOL) == 9
+LINES = {
+    "deadline counted from the answer",
+    "taker using its own wall clock",
+    "timeout taken as applied",
+    "timeout taken as not applied after a re-read",
+    "document deleted on release",
+    "heartbeat and commit with separate ETags",
+    "only the newest write id kept",
+    "`--break-lease` that releases at once",
+}
+"""protocol.md, "Faults to inject", to the letter."""
+
+
+def test_every_mutant_of_the_protocols_list_is_there() -> None:
+    assert {mutant.line for mutant in PROTOCOL} == LINES
+    assert {mutant.line for mutant in MUTANTS} == LINES | {""}
+
+
+def test_every_kind_of_schedule_has_a_mutant_and_every_mutant_a_name() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert {mutant.seeds for mutant in MUTANTS} == {ANY, *SPECIAL}
