@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
-from poller.sources.columns import MOMENTS, RENDERED_BY_DATABASE, Column, Family
+from poller.sources.columns import MOMENTS, NUMBERS, RENDERED_BY_DATABASE, Column, Family
 from poller.sources.faults import Fault
 from poller.sources.inspection import did_you_mean
 from poller.sources.keys import parse_key
 from poller.sources.moments import TextForm, iso_text
-from poller.sources.session import Session
+
+if TYPE_CHECKING:
+    from poller.sources.session import Session
 
 
 def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> Cursor:
@@ -31,9 +35,7 @@ def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> 
                 table=options.what,
                 next_step="Use `poller reset-to-beginning`.",
             )
-        if TextForm.of(value) is None and options.cursor_kind == "timestamp+pk":
-            raise _refused(session, options.cursor_column, value, "timestamps")
-        return Cursor(kind=options.cursor_kind, value=value)
+        return Cursor(kind=options.cursor_kind, value=_of_unknown_column(session, value.strip()))
     text = column_text(session, known.cursor, value)
     if pk is None:
         return Cursor(kind=options.cursor_kind, value=text)
@@ -64,6 +66,51 @@ def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> 
                 next_step="Give it once.",
             )
     return Cursor(kind=options.cursor_kind, value=text, tiebreaker=tiebreaker)
+
+
+def settle(session: Session, cursor: Cursor, column: Column) -> Cursor:
+    """A cursor that was taken down before the column's form was known, in that form: texts are compared as they stand,
+    and what is only meant alike may sort elsewhere. Others are given back as they are.
+
+    Raises: SourceError naming the column, where it does not hold such values.
+    """
+    if cursor.tiebreaker is not None:
+        return cursor
+    if session.options.cursor_kind == "timestamp+pk":
+        done = _DATE if column.family is Family.DATE else _RENDERED
+        done = done if column.form is None else column.form.pattern()
+    else:
+        done = _INTEGER if column.family in NUMBERS else _ANYTHING
+    if done.fullmatch(cursor.value):
+        return cursor
+    return cursor.model_copy(update={"value": column_text(session, column, cursor.value)})
+
+
+_RENDERED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,}Z?", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
+_ANYTHING = re.compile(r".*", re.DOTALL)
+
+
+def _of_unknown_column(session: Session, text: str) -> str:
+    """While there is no row: what `settle` will be able to read, whatever the column turns out to be."""
+    options = session.options
+    if options.cursor_kind == "integer+pk" and not _INTEGER.fullmatch(text):
+        raise _refused(session, options.cursor_column, text, "integers")
+    if options.cursor_kind != "timestamp+pk":
+        return text
+    form = TextForm.of(text)
+    if form is None:
+        raise _refused(session, options.cursor_column, text, "timestamps")
+    if form.zone and session.database.dialect.family != "sqlite":  # a naive column would drop it, without a word
+        raise SourceError(
+            f"{options.what}: there is no row yet, so nobody can tell whether column {options.cursor_column} has a time"
+            f" zone, and {text!r} names one.",
+            table=options.what,
+            column=options.cursor_column,
+            next_step="Write it without: as the column holds it, in UTC where the column has a zone.",
+        )
+    return text
 
 
 def column_text(session: Session, column: Column, text: str) -> str:

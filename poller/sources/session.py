@@ -24,6 +24,7 @@ from poller.sources.keys import KeyReader, LazyCursors, row_maker
 from poller.sources.moments import parse_utc
 from poller.sources.options import Options
 from poller.sources.page import Range, Relation, Statements
+from poller.sources.parsing import settle
 from poller.sources.records import bad_key, refuse_bad_records
 
 PROBE = 10_000
@@ -46,6 +47,7 @@ class Session:
         self._statements: Statements | None = None
         self._reader: KeyReader | None = None
         self._types: tuple[Any, ...] | None = None
+        self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
         self.bounding = Bounding(database, options)
 
     # ------------------------------------------------------------------------------------------------ what is known
@@ -104,6 +106,7 @@ class Session:
         if known is None:
             self._refuse_nulls()
             return Page(rows=[], cursors=[], bound=self.to_come())
+        after, until = self._settled(after, known), self._settled(until, known)
         refuse_changed(after, known, self.options)
         bound = self.sample(known)
         if bound.value is None and bound.kind != "none":
@@ -125,12 +128,22 @@ class Session:
             known = self.learn()
             if known is None:
                 return Page(rows=[], cursors=[], bound=Bound("none"))
-            for end in (low, high):
+            first, last = self._settled(low, known), self._settled(high, known)
+            for end in (first, last):
                 refuse_changed(end, known, self.options)
-            rows, cursors = self._read(known, self.statements().ranges(low, None, until=high), limit)
+            rows, cursors = self._read(known, self.statements().ranges(first, None, until=last), limit)
             return Page(rows=rows, cursors=cursors, bound=Bound("none"))
 
         return self._anew(work)
+
+    def _settled(self, cursor: Cursor | None, known: Inspection) -> Cursor | None:
+        """See `parsing.settle`; asked once per cursor."""
+        if cursor is None or cursor.tiebreaker is not None:
+            return cursor
+        key = (known.cursor, cursor.value)
+        if self._settled_last is None or self._settled_last[0] != key:
+            self._settled_last = key, settle(self, cursor, known.cursor)
+        return self._settled_last[1]
 
     def _read(
         self, known: Inspection, stretches: Sequence[Range], limit: int
@@ -165,6 +178,7 @@ class Session:
         """See `ports.Source.lag`."""
         known = self.learn()
         if known is not None:
+            after = self._settled(after, known)
             refuse_changed(after, known, self.options)
         timed = self.options.cursor_kind == "timestamp+pk"
         if known is None:
@@ -184,9 +198,11 @@ class Session:
 
     def count_between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[int, bool]:
         """How many rows stand after `low` and up to `high`, and whether `cap` cut the count."""
-        if self.learn() is None:
+        known = self.learn()
+        if known is None:
             return 0, False
-        count = int(self.database.run(*self.statements().between(low, high, cap + 1)).rows[0][0])
+        first, last = self._settled(low, known), self._settled(high, known) or high
+        count = int(self.database.run(*self.statements().between(first, last, cap + 1)).rows[0][0])
         return min(count, cap), count > cap
 
     def null_cursors(self, cap: int) -> int:
