@@ -82,10 +82,6 @@ class Bounding:
             with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
                 self._keeper.recall(memory)
 
-    def hold_until(self, clock: str) -> None:
-        """The highest database clock that somebody saw."""
-        self.recall({**(self.remember() or {}), "clock": clock})
-
     def context(self, known: Inspection, statements: Statements) -> bounds.BoundContext:
         """What a taker may know."""
         o = self._options

@@ -147,7 +147,7 @@ def test_rows_younger_than_the_commit_delay_wait(any_db: str) -> None:
 def test_a_held_clock_reads_nothing_and_says_so(postgres_db: str) -> None:
     make_orders(postgres_db, ["2026-01-01 00:00:00"])
     with closing(orders(postgres_db, bound="heuristic")) as source:
-        source.hold_until("2099-01-01T00:00:00.000000Z")
+        source.recall({"clock": "2099-01-01T00:00:00.000000Z"})
         page = source.page(None, 10)
         assert list(page.rows) == []
         assert "went back" in str(page.bound.reason)
