@@ -44,6 +44,9 @@ RUN_BY: dict[str, list[str]] = {
         TIMERS,
     ],
     "docs/guarantees.md": [],
+    "docs/monitoring.md": [
+        "tests/docs/test_monitoring.py::test_a_handlers_module_as_shown_exports_what_the_page_lists"
+    ],
     "docs/sources.md": [ACCEPTED, DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
     "examples/functions/README.md": [
         "not run: `func` is no Python package; test_wheel.py installs the wheel, test_example.py fires the timer",
