@@ -169,7 +169,8 @@ class Poller:
     def redeliver(self, found: Recheck, handler: Handler | None = None) -> None:
         """Hand the late rows that a recheck found to the handler, under the lease; the checkpoint does not move.
 
-        Raises: LeaseHeld, LeaseLost, StoreError, and what the handler raises.
+        Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError; what the handler
+            raises, or HandlerFailure where it ran elsewhere.
         """
         self._runner.redeliver(found, self.handler if handler is None else handler)
 

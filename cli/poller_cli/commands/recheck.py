@@ -49,7 +49,7 @@ def recheck(
 
     window = _duration(since)
     out = claim_stdout() if session.json else sys.stdout
-    failure: BaseException | None = None
+    failure: str | None = None
     with session.app(observers=()) as app:
         poller = app.poller(name)
         found = poller.recheck(window)
@@ -59,10 +59,10 @@ def recheck(
             ask(Consent(yes=yes, confirm=confirm), name, "redelivering", production=production)
             try:
                 poller.redeliver(found)
-            except PollerError:
+            except (PollerError, KeyboardInterrupt):
                 raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the handler raises
-                failure = error
+            except BaseException as error:  # noqa: BLE001 - whatever the handler raises
+                failure = _told(error, shown=poller.options.error_text)
         output = RecheckOutput(
             name=name,
             app_name=poller.app_name,
@@ -78,9 +78,19 @@ def recheck(
     else:
         print("\n".join(_screen(output)))
     if failure is not None:
-        complain(f"{name}: the handler failed on a batch of late rows: {type(failure).__name__}: {failure}")
+        complain(f"{name}: the handler failed on a batch of late rows: {failure}")
         return exits.FAILED
     return exits.DONE
+
+
+def _told(error: BaseException, *, shown: bool) -> str:
+    """A handler's error as a tick tells it: by its type, and its first line where `error_text` allows that."""
+    from poller.handlers import HandlerFailure
+    from poller.model.redact import error_line
+
+    kind = error.kind if isinstance(error, HandlerFailure) else type(error).__name__
+    said = error_line(error) if shown else ""
+    return f"{kind}: {said}" if said else kind
 
 
 def _duration(text: str | None) -> timedelta | None:
