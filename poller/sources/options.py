@@ -17,6 +17,9 @@ from poller.sources.moments import has_daylight_saving, plain_text
 KINDS: tuple[CursorKind, ...] = get_args(CursorKind)
 """The cursor kinds that can be read."""
 
+_NO_TIME = ("xid8+pk", "rowversion+pk")
+"""Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
+
 DEFAULT_COMMIT_DELAY = timedelta(seconds=5)
 
 
@@ -101,6 +104,12 @@ def read_options(
     if not start.strip():
         raise ConfigError("`start_from` is empty.", key="start_from", next_step='Use "beginning", "now" or a value.')
     delay = None if commit_delay is None else _duration("commit_delay", commit_delay)
+    if delay and kind in _NO_TIME:
+        raise ConfigError(
+            f"`commit_delay` has no effect on a cursor of kind {kind}, whose bound is no time.",
+            key="commit_delay",
+            next_step="Remove it; the kind needs none.",
+        )
     return Options(
         table=table,
         schema=schema,

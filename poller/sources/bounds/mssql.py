@@ -116,5 +116,8 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
     if not name or connection.execute(_IDENTITY, parameters).scalar() != 1:
         return f"the column {context.column.name} is no IDENTITY"
     return ByCounter(
-        Views(), lambda c: int(c.execute(_COUNTER, {"name": name}).scalar_one()) + 1, "the column's IDENTITY"
+        Views(),
+        lambda c: int(c.execute(_COUNTER, {"name": name}).scalar_one()) + 1,
+        "the column's IDENTITY",
+        delay=context.extra_delay,
     )

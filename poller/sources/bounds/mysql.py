@@ -265,6 +265,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
         sampler,
         lambda c: int(c.execute(_COUNTER, names).scalar_one() or 0),
         "the table's AUTO_INCREMENT counter; sessions tracked from sample to sample",
+        delay=context.extra_delay,
     )
 
 

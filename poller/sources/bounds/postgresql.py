@@ -340,4 +340,5 @@ def _by(
     if made.seqincrement < 1 or made.seqcycle:
         return f"the sequence {sequence} does not only grow"
     value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {sequence}")  # noqa: S608
-    return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), f"the sequence {sequence}; {reason}")
+    why, delay = f"the sequence {sequence}; {reason}", context.extra_delay
+    return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), why, delay=delay)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
@@ -98,12 +98,22 @@ class ByTime:
 
 
 class ByCounter:
-    """The bound of a number that a sequence hands out: `read` gives the first value that was not handed out yet."""
+    """The bound of a number that a sequence hands out: `read` gives the first value that was not handed out yet.
 
-    def __init__(self, sampler: Sampler, read: Callable[[Connection], int], reason: str) -> None:
+    `delay`: how much longer a value must have been handed out, where that was asked for."""
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        read: Callable[[Connection], int],
+        reason: str,
+        *,
+        delay: timedelta = timedelta(0),
+    ) -> None:
         self._sampler = sampler
         self._read = read
         self._reason = reason
+        self._delay = delay
         self._counts: list[tuple[datetime, int]] = []
         """When a sample began, and the counter right before it."""
         self.kind = sampler.kind
@@ -115,26 +125,33 @@ class ByCounter:
         if self._counts and seen.began < self._counts[-1][0]:
             self._counts = []  # the clock went back: times before and after do not compare
         self._counts.append((seen.began, value))
-        if seen.oldest is None:
-            return _unknown(self.kind, seen)
-        safe = [number for number, (began, _) in enumerate(self._counts) if began <= seen.oldest]
-        if not safe:
-            return Bound(
-                kind=self.kind,
-                held_by="transactions that were open at the first sample",
-                reason="nothing is known yet of the values they took",
-                clock=_text(seen.clock),
-                cold=True,
-            )
-        self._counts = self._counts[safe[-1] :]
         if len(self._counts) > COUNTS_KEPT:
             self._counts = [self._counts[0], *self._counts[1:-1:2], self._counts[-1]]
+        if seen.oldest is None:
+            return _unknown(self.kind, seen)
+        since = seen.oldest - self._delay
+        safe = [number for number, (began, _) in enumerate(self._counts) if began <= since]
+        if not safe:
+            return self._nothing_safe(seen)
+        self._counts = self._counts[safe[-1] :]
         return Bound(
             kind=self.kind,
             value=str(self._counts[0][1]),
             held_by=seen.held_by,
             clock=_text(seen.clock),
             reason=f"{OPEN_TOO_LONG}; {self._reason}" if seen.held_by else self._reason,
+        )
+
+    def _nothing_safe(self, seen: Sample) -> Bound:
+        if self._delay and seen.oldest is not None and self._counts[0][0] <= seen.oldest:
+            reason = f"no value has been there for commit_delay yet; {self._reason}"
+            return Bound(kind=self.kind, reason=reason, clock=_text(seen.clock))
+        return Bound(
+            kind=self.kind,
+            held_by="transactions that were open at the first sample",
+            reason="nothing is known yet of the values they took",
+            clock=_text(seen.clock),
+            cold=True,
         )
 
     def remember(self) -> dict[str, Any] | None:
