@@ -34,9 +34,9 @@ class Note:
                 return False
             note = json.loads(there.body)
             identity, left = note.get("id"), datetime.fromisoformat(note["at"])
-        except (StoreError, ValueError, KeyError, AttributeError, TypeError):
+            fresh = abs((self._file.clock.now() - left).total_seconds()) < NOTE_LASTS
+        except (StoreError, ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError):
             return False  # no note, or none that says anything; the operator tries on without
-        fresh = abs((self._file.clock.now() - left).total_seconds()) < NOTE_LASTS
         news = identity != self._seen and fresh
         self._seen = identity
         return news

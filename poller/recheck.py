@@ -22,7 +22,7 @@ from poller.heartbeat import Heartbeat
 from poller.model.cursor import Cursor
 from poller.observability import BatchStarted, LateRows, Rechecked
 from poller.ports import Bound, Page, Row
-from poller.seen import hash_of
+from poller.seen import Stretch, hash_of
 from poller.statefile import Superseded
 from poller.tenure import Tenure
 
@@ -75,30 +75,45 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
         )
     if not isinstance(source, Rereadable):
         raise ConfigError(f"The source of {context.name} cannot be read again.", key="source")
-    found = Recheck()
+    found, end = Recheck(), context.runtime.monotonic() + patience
     copy = context.file.read()
     if copy is None:
         return found
     guard(context.name, copy, source.describe())
     context.seen.settle(2.0)
     seen = context.seen.read(context.runtime.utcnow() - (window if since is None else since))
-    end = context.runtime.monotonic() + patience
     known = set(seen.hashes)
     tip = copy.state.checkpoint.cursor
     for stretch in seen.stretches:
-        found.stretches += 1
-        for row, cursor in _rows(source, stretch.low, stretch.high):
-            if context.runtime.monotonic() > end or len(found.rows) >= MOST:
-                found.complete = False
-                break
-            found.compared += 1
-            mark = hash_of(cursor)
-            if mark not in known and _is_under(source, cursor, tip, stretch.high):
-                known.add(mark)  # two stretches may overlap, after a reset
-                found.rows.append(row)
-                found.cursors.append(cursor)
+        found.complete = context.runtime.monotonic() <= end  # before each of many stretches without a row, too
+        if not found.complete or not _compare(context, source, stretch, found, known, tip, end):
+            break
     _tell(context, found)
     return found
+
+
+def _compare(
+    context: Context,
+    source: Rereadable,
+    stretch: Stretch,
+    found: Recheck,
+    known: set[bytes],
+    tip: Cursor | None,
+    end: float,
+) -> bool:
+    """Compare one stretch; whether it was done in time and with room for what it found."""
+    found.stretches += 1
+    for row, cursor in _rows(source, stretch.low, stretch.high):
+        if context.runtime.monotonic() > end or len(found.rows) >= MOST:
+            found.complete = False
+            return False
+        found.compared += 1
+        mark = hash_of(cursor)
+        if mark not in known and _is_under(source, cursor, tip, stretch.high):
+            known.add(mark)  # two stretches may overlap, after a reset
+            found.rows.append(row)
+            found.cursors.append(cursor)
+    return True
 
 
 def _rows(source: Rereadable, low: Cursor | None, high: Cursor) -> Iterator[tuple[Row, Cursor]]:
@@ -139,7 +154,15 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
         raise StoreError(f"The {context.file.location} is gone.", document=context.file.name)
     refusal = refusal_of(context, copy)
     if refusal is not None and refusal.outcome == "held_elsewhere":
-        raise LeaseHeld(f"{refusal.error}.", next_step="Try again when its tick is over, or pause the poller.")
+        lease = copy.state.lease
+        left = copy.availability(context.file.timing, context.runtime.monotonic()).expires_in
+        raise LeaseHeld(
+            f"{refusal.error}.",
+            owner_id=lease.owner_id,
+            fencing_token=lease.fencing_token,
+            expires_in_seconds=left,
+            next_step="Try again when its tick is over, or pause the poller.",
+        )
     if refusal is not None:
         raise _Stopped(f"{context.name} is {refusal.error}.", next_step=f"Run: poller resume {context.name}")
     try:
@@ -161,6 +184,7 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
         with heartbeat:
             for begin in range(0, len(found.rows), context.options.batch_size):
                 if begin:
+                    tenure.make_way()
                     tenure.renew()  # no commit tells between two batches that somebody paused
                 if tenure.paused:
                     raise _Stopped(
@@ -212,7 +236,12 @@ def _batch(
         lease=tenure,
     )
     limit = context.options.handler_limit.total_seconds()
-    heartbeat.expect(batch.batch_id, limit)
+    if not heartbeat.expect(batch.batch_id, limit):
+        raise PollerError(
+            f"A batch of late rows took longer than handler_timeout ({limit:g} s): its lease was renewed no more, and "
+            f"no other was begun after {found.redelivered} of {len(found.rows)} rows.",
+            next_step=f"Raise handler_timeout of {context.name} or lower its batch_size, and run the same again.",
+        )
     context.emit(BatchStarted(batch_id=batch.batch_id, rows=len(batch), attempt=1, **tenure.facts()))
     context.executor.run(handler, batch, tenure, limit)
     tenure.check()

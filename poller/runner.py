@@ -158,6 +158,9 @@ class Runner:
         if not self.options.recheck_every or self._ticks % self.options.recheck_every or not result.ok:
             return
         left = self.options.tick_timeout.total_seconds() - result.duration_seconds
+        if left <= 0:
+            logger.info("%s: no time was left in this tick to look back for late rows", self.name)
+            return
         try:
             with self._alone():
                 look_back(self._context, patience=min(PATIENCE, left))

@@ -127,7 +127,7 @@ class SeenLog:
                 packed = base64.b64decode(line["hashes"])
                 low = None if line.get("from") is None else Cursor.model_validate(line["from"])
                 high = None if line.get("to") is None else Cursor.model_validate(line["to"])
-            except (KeyError, ValueError):
+            except (KeyError, ValueError, TypeError):
                 continue  # cut short by a crash, or not ours: its stretch is unknown
             hashes.update(packed[i : i + WIDTH] for i in range(0, len(packed), WIDTH))
             if high is None:
@@ -149,7 +149,7 @@ class SeenLog:
             for text in self._store.lines(name):
                 try:
                     line = json.loads(text)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 if isinstance(line, dict) and str(line.get("at", "")) >= stamp(since):
                     yield line
