@@ -17,6 +17,7 @@ from poller import databases
 from poller.errors import SourceUnavailable
 from poller.sources.dialects import Dialect
 from poller.sources.dialects.base import Records
+from poller.sources.filters import escape_colons
 from poller.sources.identity import sqlite_path
 
 
@@ -80,7 +81,7 @@ class Database:
                     connection.detach()
                 self.dialect.adopt(self._driver, self.timeout)
                 for statement in self.dialect.session(connection, self.timeout):
-                    connection.execute(sa.text(statement.replace(":", "\\:")))
+                    connection.execute(sa.text(escape_colons(statement)))
             except BaseException:
                 connection.close()
                 raise

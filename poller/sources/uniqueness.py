@@ -98,8 +98,9 @@ def invalid_indexes(inspector: Inspector, table: str, schema: str | None) -> set
     return {str(name) for name in found.scalars()}
 
 
-def quoted(table: str, schema: str | None) -> str:
-    """PostgreSQL: a name as `to_regclass` takes it, a value and no part of a statement."""
+def quoted(table: str, schema: str | None = None) -> str:
+    """A name as standard SQL quotes it, whatever it holds: for SQLite's statements, and for PostgreSQL's `to_regclass`,
+    which takes it as a value."""
     parts = [table] if schema is None else [schema, table]
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 

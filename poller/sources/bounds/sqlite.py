@@ -20,6 +20,7 @@ from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundTaker
 from poller.sources.bounds.heuristic import HighestSeen
 from poller.sources.moments import iso_text
+from poller.sources.uniqueness import quoted
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
 LOCK_WAIT_MS = 20
@@ -114,7 +115,7 @@ def _is_rowid(connection: Connection, context: BoundContext) -> bool:
 
 
 def _in_schema(pragma: str, context: BoundContext) -> str:
-    return f"PRAGMA {_schema(context)}{pragma}({_quoted(context.table or '')})"
+    return f"PRAGMA {_schema(context)}{pragma}({quoted(context.table or '')})"
 
 
 def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
@@ -127,11 +128,7 @@ def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
 
 
 def _schema(context: BoundContext) -> str:
-    return "" if context.schema is None else f"{_quoted(context.schema)}."
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return "" if context.schema is None else f"{quoted(context.schema)}."
 
 
 def _lock(connection: Connection) -> bool:
