@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from poller.model.transitions import times
-from poller_cli.commands.status import cursor_text, state_word
+from poller_cli.commands.status import cursor_text, kept_for, state_word
 from poller_cli.pace import span
 from poller_cli.terminal import printable
 from poller_cli.watching import History, in_order, sparkline
@@ -66,7 +66,9 @@ def _block(
     _line(text, "rows/s", "" if rate is None else f"{rate:,.0f}", sparkline(history.rates, bars, plain=plain))
     lease = status.lease
     left = f", {span(lease.expires_in_seconds)} left" if lease.expires_in_seconds is not None else ""
-    known = f"{lease.owner_id if lease.live else 'free'}, token {lease.fencing_token}{left}"
+    kept = kept_for(lease)
+    owner = f"kept for {kept}" if kept else lease.owner_id if lease.live else "free"
+    known = f"{owner}, token {lease.fencing_token}{left}"
     _line(text, "lease", "not known" if lease.fencing_token is None else known)
     if status.bound is not None:
         held = f", held by {status.bound.held_by}" if status.bound.held_by else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from poller_cli.outputs import BackfillStatus, PollerStatus, StatusOutput
+    from poller_cli.outputs import BackfillStatus, LeaseOutput, PollerStatus, StatusOutput
 
 
 def status(session: Session, names: NamedArguments = None) -> int:
@@ -120,7 +120,7 @@ def _beneath(status: BackfillStatus) -> str:
     left = "" if status.pending is None else f", {_rows(status)} left"
     lease, control = status.lease, status.control
     lines = [_range(status), f"at {status.cursor or 'its beginning'}{left}"]
-    if lease.live and lease.owner_id is not None:
+    if _at_work(status) and lease.owner_id is not None:
         since = f" since {lease.acquired_at:%Y-%m-%d %H:%M:%S}Z" if lease.acquired_at else ""
         lines.append(f"{lease.owner_id}{since}{_begun(status)}")
     elif status.begun_by:
@@ -135,6 +135,19 @@ def _beneath(status: BackfillStatus) -> str:
     return "\n".join([f"{head}  {coloured(word, colour, sys.stdout)}", *shown])
 
 
+def kept_for(lease: LeaseOutput) -> str | None:
+    """Who keeps a lease though nobody works: an operator who broke it, or put the document back; None for nobody."""
+    from poller.model.changes import OPERATORS, is_operators
+
+    if not lease.live or not is_operators(lease.owner_id):
+        return None
+    return (lease.owner_id or "").removeprefix(OPERATORS).rpartition("/")[0] or "an operator"
+
+
+def _at_work(status: PollerStatus) -> bool:
+    return bool(status.lease.live) and kept_for(status.lease) is None
+
+
 def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
     """Its document tells, whatever the database or the configuration says."""
     failing = status.last_error is not None and status.attempts
@@ -142,9 +155,10 @@ def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
         (status.finished, "finished", "green"),
         (bool(status.halted), "halted", "red"),
         # A batch in hand is finished first.
-        (bool(status.paused and status.lease.live), "pausing", "yellow"),
+        (bool(status.paused and _at_work(status)), "pausing", "yellow"),
         (bool(status.paused), "paused", "yellow"),
-        (bool(status.lease.live), "working", "green"),
+        (_at_work(status), "working", "green"),
+        (bool(status.lease.live), "waiting", "yellow"),
         (bool(failing), "failing", "red"),
     )
     return next(((word, colour) for so, word, colour in words if so), ("not running", "yellow"))
@@ -159,12 +173,12 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
         return "not known in full" if status.exists else "not known", "red"
     if status.halted:
         return "halted", "red"
-    if status.paused:
-        return "paused", "yellow"
+    if status.paused:  # a batch in hand is finished first
+        return "pausing" if _at_work(status) else "paused", "yellow"
     if not status.exists:
         return "never ran", "dim"
     if status.lease.live:
-        return "working", "green"
+        return ("working", "green") if _at_work(status) else ("waiting", "yellow")
     if status.last_error is not None and status.attempts:
         return "failing", "red"
     return ("behind", "yellow") if status.pending else ("idle", "green")
@@ -192,6 +206,10 @@ def _lease(status: PollerStatus) -> str:
         return f"free, fencing token {lease.fencing_token}"
     if not lease.live:
         return f"expired, last held by {lease.owner_id}, fencing token {lease.fencing_token}"
+    kept = kept_for(lease)
+    if kept is not None:
+        left = "" if lease.expires_in_seconds is None else f" for {_span(lease.expires_in_seconds)}"
+        return f"kept for {kept}, no worker starts{left}, fencing token {lease.fencing_token}"
     parts = [lease.owner_id, f"fencing token {lease.fencing_token}"]
     if lease.acquired_at is not None:
         parts.append(f"since {lease.acquired_at:%Y-%m-%d %H:%M:%S}Z")

@@ -1,0 +1,60 @@
+"""The one word of `poller status`: nobody is said to work who does not, and the other way round."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.cli.conftest import NOTING, Project, end, wait_until
+from tests.cli.console import Console
+from tests.cli.test_pause import ran
+
+
+def word(console: Console, name: str = "orders") -> str:
+    """What stands behind its name."""
+    (line,) = [line for line in console.run("status").out.splitlines() if line.startswith(f"{name}  ")]
+    return line.partition(f"{name}  ")[2]
+
+
+def at_work(console: Console, owner: str = "host/somebody") -> None:
+    """As if a worker held the lease, for a minute from now."""
+    now = datetime.now(UTC)
+    lease = {"owner_id": owner, "acquired_at": now.isoformat(), "heartbeat_at": now.isoformat(), "ttl_seconds": 60.0}
+    lease |= {"expires_at": (now + timedelta(seconds=60)).isoformat(), "released_at": None}
+    console.edit(lease=lease)
+
+
+def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> None:
+    console = ran(project)
+    at_work(console)
+    assert word(console) == "working"
+    project.environ["POLLER_OPERATOR"] = "ada@desk"
+    console.done("reset-to-beginning", "orders", "--yes", "--break-lease")
+    assert word(console) == "waiting"
+    screen = console.run("status").out
+    assert "kept for ada@desk, no worker starts for " in screen
+    assert "operator/" not in screen
+
+
+@pytest.mark.parametrize(("owner", "told"), [("host/somebody", "pausing"), ("operator/ada@desk/1234abcd", "paused")])
+def test_a_paused_poller_is_pausing_while_its_batch_is_in_hand(project: Project, owner: str, told: str) -> None:
+    console = ran(project)
+    console.done("pause", "orders", "--yes")
+    assert word(console) == "paused"
+    at_work(console, owner)
+    assert word(console) == told
+
+
+def test_a_pause_under_a_real_batch(project: Project) -> None:
+    project.configure("orders", handlers=NOTING)
+    project.insert(3)
+    (project.folder / "wait").touch()
+    worker = project.start("run", "--once")
+    wait_until((project.folder / "started").exists)
+    console = Console(project)
+    console.done("pause", "orders", "--yes")
+    assert word(console) == "pausing"
+    (project.folder / "wait").unlink()
+    assert end(worker).code == 0
+    assert word(console) == "paused"
