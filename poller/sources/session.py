@@ -188,6 +188,8 @@ class Session:
         for stretch in statements.ranges(after, None):
             more, oldest, clock = self.database.run(*statements.lag(stretch, cap + 1 - count)).rows[0]
             if timed and more and not count:
+                if known.cursor.form is not None and not known.cursor.form.pattern().fullmatch(str(oldest)):
+                    self.forget()  # it may sort above every bound, where no page meets it: the next look refuses it
                 moment = parse_utc(str(oldest), self.options.zone)
                 age = None if moment is None else (datetime.fromisoformat(clock) - moment).total_seconds()
                 seconds = None if age is None else max(0.0, age)

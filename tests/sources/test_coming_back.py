@@ -112,3 +112,15 @@ def test_a_timestamp_stored_as_bytes_under_way_is_refused(sqlite_url: str) -> No
         put(sqlite_url, "insert into orders values (3, ?, 'open', 3)", (b"2026-01-03 00:00:00",))
         with pytest.raises(SourceError, match="2026-01-03"):
             source.page(after, 5)
+
+
+def test_one_that_comes_under_way_is_refused_once_the_lag_has_met_it(sqlite_url: str) -> None:
+    """It sorts above the bound, so no page meets it; every tick that goes well asks for the lag."""
+    make_orders(sqlite_url, [ONE, TWO])
+    with closing(orders(sqlite_url, bound="auto")) as source:
+        after = source.page(None, 5).cursors[-1]
+        put(sqlite_url, "insert into orders values (3, ?, 'open', 3)", ("n/a",))
+        source.page(after, 5)
+        source.lag(after, cap=5)
+        with pytest.raises(SourceError, match="n/a"):
+            source.page(after, 5)
