@@ -119,6 +119,8 @@ class PollerStatus(_Output):
     null_cursors_capped: bool = False
     """There are at least so many."""
     bound: BoundOutput | None = None
+    above_bound: bool = False
+    """Rows are pending, and none of them may be read yet: they all wait above the bound."""
     attempts: int | None = None
     """How often the pending batch was started; null where it is not known."""
     last_error: DeliveryError | None = None

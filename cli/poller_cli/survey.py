@@ -233,6 +233,8 @@ def _rows(status: PollerStatus, poller: Poller, *, nulls: bool) -> PollerStatus:
 
 
 def _bound(status: PollerStatus, poller: Poller) -> PollerStatus:
-    """Below what rows are read. Raises: SourceError."""
-    bound = bound_as_json(poller.source.page(status.cursor, 1).bound)
-    return status.model_copy(update={"bound": None if bound is None else BoundOutput.model_validate(bound)})
+    """Below what rows are read, and whether all that wait stand above it. Raises: SourceError."""
+    page = poller.source.page(status.cursor, 1)
+    bound = bound_as_json(page.bound)
+    told = None if bound is None else BoundOutput.model_validate(bound)
+    return status.model_copy(update={"bound": told, "above_bound": bool(status.pending) and not page.rows})

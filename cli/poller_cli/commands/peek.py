@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from poller_cli import exits
 from poller_cli.session import NamedArgument, Session
+
+if TYPE_CHECKING:
+    from poller.ports import Lag
+    from poller_cli.change_outputs import PeekOutput
 
 WIDEST = 40
 """A cell shows so many characters at most on a terminal."""
@@ -26,6 +30,7 @@ def peek(
     """
     from poller.admission import guard
     from poller.outcome import bound_as_json
+    from poller.runner import PENDING_CAP
     from poller_cli.change_outputs import PeekOutput
     from poller_cli.outputs import BoundOutput, as_json
     from poller_cli.survey import operator_of, unless_deleted
@@ -41,6 +46,7 @@ def peek(
                 poller.source.recall(copy.state.bound)
         cursor = poller.source.start() if copy is None else copy.state.checkpoint.cursor
         page = poller.source.page(cursor, limit)
+        waiting = None if page.rows else poller.source.lag(cursor, cap=PENDING_CAP)
         bound = bound_as_json(page.bound)
         output = PeekOutput(
             name=name,
@@ -53,7 +59,7 @@ def peek(
     if session.json:
         print_json(as_json(output))
     else:
-        print("\n".join(_screen(output)))
+        print("\n".join(_screen(output, waiting)))
     return exits.DONE
 
 
@@ -76,10 +82,14 @@ def plain(value: Any) -> Any:
             return str(value).encode("utf-8", "replace").decode()
 
 
-def _screen(output: Any) -> list[str]:
+def _screen(output: PeekOutput, waiting: Lag | None) -> list[str]:
+    from poller_cli.commands.status import waits_above
     from poller_cli.terminal import is_terminal, printable
 
     start = printable(str(output.cursor or "the beginning"))
+    if waiting is not None and waiting.pending:
+        told = waits_above(waiting.pending, waiting.pending_capped, output.bound)
+        return [f"{output.name}: after {start}, {printable(told)}{_held(output.bound)}"]
     if not output.rows:
         return [f"{output.name}: no row after {start}{_held(output.bound)}"]
     terminal = is_terminal(sys.stdout)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from poller_cli.outputs import BackfillStatus, LeaseOutput, PollerStatus, StatusOutput
+    from poller_cli.outputs import BackfillStatus, BoundOutput, LeaseOutput, PollerStatus, StatusOutput
 
 
 def status(session: Session, names: NamedArguments = None) -> int:
@@ -63,14 +63,11 @@ def _screen(status: PollerStatus) -> str:
     saved = f", saved {status.checkpoint_updated_at:%Y-%m-%d %H:%M:%S}Z" if status.checkpoint_updated_at else ""
     lines.append(f"  cursor    {cursor_text(status)}{saved}")
     if status.pending is not None:
-        count = (
-            _rows(status)
-            if backfill is not None
-            else (f"{status.pending:,}{' or more' if status.pending_capped else ''} rows pending")
-        )
-        age = (
-            f", the oldest {_span(status.lag_seconds)} old" if status.pending and status.lag_seconds is not None else ""
-        )
+        count = _rows(status) if backfill is not None else f"{_rows(status)} pending"
+        if status.above_bound:
+            count = waits_above(status.pending, status.pending_capped, status.bound)
+        old = status.lag_seconds is not None and (status.lag_seconds > 0 or not status.above_bound)
+        age = f", the oldest {_span(status.lag_seconds)} old" if status.pending and old else ""
         lines.append(f"  {'behind' if backfill is None else 'left  '}    {count}{age}")
     if status.null_cursors:
         lines.append(f"  never     {_never_read(status)}")
@@ -103,8 +100,17 @@ def _range(status: BackfillStatus) -> str:
 
 
 def _rows(status: PollerStatus) -> str:
-    more = " or more" * status.pending_capped
-    return f"{status.pending:,}{more} row{'' if status.pending == 1 else 's'}"
+    return _count(status.pending or 0, status.pending_capped)
+
+
+def _count(pending: int, capped: bool) -> str:
+    return f"{pending:,}{' or more' * capped} row{'' if pending == 1 else 's'}"
+
+
+def waits_above(pending: int, capped: bool, bound: BoundOutput | None) -> str:
+    """That rows are there, and that none of them may be read yet."""
+    value = "" if bound is None or bound.value is None else f" {bound.value}"
+    return f"{_count(pending, capped)} wait{'s' * (pending == 1)} above the bound{value} (poller check says why)"
 
 
 def _begun(status: BackfillStatus) -> str:
@@ -181,6 +187,8 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
         return ("working", "green") if _at_work(status) else ("waiting", "yellow")
     if status.last_error is not None and status.attempts:
         return "failing", "red"
+    if status.above_bound:
+        return "waiting", "yellow"
     return ("behind", "yellow") if status.pending else ("idle", "green")
 
 
