@@ -18,6 +18,7 @@ from poller.stores import BlobStore
 from poller.tenure import Tenure
 from tests.faults.proxy import FaultProxy
 from tests.support.azurite import Azurite
+from tests.support.documents import hold_to_schemas
 
 NAME = "state/shop/orders.json"
 SOURCE = SourceDescription(
@@ -102,9 +103,10 @@ class Bench:
         )
 
     def truth(self) -> State:
-        """The document as the server has it."""
+        """The document as the server has it, held against its schema."""
         found = self.store(direct=True).read(NAME)
         assert isinstance(found, Found)
+        hold_to_schemas([(NAME, found.body)])
         return decode(found.body, location=NAME)
 
     def told(self, name: str) -> int:

@@ -22,6 +22,7 @@ from poller.runner import Runner
 from poller.stores import MemoryStore
 from tests.runner.clockwork import Clockwork
 from tests.runner.wire import STATE, Wire
+from tests.support.documents import hold_to_schemas
 
 DESCRIPTION = SourceDescription(
     database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
@@ -136,6 +137,7 @@ class World:
     def __init__(self, rows: int = 0, **options: Any) -> None:
         self.runtime = Clockwork()
         self.store = MemoryStore(self.runtime)
+        self.wires: list[Wire] = []
         self.wire = Wire(self.store)
         self.table = Table(self.runtime, [row(number) for number in range(1, rows + 1)])
         self.options = {"batch_size": 10, **options}
@@ -145,6 +147,8 @@ class World:
 
     def another(self, *, wire: Wire | None = None, **options: Any) -> Runner:
         """One more worker, as another process would be."""
+        if (wire or self.wire) not in self.wires:
+            self.wires.append(wire or self.wire)
         return Runner(
             "orders",
             app_name="shop",
@@ -226,7 +230,10 @@ class World:
         return [event.name for event in self.events]
 
     def close(self) -> None:
+        """End what still runs, and hold all that the workers wrote against its schemas."""
         self.runtime.close()
+        for wire in self.wires:
+            hold_to_schemas(wire.sent)
 
 
 def raising(error: BaseException) -> Handler:

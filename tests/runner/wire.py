@@ -67,7 +67,7 @@ class Wire:
 
     `reads`, `writes`: of the state document, every attempt. `others`: everything else, as (what, name).
     `read_faults`, `write_faults`, `append_faults`: for the next requests of that kind, one each.
-    `down`: nothing answers.
+    `down`: nothing answers. `sent`: every document that was ever to be written, by name and body.
     """
 
     def __init__(self, inner: MemoryStore) -> None:
@@ -79,6 +79,7 @@ class Wire:
         self.write_faults: deque[Fault] = deque()
         self.down = False
         self.append_faults: deque[Fault] = deque()
+        self.sent: list[tuple[str, bytes]] = []
 
     def read(self, name: str, *, unless: str | None = None, timeout: Timeout | None = None) -> Answer:
         def do() -> Answer:
@@ -96,6 +97,7 @@ class Wire:
         def do() -> Written:
             return self.inner.write(name, body, if_tag=if_tag, timeout=timeout)
 
+        self.sent.append((name, bytes(body)))
         if not name.startswith("state/"):
             self._up()
             self.others.append(("write", name))

@@ -1,0 +1,28 @@
+"""Documents as they are promised: whatever a test has a poller write is held against schemas/."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable
+
+from jsonschema import Draft202012Validator
+
+from tests.support.services import REPOSITORY
+
+_SCHEMAS = {"state/": "state", "backups/": "checkpoint"}
+
+
+@functools.cache
+def _validator(schema: str) -> Draft202012Validator:
+    found = json.loads((REPOSITORY / "schemas" / f"{schema}.schema.json").read_text())
+    return Draft202012Validator(found, format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
+def hold_to_schemas(written: Iterable[tuple[str, bytes]]) -> None:
+    """Raise jsonschema's ValidationError for the first document, by name and body, that its schema does not describe.
+    Each body is looked at once; documents without a schema are passed over."""
+    for name, body in dict.fromkeys(written):
+        for prefix, schema in _SCHEMAS.items():
+            if name.startswith(prefix):
+                _validator(schema).validate(json.loads(body))
