@@ -1,4 +1,4 @@
-"""What all checks look at, and the statements that mend, in the database's own words."""
+"""What all checks look at."""
 
 from __future__ import annotations
 
@@ -94,15 +94,3 @@ class Subject:
         name = "_".join([self.options.table or "", *columns])[:60]
         told = ", ".join(self.name(column) for column in columns)
         return f"CREATE {'UNIQUE ' if unique else ''}INDEX {self.name(name)} ON {self.table} ({told});"
-
-    def set_not_null(self, column: str) -> str:
-        """The statement that forbids NULL in a column, or what to do where there is none."""
-        if self.family == "postgresql":
-            return f"ALTER TABLE {self.table} ALTER COLUMN {self.name(column)} SET NOT NULL;"
-        if self.family in {"mysql", "mssql", "oracle"}:
-            found = self.inspector.get_columns(self.options.table or "", schema=self.options.schema)
-            kind = next((c["type"] for c in found if c["name"] == column), None)
-            told = "" if kind is None else kind.compile(self.session.database.engine.dialect) + " "
-            verb = {"mysql": "MODIFY", "mssql": "ALTER COLUMN", "oracle": "MODIFY"}[self.family]
-            return f"ALTER TABLE {self.table} {verb} {self.name(column)} {told}NOT NULL;"
-        return f"Make the table anew with {column} NOT NULL: SQLite cannot add that to a column."

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
+from poller.sources.checkup.mends import fill_with_now, set_not_null
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
 from poller.sources.session import PROBE
@@ -43,7 +44,7 @@ def key(subject: Subject) -> list[Finding]:
             )
         )
     found += [
-        error("key", f"{name} may be NULL, and a row without a key is skipped.", subject.set_not_null(name))
+        error("key", f"{name} may be NULL, and a row without a key is skipped.", set_not_null(subject, name))
         for name in o.pk_columns
         if columns[name].get("nullable") and name not in primary
     ]
@@ -93,16 +94,14 @@ def nulls(subject: Subject) -> list[Finding]:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
     count = subject.session.null_cursors(PROBE)
     many = f"{'at least ' if count == PROBE else ''}{count:,} row{'s have' if count != 1 else ' has'} no value in"
-    mend = subject.set_not_null(o.cursor_column) if o.table is not None and subject.is_base_table else ""
+    mend = set_not_null(subject, o.cursor_column) if o.table is not None and subject.is_base_table else ""
     if count and not o.skip_nulls:
-        fill = f"UPDATE {subject.table} SET {subject.name(o.cursor_column)} = CURRENT_TIMESTAMP"  # noqa: S608 - shown, not run
-        fill += f" WHERE {subject.name(o.cursor_column)} IS NULL;"
-        timed = mend and o.cursor_kind == "timestamp+pk" and subject.family != "sqlite"
+        fill = fill_with_now(subject, known.cursor) if known is not None and mend else ""
         return [
             error(
                 "nulls",
                 f"{many} {o.cursor_column} and would never be read, so nothing is read at all.",
-                f"{fill} {mend}" if timed else 'Fill them in, or leave them out with on_null_cursor = "skip".',
+                f"{fill} {mend}" if fill else 'Fill them in, or leave them out with on_null_cursor = "skip".',
             )
         ]
     if count:
