@@ -17,8 +17,9 @@ from poller.model.document import Change, stamp
 from poller.observability import AuditFailed, Emitter
 from poller.ports import Runtime, StateStore
 
-COPIES_SEARCHED = 200
-"""Among so many of the newest records a change is looked for before it is copied."""
+COPIES_SEARCHED = (20, 200)
+"""Among so many of the newest records a change is looked for before it is copied: mostly it is one of a few, and every
+process that starts looks once."""
 RECORDS_WAITING = 1000
 """So many records wait for a slow store; what does not fit is reported and dropped."""
 
@@ -51,8 +52,13 @@ class AuditTrail:
 
     def copy_now(self, change: Change) -> None:
         """Copy an operator's change unless it stands here already. Raises: StoreUnavailable, StoreDenied."""
-        if all(entry.get("id") != change.id for entry in self.entries(limit=COPIES_SEARCHED)):
-            self._store.append(self.name, json.dumps(change.model_dump(mode="json"), ensure_ascii=False))
+        for limit in COPIES_SEARCHED:
+            entries = self.entries(limit=limit)
+            if any(entry.get("id") == change.id for entry in entries):
+                return
+            if len(entries) < limit:
+                break
+        self._store.append(self.name, json.dumps(change.model_dump(mode="json"), ensure_ascii=False))
 
     def entries(self, *, limit: int | None = None) -> list[dict[str, Any]]:
         """The newest records, oldest first, each id once. Raises: StoreUnavailable, StoreDenied."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import AzureError
@@ -42,6 +42,14 @@ def seconds(timeout: Timeout | None) -> dict[str, Any]:
     return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
 
 
+class Listed(NamedTuple):
+    """A blob as a listing tells of it. `size`: in bytes, at that moment."""
+
+    name: str
+    is_log: bool
+    size: int
+
+
 class Container:
     """A container that may not exist yet; safe to use from several threads.
 
@@ -75,14 +83,14 @@ class Container:
         blob = f"blob {name} in " if name else ""
         return f"{blob}container {self.name} of {self._account}"
 
-    def list(self, prefix: str, timeout: Timeout | None = None) -> list[tuple[str, bool]]:
-        """Names that begin with `prefix`, and whether each is an append blob; none where there is no container.
+    def list(self, prefix: str, timeout: Timeout | None = None) -> list[Listed]:
+        """The blobs whose names begin with `prefix`; none where there is no container.
 
         Raises: StoreUnavailable, StoreDenied.
         """
         try:
             blobs = self.client().list_blobs(name_starts_with=prefix, **seconds(timeout))
-            return [(blob.name, blob.blob_type == BlobType.APPENDBLOB) for blob in blobs]
+            return [Listed(blob.name, blob.blob_type == BlobType.APPENDBLOB, blob.size) for blob in blobs]
         except FAILURES as error:
             if code_of(error) == "ContainerNotFound":
                 return []

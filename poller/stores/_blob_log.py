@@ -7,6 +7,7 @@ their names, and the first one has the name that everybody knows.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from azure.core import MatchConditions
 from azure.storage.blob import ContentSettings
@@ -17,6 +18,9 @@ from poller.stores._blob_container import FAILURES, Container, seconds
 from poller.stores._blob_errors import code_of, status_of
 
 BLOCKS_PER_APPEND_BLOB = 50_000  # the service's own limit
+FIRST_PIECE = 65_536
+"""So many bytes of a log's end are read first, then four times as many before them, and so on. A log may hold tens of
+megabytes, and a process that starts for one tick looks at its end."""
 _LATER_PART = re.compile(r"\.\d{6}\Z")
 _LINES = ContentSettings(content_type="application/x-ndjson; charset=utf-8")
 # One for each thing that may have to be made first (container, blob, next blob), and for being overtaken in it.
@@ -58,18 +62,56 @@ class BlobLog:
             next_step="See who deletes it: a lifecycle rule of the account, perhaps.",
         )
 
-    def parts(self, name: str) -> list[str]:
-        """The names of the blobs that make up the log `name`, oldest first. Raises: StoreUnavailable, StoreDenied."""
-        return [part_name(name, number) for number in self._numbers(name, None)]
+    def lines(self, name: str, limit: int | None) -> list[str]:
+        """The last `limit` lines, oldest first: one LIST, and for each part that is needed, newest first, GETs from its
+        end backwards until there are enough. Raises: StoreUnavailable, StoreDenied.
+        """
+        found: list[str] = []
+        for number, size in sorted(self._parts(name, None).items(), reverse=True):
+            wanted = None if limit is None else limit - len(found)
+            if wanted is None or wanted > 0:
+                found = [*self._tail(part_name(name, number), size, wanted), *found]
+        return found if limit is None else found[max(0, len(found) - limit) :]
+
+    def _tail(self, part: str, size: int, wanted: int | None) -> list[str]:
+        """Its last lines, `wanted` of them or more; all where that is None."""
+        begin, end, piece, body = size, None, FIRST_PIECE, b""
+        lines: list[str] = []
+        while begin > 0 and (wanted is None or len(lines) < wanted):
+            begin = 0 if wanted is None else max(0, begin - piece)
+            body = self._read(part, begin, end) + body
+            # Not splitlines(): JSON text may hold a line separator that is not ours.
+            lines = body.decode("utf-8", "replace").split("\n")[:-1]
+            if begin > 0:
+                del lines[:1]  # its beginning was not read
+            end, piece = begin, piece * 4
+        return lines
+
+    def _read(self, part: str, begin: int, end: int | None) -> bytes:
+        """Its bytes from `begin` to `end`, or to wherever it ends by now; none where it is gone or begun anew."""
+        span: dict[str, Any] = {"length": None if end is None else end - begin}
+        if begin > 0 or end is not None:
+            span["offset"] = begin
+        try:
+            download = self._container.client().download_blob(part, **span, **seconds(None))
+            body: bytes = download.readall()
+        except FAILURES as error:
+            if code_of(error) and status_of(error) in {404, 416}:
+                return b""
+            raise self._container.translated(error, part) from None
+        if len(body) != download.size:
+            raise self._container.no_blob_service(part)
+        return body
 
     def _newest_part(self, name: str, timeout: Timeout | None) -> int:
         if name not in self._newest:
-            self._newest[name] = max(self._numbers(name, timeout), default=0)
+            self._newest[name] = max(self._parts(name, timeout), default=0)
         return self._newest[name]
 
-    def _numbers(self, name: str, timeout: Timeout | None) -> list[int]:
-        rests = [found[len(name) :] for found, is_log in self._container.list(name, timeout) if is_log]
-        return sorted(int(rest[1:] or 0) for rest in rests if rest == "" or _LATER_PART.fullmatch(rest))
+    def _parts(self, name: str, timeout: Timeout | None) -> dict[int, int]:
+        """The numbers of the blobs that make up the log, and how long each is."""
+        blobs = [(blob.name[len(name) :], blob.size) for blob in self._container.list(name, timeout) if blob.is_log]
+        return {int(rest[1:] or 0): size for rest, size in blobs if rest == "" or _LATER_PART.fullmatch(rest)}
 
     def _make_room(self, name: str, part: int, error: Exception, timeout: Timeout | None) -> None:
         """Do what the next attempt needs, or raise what stands in its way."""

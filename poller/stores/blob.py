@@ -181,24 +181,16 @@ class BlobStore:
         self._log.append(name, line, timeout)
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
-        """See `StateStore.lines`: one LIST, and one GET for each part that is needed, newest first.
+        """See `StateStore.lines`: one LIST, and GETs from the log's end backwards until there are enough.
 
         Raises: StoreUnavailable, StoreDenied.
         """
-        found: list[str] = []
-        for part in reversed(self._log.parts(name)):
-            if limit is not None and len(found) >= limit:
-                break
-            answer = self.read(part)
-            if isinstance(answer, Found):
-                # Not splitlines(): JSON text may hold a line separator that is not ours.
-                found = [*answer.body.decode("utf-8", "replace").split("\n")[:-1], *found]
-        return found if limit is None else found[max(0, len(found) - limit) :]
+        return self._log.lines(name, limit)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See `StateStore.names`. Raises: StoreUnavailable, StoreDenied."""
         found = self._container.list(prefix)
-        return iter(sorted(name for name, is_log in found if not (is_log and is_later_part(name))))
+        return iter(sorted(blob.name for blob in found if not (blob.is_log and is_later_part(blob.name))))
 
     def locate(self, name: str) -> str:
         """See `StateStore.locate`."""
