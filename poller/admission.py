@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poller.context import Context
-from poller.errors import FingerprintMismatch, StateCorrupt
+from poller.errors import FingerprintMismatch
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription, differences
 from poller.outcome import Outcome
 from poller.statefile import Copy
@@ -29,8 +29,19 @@ def refusal_of(context: Context, copy: Copy) -> Refusal | None:
     if state.control.halted:
         return Refusal("halted", state.control.reason or "halted")
     if not copy.availability(context.file.timing, context.runtime.monotonic()).free:
-        return Refusal("held_elsewhere", f"{state.lease.owner_id or 'a released lease'} holds the lease")
+        return Refusal("held_elsewhere", _held(copy, context))
     return None
+
+
+def _held(copy: Copy, context: Context) -> str:
+    lease = copy.state.lease
+    if lease.owner_id is not None:
+        return f"{lease.owner_id} holds the lease"
+    left = copy.availability(context.file.timing, context.runtime.monotonic()).expires_in or 0.0
+    return (
+        "the lease was given back, but not by the write that made this version of the document (a copy put back by "
+        f"hand, say), so its owner may be at work: nobody starts for another {left:.0f} s"
+    )
 
 
 def guard(name: str, copy: Copy, configured: SourceDescription) -> None:
@@ -60,15 +71,10 @@ def read_unless_deleted(context: Context) -> Copy | None:
     It is looked for once more behind the traces: both may have been made since the first look.
     Raises: StateCorrupt, StoreError.
     """
-    app, name, file = context.app_name, context.name, context.file
-    traces = (f"audit/{app}/{name}.jsonl", f"backups/{app}/{name}/")
-    if not file.seen_before and not any(True for trace in traces for _ in file.store.names(trace)):
+    file = context.file
+    if not file.seen_before and next(file.traces(), None) is None:
         return None
     copy = file.read()
     if copy is None:
-        raise StateCorrupt(
-            f"The {file.location} is missing, but this poller has worked before: it was deleted.",
-            document=file.name,
-            next_step=f"Restore it: poller reset-to-checkpoint {name} FILE (a backup or an export).",
-        )
+        raise file.deleted()
     return copy

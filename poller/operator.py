@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from poller.audit import AuditTrail
-from poller.errors import LeaseHeld, StateCorrupt, StoreError, WriteConflict
+from poller.errors import LeaseHeld, StoreError, WriteConflict
 from poller.model import transitions
 from poller.model.changes import (
     OPERATORS,
@@ -105,11 +105,7 @@ class Operator:
     def _missing(self) -> StoreError:
         name = self.file.poller_name
         if self.file.seen_before or self.traces():
-            return StateCorrupt(
-                f"The {self.file.location} is missing, but this poller has worked before: it was deleted.",
-                document=self.file.name,
-                next_step=f"Restore it: poller reset-to-checkpoint {name} FILE (a backup or an export).",
-            )
+            return self.file.deleted()
         return StoreError(
             f"The {self.file.location} does not exist: {name} never ran.",
             document=self.file.name,
@@ -118,8 +114,7 @@ class Operator:
 
     def traces(self) -> list[str]:
         """What tells that the document existed before: its audit trail and its backups, oldest first."""
-        found = [self.audit.name] if self.audit.name in self.store.names(self.audit.name) else []
-        return found + list(self.store.names(self.backups))
+        return list(self.file.traces())
 
     # --- the changes -----------------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ logger = logging.getLogger("poller")
 PENDING_CAP = 10_000
 """Rows pending are counted up to here."""
 AUDIT_SETTLES = 2.0
-"""A tick waits so many seconds at most, at its end, for records of the audit trail that are under way."""
+"""A tick waits so many seconds at most, at its end, for records of the audit trail that are under way, and as long
+again for notes for rechecks."""
 LAG_EVERY = 30.0
 """A tick that stops early asks for the lag at most once in so many seconds (sources.md, "Lag")."""
 

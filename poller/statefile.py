@@ -7,7 +7,7 @@ lands late is fenced. Refused: the document is read, and if our write id stands 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -22,7 +22,7 @@ from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
 WHOLE, FINE = timedelta(seconds=1), timedelta(milliseconds=10)
 """How much may be cut from a server's time: the fraction of its second, or what is finer than its database's clock."""
 
-Change: TypeAlias = Callable[[State, datetime], State]
+Rewrite: TypeAlias = Callable[[State, datetime], State]
 """A transition with everything bound but the state and the moment, so that it can be made again on a newer state."""
 
 
@@ -154,6 +154,21 @@ class StateFile:
         """Where the document is, for a person."""
         return self.store.locate(self.name)
 
+    def traces(self) -> Iterator[str]:
+        """What tells that the document existed before (protocol 12): the names of its audit trail and its backups,
+        oldest first. Raises: StoreUnavailable, StoreDenied."""
+        trail = f"audit/{self.app_name}/{self.poller_name}.jsonl"
+        yield from (name for name in self.store.names(trail) if name == trail)
+        yield from self.store.names(f"backups/{self.app_name}/{self.poller_name}/")
+
+    def deleted(self) -> StateCorrupt:
+        """The error for a document that is gone although it left traces."""
+        return StateCorrupt(
+            f"The {self.location} is missing, but this poller has worked before: it was deleted.",
+            document=self.name,
+            next_step=f"Restore it: poller reset-to-checkpoint {self.poller_name} FILE (a backup or an export).",
+        )
+
     def read(self) -> Copy | None:
         """The document now, by one GET, conditional on the version we know. None where there is none.
 
@@ -175,7 +190,7 @@ class StateFile:
     def write(
         self,
         base: Copy | None,
-        change: Change,
+        change: Rewrite,
         *,
         deadline: float,
         redo: Callable[[State, State], bool] | None = None,
@@ -270,7 +285,7 @@ class StateFile:
         return Unresolved(
             f"A write to the {self.location} is not resolved: {told}",
             document=self.name,
-            next_step="It may have been applied; the next tick reads the truth.",
+            next_step=f"It may have been applied. What stands there: poller status {self.poller_name}",
         )
 
     def _decoded(self, found: Found) -> Copy:

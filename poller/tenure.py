@@ -1,7 +1,8 @@
 """A tenure: one holding of the lease, and the only writer of the state document while it lasts.
 
 States of a tenure: *held* (its deadline is ahead), *lost* (somebody wrote another, or the deadline passed) and *ended*
-(released). It goes from held to one of the others once, and never back.
+(released). It leaves held once, and never goes back; a release that was under way when the deadline passed, and landed,
+turns lost into ended.
 
 What it does NOT promise: that a handler stops when the tenure is lost. It promises that nothing such a handler did can
 move the checkpoint. And it does not ask the store whether it is still the owner: it trusts its own deadline, which
@@ -33,7 +34,7 @@ from poller.observability import (
     StaleCommitRefused,
 )
 from poller.ports import Event
-from poller.statefile import Change, Copy, Landed, StateFile, Superseded, Unresolved
+from poller.statefile import Copy, Landed, Rewrite, StateFile, Superseded, Unresolved
 
 MAKE_WAY = 2.0
 """For so many seconds at most a tenure makes no write when an operator has left a note."""
@@ -162,12 +163,12 @@ class Tenure:
     # --- what it writes --------------------------------------------------------------------------------------------
 
     def renew(self) -> None:
-        """A heartbeat: one PUT. Raises: LeaseLost, StoreDenied."""
+        """A heartbeat: one PUT. Raises: LeaseLost, Unresolved, StateCorrupt, StoreDenied."""
         self._apply(lambda state, now: transitions.renew(state, now=now))
         self._emit(LeaseRenewed(**self.facts()))
 
     def note(self, error: DeliveryError) -> None:
-        """A last heartbeat that also leaves word of what hangs, for `status`. Raises: LeaseLost, StoreDenied."""
+        """A last heartbeat that also leaves word of what hangs, for `status`. Raises: as `renew`."""
 
         def change(state: State, now: datetime) -> State:
             told = state.delivery.model_copy(update={"last_error": error.model_copy(update={"at": now})})
@@ -247,7 +248,7 @@ class Tenure:
 
     # --- the one way to write --------------------------------------------------------------------------------------
 
-    def _apply(self, change: Change, *, ends: bool = False) -> Landed:
+    def _apply(self, change: Rewrite, *, ends: bool = False) -> Landed:
         """One write at a time, only while held; a deadline counts from before the send that was applied."""
         while not self._lock.acquire(timeout=max(self._left(), 0.001)):
             self._still_held()  # whoever writes now may have moved the deadline meanwhile

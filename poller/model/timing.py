@@ -33,6 +33,8 @@ class Timing:
             raise ValueError(
                 f"heartbeat_interval: {self.heartbeat:g}s is more than a third of lease_ttl ({self.ttl:g}s)"
             )
+        # An attempt takes at most ttl/3 and the grace ttl/20, and 2/3 ttl are left of it: so nothing is refused here as
+        # long as `attempt` follows the ttl. Who changes that has this check (protocol 13).
         attempt = self.attempt.connect + self.attempt.read
         if attempt + self.grace >= self.ttl - self.heartbeat:
             raise ValueError(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poller.model.durations import format_duration, parse_duration
-from poller.model.timing import Timing
+from poller.model.timing import Timeout, Timing
 
 
 def test_the_defaults_numbers() -> None:
@@ -48,6 +48,19 @@ def test_nonsense_is_refused_by_its_key(ttl: float, heartbeat: float, key: str) 
 @pytest.mark.parametrize("ttl", [1.0, 3.0, 15.0, 60.0, 3600.0])
 def test_exactly_a_third_is_legal(ttl: float) -> None:
     Timing(ttl=ttl, heartbeat=ttl / 3)
+
+
+def test_a_lease_without_time_for_one_slow_answer_is_refused() -> None:
+    """No numbers are, as the length of an attempt follows the ttl; where it did not, this would tell (protocol 13)."""
+
+    class Slow(Timing):
+        @property
+        def attempt(self) -> Timeout:
+            return Timeout(connect=2.0, read=5.0)
+
+    assert Slow(ttl=12, heartbeat=4).ttl == 12
+    with pytest.raises(ValueError, match="lease_ttl: 9s leaves no time for one attempt of 7s"):
+        Slow(ttl=9, heartbeat=3)
 
 
 @given(st.floats(0.01, 1e6), st.floats(0.0001, 1 / 3))

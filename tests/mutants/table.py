@@ -193,8 +193,8 @@ FURTHER = (
         (
             Edit(
                 "admission.py",
-                "    copy = file.read()\n    if copy is None:\n        raise StateCorrupt(",
-                "    copy = None\n    if copy is None:\n        raise StateCorrupt(",
+                "    copy = file.read()\n    if copy is None:\n        raise file.deleted()",
+                "    copy = None\n    if copy is None:\n        raise file.deleted()",
             ),
         ),
         "finds the document corrupt",
