@@ -176,8 +176,14 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
             emit=context.emit,
             starts_batch=False,
         )
-    except Superseded:
-        raise LeaseHeld("Another was quicker to take the lease.", next_step="Try again.") from None
+    except Superseded as changed:
+        now = None if changed.found is None else changed.found.state.lease
+        raise LeaseHeld(
+            "Another was quicker to take the lease.",
+            owner_id=None if now is None else now.owner_id,
+            fencing_token=0 if now is None else now.fencing_token,
+            next_step="Try again.",
+        ) from None
     interval = context.options.heartbeat_interval.total_seconds()
     heartbeat = Heartbeat(tenure, runtime=context.runtime, interval=interval, emit=context.emit, give_back=False)
     try:
