@@ -129,6 +129,11 @@ class Statements:
         missing = self._dialect.is_null(self._c) if claimed else f"{self._c} IS NULL"
         return self._counted(_join([self._relation.condition, missing]), cap), {}
 
+    def holding(self) -> str:
+        """Whether any row's cursor is this very value (`:v`)."""
+        value = self._dialect.cast(":v", self._cursor)
+        return self._counted(_join([self._relation.condition, f"{self._c} = {value}"]), 1)
+
     def bad_keys(self, cap: int) -> list[tuple[str, str]]:
         """For what has no constraints to inspect: do any of `cap` rows have a NULL in the key, do any two share it?"""
         keys = [*self._k, self._c] if self._key_holds_cursor else self._k

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -175,18 +176,42 @@ def _with_zone(session: Session, column: Column, text: str) -> str:
 
 def _in_form(session: Session, column: Column, form: TextForm, text: str) -> str:
     """SQLite: the stored text's own form, or what can be written in it."""
-    if form.pattern().fullmatch(text):
-        return text
+    as_it_stands = form.pattern().fullmatch(text) is not None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
+        if as_it_stands:  # no day of ours, but a text among texts
+            return text
         raise _refused(session, column.name, text, "timestamps") from None
-    offset = form.offset()
+    if form.zone or not form.seconds:
+        if as_it_stands:
+            return text
+        offset = form.offset()
+        if moment.tzinfo is not None:
+            if offset is None:
+                raise _refused(session, column.name, text, "timestamps without a zone")
+            moment = (moment.astimezone(UTC) + offset).replace(tzinfo=None)
+        return form.render(moment)
     if moment.tzinfo is not None:
-        if offset is None:
-            raise _refused(session, column.name, text, "timestamps without a zone")
-        moment = (moment.astimezone(UTC) + offset).replace(tzinfo=None)
-    return form.render(moment)
+        raise _refused(session, column.name, text, "timestamps without a zone")
+    return _in_digits(session, column, form, moment, fraction=text.partition(".")[2])
+
+
+def _in_digits(session: Session, column: Column, form: TextForm, moment: datetime, *, fraction: str) -> str:
+    """Fractions may differ in length from row to row, and text is compared as text: what is typed shorter than a row
+    writes it would stand before that row, and what is typed longer behind it. So it is written as a row writes it;
+    where none stands there, in the digits of the form, and more only where they say more."""
+    whole = replace(form, digits=0).render(moment)
+
+    def written(digits: str) -> str:
+        return f"{whole}.{digits}" if digits else whole
+
+    usual = written(fraction.rstrip("0").ljust(form.digits, "0"))
+    typed = written(fraction)
+    if typed == usual or column.name != session.options.cursor_column:
+        return usual
+    held = session.database.run(session.statements().holding(), {"v": typed}).rows[0][0]
+    return typed if held else usual
 
 
 def _refused(session: Session, column: str, text: str, kind: str) -> SourceError:
