@@ -13,8 +13,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from poller.errors import WriteConflict
+from poller.ports import Written
+from tests.simulation.laws import Sent
 from tests.simulation.plan import Plan, draw
 from tests.simulation.schedule import Report, play
+from tests.simulation.store import Server
+from tests.support.documents import hold_to_schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULES = 10_000
@@ -114,6 +119,21 @@ def test_no_plan_that_hypothesis_finds_breaks_a_law(plan: Plan) -> None:
 @given(plan=PLANS)
 def test_no_plan_of_many_that_hypothesis_finds_breaks_a_law(plan: Plan) -> None:
     held(play(plan))
+
+
+def test_what_workers_and_operators_write_in_a_schedule_holds_to_the_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[tuple[str, bytes]] = []
+    apply = Server.apply
+
+    def noted(server: Server, sent: Sent) -> Written | WriteConflict:
+        written.append((sent.name, sent.body))
+        return apply(server, sent)
+
+    monkeypatch.setattr(Server, "apply", noted)
+    for seed in range(40):
+        held(play(draw(seed)))
+    hold_to_schemas(written)
+    assert len({body for name, body in written if name.startswith("state/")}) > 500
 
 
 def test_a_seed_repeats_to_the_letter() -> None:

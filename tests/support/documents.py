@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from tests.support.services import REPOSITORY
 
-_SCHEMAS = {"state/": "state", "backups/": "checkpoint"}
+_SCHEMAS = {"state/": "state"}  # a backup is a copy of whatever stood there, also of what somebody else spoilt
 
 
 @functools.cache
