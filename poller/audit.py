@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from poller.aside import Aside
 from poller.errors import StoreError
 from poller.model.document import Change, stamp
+from poller.model.redact import error_line
 from poller.observability import AuditFailed, Emitter
 from poller.ports import Runtime, StateStore
 
@@ -25,22 +27,34 @@ RECORDS_WAITING = 1000
 
 
 class AuditTrail:
-    """Appends to and reads `audit/{app_name}/{poller_name}.jsonl`: one JSON object a line."""
+    """Appends to and reads `audit/{app_name}/{poller_name}.jsonl`: one JSON object a line.
+
+    Args:
+        now: the store's clock, for the records' own times; default: this machine's.
+    """
 
     def __init__(
-        self, store: StateStore, *, app_name: str, poller_name: str, runtime: Runtime, emit: Emitter | None = None
+        self,
+        store: StateStore,
+        *,
+        app_name: str,
+        poller_name: str,
+        runtime: Runtime,
+        emit: Emitter | None = None,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self.name = f"audit/{app_name}/{poller_name}.jsonl"
         self._store = store
         self._poller = poller_name
         self._runtime = runtime
         self._emit = emit or Emitter(())
+        self._now = now or runtime.utcnow
         self._copied: str | None = None
         self._aside = Aside(runtime, "poller-audit", room=RECORDS_WAITING)
 
     def add(self, kind: str, **facts: Any) -> None:
         """Write one record from a thread beside the work. Returns at once and raises nothing."""
-        record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._runtime.utcnow()), **facts}
+        record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._now()), **facts}
         self._put(lambda: self._store.append(self.name, json.dumps(record, ensure_ascii=False)))
 
     def copy(self, change: Change | None) -> None:
@@ -82,6 +96,8 @@ class AuditTrail:
                 write()
             except StoreError as error:
                 self._failed(error.message)
+            except Exception as error:  # noqa: BLE001 - nothing of this may end the thread, or print what it quotes
+                self._failed(f"{type(error).__name__}: {error_line(error)}")
 
         if self._aside.put(run):
             return True

@@ -65,7 +65,9 @@ class Runner:
         self.file = StateFile(
             store, app_name=app_name, poller_name=name, runtime=runtime, timing=timing, emit=self.emit
         )
-        self.audit = AuditTrail(store, app_name=app_name, poller_name=name, runtime=runtime, emit=self.emit)
+        self.audit = AuditTrail(
+            store, app_name=app_name, poller_name=name, runtime=runtime, emit=self.emit, now=self.file.clock.now
+        )
         self.executor: Executor = ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor()
         self._context = Context(
             name=name,
