@@ -1,5 +1,5 @@
-"""The audit trail's own times are the store's, as those of the document beside it; and whatever goes wrong in writing it
-is told, and ends nothing."""
+"""The audit trail's own times are the store's, as those of the document beside it; whatever goes wrong in writing it is
+told, and ends nothing."""
 
 from __future__ import annotations
 
