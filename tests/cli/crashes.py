@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import sqlalchemy as sa
 from azure.storage.blob import ContainerClient
 
 from poller.ports import Found, StateStore
@@ -33,6 +34,7 @@ class Place(ABC):
     Attributes:
         store: a look of our own at what stands there.
         beside: what others who work there need in their environment, so that nothing of theirs is held.
+        rows: the URL of the PostgreSQL database that has the rows, where they do not stand in SQLite.
     """
 
     store: StateStore
@@ -41,6 +43,7 @@ class Place(ABC):
         self.project = project
         self.forge = forge
         self.beside: dict[str, str] = {}
+        self.rows: str | None = None
         forge.folder, forge.environ = project.folder, project.environ
 
     def run(self, *arguments: str) -> Any:
@@ -48,6 +51,12 @@ class Place(ABC):
         code = self.forge.run(*arguments)
         assert code == 0, self.forge.err
         return json.loads(self.forge.out) if "--json" in arguments else None
+
+    def insert(self, count: int) -> None:
+        """More rows of `orders`."""
+        self.project.insert(count)
+        if self.rows is not None:
+            copy_rows(self.project, self.rows, "orders")
 
     def body(self, poller: str) -> bytes | None:
         return self.stored(f"state/shop/{poller}.json")
@@ -246,9 +255,25 @@ class OnAzurite(Place):
         self._blobs.close()
 
 
+def copy_rows(project: Project, url: str, *tables: str) -> None:
+    """What stands in the project's tables, to tables of the same names in PostgreSQL."""
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for table in tables:
+            made = f"CREATE TABLE IF NOT EXISTS {table} (id int PRIMARY KEY, updated_at timestamp NOT NULL)"
+            connection.execute(sa.text(made))
+            for number, at in project.execute(f"SELECT id, updated_at FROM {table}"):
+                row = f"INSERT INTO {table} VALUES ({number}, '{at}') ON CONFLICT DO NOTHING"
+                connection.execute(sa.text(row))
+    engine.dispose()
+
+
 def _released_now(body: bytes) -> bytes:
     """An older copy put back frees nothing (protocol 3), so it must be released by its own word."""
-    state = json.loads(body)
+    try:
+        state = json.loads(body)
+    except ValueError:
+        return body  # one that cannot be read holds no lease
     state["lease"]["released_at"] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
     return json.dumps(state).encode()
 
