@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from poller_cli.change_outputs import ChangeOutput, EffectOutput, FieldDifferenc
 from poller_cli.confirmation import will_ask
 from poller_cli.effects import NOTHING, Effect
 from poller_cli.outputs import as_json
-from poller_cli.session import DEFAULT_CONFIG, Session
+from poller_cli.session import Session
 from poller_cli.terminal import print_json, printable
 
 if TYPE_CHECKING:
@@ -111,9 +110,7 @@ class Report:
 
     def command(self, *words: str) -> str:
         """A command line to copy."""
-        config = self.session.config
-        options = [] if config == DEFAULT_CONFIG else ["-c", str(config)]
-        return shlex.join(["poller", *options, *words])
+        return self.session.command(*words)
 
     def report(self, output: ChangeOutput) -> int:
         """Print what was done, or why nothing was."""

@@ -37,6 +37,7 @@ class Loop:
 
     Attributes:
         code: what this poller contributes to the exit code, when it has ended.
+        outcome: of its last tick, where that ended it.
         error: why it ended before it was asked to, for a person.
     """
 
@@ -47,6 +48,7 @@ class Loop:
     debug: bool = False
     first: Callable[[Poller], None] | None = None
     code: int = exits.DONE
+    outcome: str | None = None
     error: str | None = None
     crash: BaseException | None = None
     _thread: threading.Thread = field(init=False)
@@ -83,9 +85,11 @@ class Loop:
             self._forever()
 
     def _conclude(self, result: TickResult) -> None:
-        self.code = exits.of_outcome(result.outcome)
+        self.code, self.outcome = exits.of_outcome(result.outcome), result.outcome
         if self.code != exits.DONE:
-            self.error = f"{result.outcome.replace('_', ' ')}: {result.error}" if result.error else result.outcome
+            word = result.outcome.replace("_", " ")
+            told = result.error or word
+            self.error = told if told.startswith(word) else f"{word}: {told}"
 
     def _until_idle(self) -> None:
         pause = min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -36,6 +37,11 @@ class Session:
     config: Path = DEFAULT_CONFIG
     json: bool = False
     debug: bool = False
+
+    def command(self, *words: str) -> str:
+        """A command line to copy."""
+        options = [] if self.config == DEFAULT_CONFIG else ["-c", str(self.config)]
+        return shlex.join(["poller", *options, *words])
 
     def app(self, observers: Sequence[Observer] = ()) -> ConsoleApp:
         """The configured application. Raises: ConfigError."""

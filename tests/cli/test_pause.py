@@ -54,7 +54,9 @@ def test_a_halt_is_ended_and_named(project: Project) -> None:
     assert "it failed" in output["notes"][0]
     assert (output["before"]["attempts"], output["after"]["attempts"], output["after"]["halted"]) == (5, 0, False)
     console.edit(control={"halted": True, "paused": True})
-    assert "pause and the halt" in console.done("resume", "orders", "--yes")["notes"][0]
+    notes = console.done("resume", "orders", "--yes")["notes"]
+    assert "ends the pause" in notes[0]
+    assert "ends the halt too" in notes[1]
 
 
 def test_without_a_terminal_they_want_yes(project: Project) -> None:

@@ -60,8 +60,14 @@ def _going_on(session: Session, app: ConsoleApp, named: Named) -> list[str]:
 
 
 def _ends(state: State) -> list[str]:
-    """Which of the two it takes back."""
-    control = state.control
-    which = " and the ".join(word for word, on in (("pause", control.paused), ("halt", control.halted)) if on)
+    """Which of the two it takes back. Where it is both, who and why are the pause's."""
+    control, error = state.control, state.delivery.last_error
+    if not control.paused and not control.halted:
+        return []
     at = f" since {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
-    return [f"It ends the {which}{at}, by {control.by or 'unknown'}: {control.reason or 'no reason given'}."]
+    which = "pause" if control.paused else "halt"
+    told = [f"It ends the {which}{at}, by {control.by or 'unknown'}: {control.reason or 'no reason given'}."]
+    if control.paused and control.halted:
+        why = f", whose cause was {error.type}{f': {error.message}' if error.message else ''}" if error else ""
+        told.append(f"It ends the halt too{why.rstrip('.')}.")
+    return told

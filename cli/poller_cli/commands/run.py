@@ -76,17 +76,22 @@ def run(
                     printer(tick_failed(name, datetime.now(UTC), error))
                 complain(str(error))
                 codes.append(error.exit_code)
-        codes.append(run_all(loops, partial(_conclude, debug=session.debug)))
+        codes.append(run_all(loops, partial(_conclude, session)))
     return exits.worst(codes)
 
 
-def _conclude(loop: Loop, *, debug: bool) -> None:
-    """Say why a poller ended, if it did not end well; the others may go on for days."""
+_NEXT = {"halted": "Mend it, then", "paused": "To go on"}
+
+
+def _conclude(session: Session, loop: Loop) -> None:
+    """Say why a poller ended, if it did not end well, and what to do; the others may go on for days."""
     from poller_cli.terminal import complain, of_poller, show_trace
 
     if loop.error is not None:
-        complain(of_poller(loop.poller.name, loop.error))
-    if loop.crash is not None and debug:
+        first = _NEXT.get(loop.outcome or "")
+        step = f". {first}: {session.command('resume', loop.poller.name)}" if first else ""
+        complain(of_poller(loop.poller.name, loop.error.rstrip(".") + step if step else loop.error))
+    if loop.crash is not None and session.debug:
         show_trace(loop.crash)
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from poller_cli.outputs import BackfillStatus, BoundOutput, LeaseOutput, PollerStatus, StatusOutput
 
 
+_HALTED = {False: "halted", True: "halted, and paused"}
+
+
 def status(session: Session, names: NamedArguments = None) -> int:
     """Show where each poller stands: cursor, lag, rows pending, lease, bound; and beneath it its backfills that are not
     finished. Changes nothing.
@@ -30,7 +33,7 @@ def status(session: Session, names: NamedArguments = None) -> int:
     if session.json:
         print_json(as_json(output))
     else:
-        print("\n\n".join(_screens(output, {one.name for one in documents})))
+        print("\n\n".join(_screens(output, {one.name for one in documents}, session)))
     for line in surveyed.told:
         complain(line)
     if output.backfills_unread:
@@ -41,18 +44,18 @@ def status(session: Session, names: NamedArguments = None) -> int:
     return surveyed.code
 
 
-def _screens(output: StatusOutput, named: set[str]) -> list[str]:
+def _screens(output: StatusOutput, named: set[str], session: Session) -> list[str]:
     """A block for each poller, with its backfills in it, and one for each backfill that was named."""
     backfills = output.backfills or []
     beneath = [one for one in backfills if one.name not in named]
     shown = [
-        "\n".join([_screen(one), *(_beneath(inner) for inner in beneath if inner.poller == one.name)])
+        "\n".join([_screen(one, session), *(_beneath(inner) for inner in beneath if inner.poller == one.name)])
         for one in output.pollers
     ]
-    return shown + [_screen(one) for one in backfills if one.name in named]
+    return shown + [_screen(one, session) for one in backfills if one.name in named]
 
 
-def _screen(status: PollerStatus) -> str:
+def _screen(status: PollerStatus, session: Session) -> str:
     from poller_cli.terminal import coloured, folded, printable
 
     word, colour = state_word(status)
@@ -79,14 +82,32 @@ def _screen(status: PollerStatus) -> str:
         told = f", last error {error.type}{': ' + error.message if error.message else ''}" if error else ""
         lines.append(f"  attempts  {status.attempts or 0} on the pending batch{told}")
     if status.control.by or status.control.reason:
-        at = f" at {status.control.at:%Y-%m-%d %H:%M:%S}Z" if status.control.at else ""
-        lines.append(
-            f"  stopped   by {status.control.by or 'unknown'}{at}: {status.control.reason or 'no reason given'}"
-        )
+        lines.append(f"  {'paused ' if status.paused else 'stopped'}   {_stopped(status)}")
+    if status.halted and status.paused:
+        lines.append(f"  halted    {_halted(status)}")
+    if status.halted or status.paused:
+        first = "Mend it, then" if status.halted else "To go on"
+        lines.append(f"  next      {first}: {session.command('resume', status.name)}")
     lines.append(f"  state     {status.document}")
     # What a row or an error holds must not steer the terminal.
     shown = (folded(printable(line, indent="  "), hang=12, stream=sys.stdout) for line in lines[1:])
     return "\n".join([lines[0], *shown])
+
+
+def _stopped(status: PollerStatus) -> str:
+    """Who paused it, else what halted it: of a halt under a pause only the pause is told so."""
+    control = status.control
+    at = f" at {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
+    return f"by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}"
+
+
+def _halted(status: PollerStatus) -> str:
+    from poller.model.transitions import times
+
+    error = status.last_error
+    if error is None:
+        return f"its batch was started {times(status.attempts or 0)} and never finished"
+    return f"because of {error.type}" + (f": {error.message}" if error.message else "")
 
 
 def _as_backfill(status: PollerStatus) -> BackfillStatus | None:
@@ -132,8 +153,9 @@ def _beneath(status: BackfillStatus) -> str:
     elif status.begun_by:
         lines.append(_begun(status).removeprefix(", "))
     if control.by or control.reason:
-        at = f" at {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
-        lines.append(f"stopped by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}")
+        lines.append(f"{'paused' if status.paused else 'stopped'} {_stopped(status)}")
+    if status.halted and status.paused:
+        lines.append(f"halted: {_halted(status)}")
     if status.error is not None:
         lines.append(status.error)
     head = printable(f"backfill  {status.name}", indent="  ")
@@ -159,7 +181,7 @@ def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
     failing = status.last_error is not None and status.attempts
     words = (
         (status.finished, "finished", "green"),
-        (bool(status.halted), "halted", "red"),
+        (bool(status.halted), _HALTED[bool(status.paused)], "red"),
         # A batch in hand is finished first.
         (bool(status.paused and _at_work(status)), "pausing", "yellow"),
         (bool(status.paused), "paused", "yellow"),
@@ -178,7 +200,7 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
     if status.error is not None:
         return "not known in full" if status.exists else "not known", "red"
     if status.halted:
-        return "halted", "red"
+        return _HALTED[bool(status.paused)], "red"
     if status.paused:  # a batch in hand is finished first
         return "pausing" if _at_work(status) else "paused", "yellow"
     if not status.exists:
