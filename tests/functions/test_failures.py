@@ -134,8 +134,6 @@ def test_unanswered_commit_fails_the_invocation(folder: Folder, monkeypatch: pyt
 
         assert unknown.value.outcome == "commit_unknown"
         assert len(passed) > 1, "it did try again"
-        azurite.restart()
-        folder.handlers.hook = None
 
 
 def test_unreachable_state_store_is_an_exception_not_zero_rows(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
