@@ -7,6 +7,7 @@ at which its session did not have it. Each look proves that innodb_trx is fresh 
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,10 +21,12 @@ from sqlalchemy.exc import DBAPIError
 from poller.errors import SourceError
 from poller.sources.bounds.base import BoundContext, BoundTaker
 from poller.sources.bounds.mysql_look import Look, lacking, look, sessions_statement, still_quiet
-from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, ByCounter, ByTime, Sample
+from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, ByCounter, ByTime, Sample, some
 
 APART = 0.11
 """innodb_trx does not refresh while anybody reads it more often than every 0.1 s."""
+AGAIN = 4
+"""How many more looks a sample takes where innodb_trx was stale: pollers of one server spoil it for each other."""
 REAL_TRX = 1 << 47
 """Transaction ids from here on, and 0, are of transactions that have not written."""
 
@@ -68,6 +71,8 @@ class Tracked:
         self._may_repeat = context.kind == "timestamp+pk"  # a counter was read right before: it needs a later sample
         self._previous: datetime | None = None
         self._open: dict[int, _Open] = {}
+        self._first: datetime | None = None
+        """When this process first saw a session of which it does not know since when it has something open."""
         self._sampled = time.monotonic()
         self._looked = first
         self._last = self._judge(first)
@@ -83,6 +88,11 @@ class Tracked:
                 return self._last
             time.sleep(young)
         seen = look(connection, self._sessions)
+        for _ in range(AGAIN):
+            if seen.fresh or seen.xa or seen.replica:
+                break
+            time.sleep(APART * random.uniform(1, 2))  # noqa: S311 - so that two of us do not go on in step
+            seen = look(connection, self._sessions)
         self._sampled = time.monotonic()
         self._looked = seen
         self._last = self._judge(seen)
@@ -125,20 +135,25 @@ class Tracked:
         """The sample of this moment, from what is known to be open."""
         known = [o.since for o in self._open.values() if o.since is not None]
         if len(known) < len(self._open):
-            return Sample(
-                clock,
-                clock,
-                None,
-                "transactions that were open at the first sample",
-                "nothing is known yet of when they began",
-                cold=True,
-            )
+            return self._cold(clock)
+        self._first = None
         oldest = min([clock, *known])
         holder = None
         if (clock - oldest).total_seconds() > SHOWS_HOLDER_AFTER:
             session = min(self._open, key=lambda number: self._open[number].since or clock)
             holder = f"connection {session} of {self._open[session].user}, open since {oldest:%Y-%m-%d %H:%M:%S}"
         return Sample(clock, clock, oldest, holder)
+
+    def _cold(self, clock: datetime) -> Sample:
+        """Some were open before the first sample. One that stays open for long is named: nothing is read until it
+        ends."""
+        first = self._first or clock
+        self._first = first
+        who = "transactions that were open at the first sample"
+        if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
+            told = [f"connection {number} of {o.user}" for number, o in sorted(self._open.items()) if o.since is None]
+            who = f"{some(told)}, open since before {first:%Y-%m-%d %H:%M:%S}"
+        return Sample(clock, clock, None, who, "nothing is known yet of when they began", cold=True)
 
     def _follow(self, seen: Look) -> dict[int, _Open]:
         """What each session has open now, from what it had before and what is seen."""

@@ -35,6 +35,8 @@ _WITHIN = timedelta(seconds=2.1)
 _DENIED = frozenset({1044, 1045, 1142, 1227})
 _DENIED_XA = 1401
 """MySQL 8's XA RECOVER without XA_RECOVER_ADMIN: "a fatal error occurred in the transaction branch"."""
+_NOBODY = "unauthenticated user"
+"""A connection that has not said who it is runs no statement yet, whatever its command."""
 _IDLE = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID"})
 
 
@@ -101,7 +103,7 @@ def look(connection: Connection, sessions_sql: sa.TextClause) -> Look:
     return Look(
         clock=utc(sessions[0].clock),
         users={row.id: row.user or "" for row in others},
-        running={row.id: _began(row) for row in others if row.command not in _IDLE},
+        running={row.id: _began(row) for row in others if row.command not in _IDLE and row.user != _NOBODY},
         queries={row.id: row.query_id for row in others},
         transactions=[row for row in rows if not row.ours],
         fresh=any(row.ours and row.trx_query and nonce in row.trx_query for row in rows),

@@ -1,5 +1,5 @@
 """PostgreSQL's bounds: `exact` from pg_stat_activity, `observed` and `observed-strict` from virtual transaction ids,
-`xid8+pk` from the snapshot, `integer+pk` from the sequence (sources.md, "Rows that commit late").
+`xid8+pk` from the snapshot (sources.md, "Rows that commit late").
 
 Every statement here is one of its own, in autocommit: two samples in one transaction would see one frozen
 pg_stat_activity, and a sample in the page's own statement would have an older snapshot than the page.
@@ -20,16 +20,14 @@ from poller.errors import ConfigError, SourceError
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundTaker
 from poller.sources.bounds.postgresql_origin import origin
+from poller.sources.bounds.postgresql_sequence import by_kind
 from poller.sources.bounds.sampled import (
     OPEN_TOO_LONG,
     REMEMBERED,
     SHOWS_HOLDER_AFTER,
-    ByCounter,
-    ByTime,
     Sample,
-    Sampler,
+    some,
 )
-from poller.sources.columns import Family
 from poller.sources.uniqueness import quoted
 
 _EXACT = sa.text("""
@@ -44,17 +42,22 @@ select least(min(least(xact_start, case when backend_type = 'client backend'
    and not coalesce(usename = any(cast(:ignored as text[])), false)
 """)
 _PREPARED = sa.text("""
-select count(*) as many, min(gid) as gid, min(owner::text) as owner, min(prepared) as since
-  from pg_prepared_xacts where database = current_database()
+select count(*) over () as many, gid, owner::text as owner, prepared as since
+  from pg_prepared_xacts where database = current_database() order by prepared limit 1
 """)
 _HOLDER = sa.text("""
-select pid, usename, state, application_name,
-       least(xact_start, case when state in ('active', 'fastpath function call') then query_start end) as since
+select pid, usename, state, application_name, backend_type,
+       least(xact_start, case when backend_type = 'client backend'
+         and state in ('active', 'fastpath function call') then query_start end) as since
   from pg_stat_activity
  where datid = (select oid from pg_database where datname = current_database())
-   and backend_type = 'client backend' and pid <> pg_backend_pid() and xact_start is not null
+   and usesysid is not null and pid <> pg_backend_pid()
    and not coalesce(usename = any(cast(:ignored as text[])), false)
  order by since limit 1
+""")
+"""Of the same sessions as the bound: an apply worker holds it as a client does."""
+_NAMES = sa.text("""
+select pid, usename, application_name from pg_stat_activity where pid = any(cast(:pids as integer[])) order by pid
 """)
 _OPEN = sa.text("""
 select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' || l.pid), '{}') as open,
@@ -80,12 +83,6 @@ union all
 select 'prepared transaction ' || gid || ' of ' || owner from pg_prepared_xacts
  where transaction = cast(cast(:xid as xid8) as xid)
 """)
-_SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
-_SEQUENCE_MADE = sa.text("""
-select has_sequence_privilege(seqrelid, 'SELECT') as readable,
-       seqcache, seqincrement, seqcycle from pg_sequence where seqrelid = cast(:sequence as regclass)
-""")
-
 AGAIN = 3
 """How many more looks a sample may take, where the first tells little."""
 SAMPLES_APART = 0.001
@@ -132,10 +129,11 @@ class Exact:
 
     def _holder(self, connection: Connection) -> str | None:
         row = connection.execute(_HOLDER, {"ignored": self._ignored}).one_or_none()
-        if row is None:
+        if row is None or row.since is None:
             return None
         name = f" ({row.application_name})" if row.application_name else ""
-        return f"pid {row.pid} of {row.usename}{name}, {row.state}, open since {row.since:%Y-%m-%d %H:%M:%S}"
+        what = row.state if row.backend_type == "client backend" else row.backend_type
+        return f"pid {row.pid} of {row.usename}{name}, {what}, open since {row.since:%Y-%m-%d %H:%M:%S}"
 
     def remember(self) -> dict[str, Any] | None:
         """Nothing: each sample tells all."""
@@ -162,6 +160,8 @@ class Observed:
         self._previous: datetime | None = None
         self._since: dict[str, datetime | None] = {}
         """For each open one the time of the last sample in which it was not there; None where there was no sample."""
+        self._first: datetime | None = None
+        """When this process first saw one of which it does not know since when it has been open."""
 
     def take(self, connection: Connection) -> Sample:
         """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
@@ -189,20 +189,27 @@ class Observed:
         self._previous = row.clock
         known = [since for since in self._since.values() if since is not None]
         if len(known) < len(self._since):
-            return Sample(
-                row.clock,
-                row.clock,
-                None,
-                "transactions that were open at the first sample",
-                "nothing is known yet of when they began",
-                cold=True,
-            )
+            return self._cold(connection, row.clock)
+        self._first = None
         oldest = min([row.clock, *known])
         holder = None
         if (row.clock - oldest).total_seconds() > SHOWS_HOLDER_AFTER:
             name = min(self._since, key=lambda n: self._since[n] or row.clock)
             holder = f"pid {name.rpartition('@')[2]}, in a transaction since {oldest:%Y-%m-%d %H:%M:%S} or later"
         return Sample(row.clock, row.clock, oldest, holder)
+
+    def _cold(self, connection: Connection, clock: datetime) -> Sample:
+        """Some were open before the first sample. One that stays open for long is named: nothing is read until it
+        ends."""
+        first = self._first or clock
+        self._first = first
+        who = "transactions that were open at the first sample"
+        if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
+            pids = [int(name.rpartition("@")[2]) for name, since in self._since.items() if since is None]
+            rows = {row.pid: row for row in connection.execute(_NAMES, {"pids": pids})}
+            told = [f"pid {pid} of {rows[pid].usename}" if pid in rows else f"pid {pid}" for pid in sorted(pids)]
+            who = f"{some(told)}, in a transaction since before {first:%Y-%m-%d %H:%M:%S}"
+        return Sample(clock, clock, None, who, "nothing is known yet of when they began", cold=True)
 
     def remember(self) -> dict[str, Any] | None:
         """The samples as JSON; None before the first."""
@@ -279,8 +286,8 @@ def refuse_standby(row: Any, context: BoundContext) -> None:
 
 def prepared(connection: Connection) -> tuple[str, str] | None:
     """Who holds and what to do, where a prepared transaction exists: its rows may appear at any time."""
-    row = connection.execute(_PREPARED).one()
-    if not row.many:
+    row = connection.execute(_PREPARED).one_or_none()
+    if row is None:
         return None
     others = f" and {row.many - 1} more" if row.many > 1 else ""
     return (
@@ -307,38 +314,13 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
     if wanted in {"observed", "observed-strict"}:
         sampler, reason = Observed(context, standing.server, strict=wanted == "observed-strict"), "asked for"
     elif wanted == "exact":
-        return _by(Exact(context), "asked for", context, connection, name)
+        return by_kind(Exact(context), "asked for", context, connection, name)
     elif standing.sees_all:
-        return _by(Exact(context), "the user may see all sessions", context, connection, name)
+        return by_kind(Exact(context), "the user may see all sessions", context, connection, name)
     else:
         sampler = Observed(context, standing.server)
         reason = (
             "the user may not see all sessions, so several transactions in one message or COMMIT AND CHAIN are not"
             " guarded; GRANT pg_read_all_stats makes it exact"
         )
-    return _by(sampler, reason, context, connection, name)
-
-
-def _by(
-    sampler: Sampler, reason: str, context: BoundContext, connection: Connection, name: str | None
-) -> BoundTaker | str:
-    """The taker for the cursor's kind: by time, or by the sequence that fills the column."""
-    if context.kind == "timestamp+pk":
-        return ByTime(context, sampler, reason)
-    if name is None:
-        return "the column of a query has no sequence"
-    if context.column.family is not Family.INTEGER:
-        return f"the column {context.column.name} holds no integers, so no sequence fills it"
-    sequence = connection.execute(_SEQUENCE, {"name": name, "column": context.column.name}).scalar_one_or_none()
-    if sequence is None:
-        return f"no sequence fills the column {context.column.name}"
-    made = connection.execute(_SEQUENCE_MADE, {"sequence": sequence}).one()
-    if not made.readable:
-        return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
-    if made.seqcache > 1:
-        return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"
-    if made.seqincrement < 1 or made.seqcycle:
-        return f"the sequence {sequence} does not only grow"
-    value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {sequence}")  # noqa: S608
-    why, delay = f"the sequence {sequence}; {reason}", context.extra_delay
-    return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), why, delay=delay)
+    return by_kind(sampler, reason, context, connection, name)

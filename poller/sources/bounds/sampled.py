@@ -7,7 +7,7 @@ after that sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -24,6 +24,13 @@ OPEN_TOO_LONG = "a transaction that is still open holds it"
 REMEMBERED = 1_000
 """More open transactions than these are not written down: the document would grow too large."""
 COUNTS_KEPT = 256
+NAMED = 3
+
+
+def some(told: Sequence[str]) -> str:
+    """The first few by name, and how many more there are."""
+    more = f" and {len(told) - NAMED} more" if len(told) > NAMED else ""
+    return ", ".join(told[:NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,41 @@
+"""PostgreSQL: from samples of what is open to the bound of a timestamp, or of integers that a sequence hands out."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.sampled import ByCounter, ByTime, Sampler
+from poller.sources.columns import Family
+
+_SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
+_SEQUENCE_MADE = sa.text("""
+select has_sequence_privilege(seqrelid, 'SELECT') as readable,
+       seqcache, seqincrement, seqcycle from pg_sequence where seqrelid = cast(:sequence as regclass)
+""")
+
+
+def by_kind(
+    sampler: Sampler, reason: str, context: BoundContext, connection: Connection, name: str | None
+) -> BoundTaker | str:
+    """The taker for the cursor's kind: by time, or by the sequence that fills the column."""
+    if context.kind == "timestamp+pk":
+        return ByTime(context, sampler, reason)
+    if name is None:
+        return "the column of a query has no sequence"
+    if context.column.family is not Family.INTEGER:
+        return f"the column {context.column.name} holds no integers, so no sequence fills it"
+    sequence = connection.execute(_SEQUENCE, {"name": name, "column": context.column.name}).scalar_one_or_none()
+    if sequence is None:
+        return f"no sequence fills the column {context.column.name}"
+    made = connection.execute(_SEQUENCE_MADE, {"sequence": sequence}).one()
+    if not made.readable:
+        return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
+    if made.seqcache > 1:
+        return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"
+    if made.seqincrement < 1 or made.seqcycle:
+        return f"the sequence {sequence} does not only grow"
+    value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {sequence}")  # noqa: S608
+    why, delay = f"the sequence {sequence}; {reason}", context.extra_delay
+    return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), why, delay=delay)
