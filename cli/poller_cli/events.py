@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from poller.model.redact import redact
 from poller.observability import PollerEvent, TickFailed, TickFinished
-from poller_cli.terminal import coloured, is_terminal, of_poller, printable
+from poller_cli.terminal import coloured, is_terminal, of_poller, printable, printable_lines
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
 """Outcomes that are told once, and not again until something else happens."""
@@ -67,6 +67,10 @@ class EventPrinter:
 class LogLines(logging.Formatter):
     """What handlers and libraries log, in the form of an event's line. What poller itself logs begins with the name of
     the poller that it is about: its logger's name says nothing more."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """All of it, its traceback included: a row's value in it must not steer the terminal, nor show a secret."""
+        return printable_lines(redact(super().format(record)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line, without a traceback, which follows it."""

@@ -84,6 +84,11 @@ def printable(text: str, *, indent: str = "") -> str:
     return indent + "".join(c if c.isprintable() else "?" for c in flat)
 
 
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines, which stay: a traceback, a record of a handler's."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
+
+
 def folded(text: str, *, hang: int, stream: IO[str]) -> str:
     """A line as it is; on a terminal that is narrower, broken between words, with `hang` blanks before what follows.
 
@@ -121,7 +126,7 @@ def complain(text: str) -> None:
 
 def show_trace(error: BaseException) -> None:
     """Its traceback on stderr, for `--debug`, secrets removed."""
-    print(redact("".join(traceback.format_exception(error))), end="", file=sys.stderr, flush=True)
+    print(printable_lines(redact("".join(traceback.format_exception(error)))), end="", file=sys.stderr, flush=True)
 
 
 def tell(text: str) -> None:
