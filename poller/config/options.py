@@ -111,7 +111,7 @@ class PollerOptions(_Options):
         if self.handler_timeout is not None and self.handler_timeout > self.tick_timeout:
             raise PydanticCustomError(
                 "timing",
-                "must be at most tick_timeout, or no batch could ever be started",
+                "must be at most tick_timeout: a tick starts no batch that it may not finish within it",
                 {"key": "handler_timeout"},
             )
         try:
