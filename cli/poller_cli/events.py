@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from poller.model.redact import redact
 from poller.observability import PollerEvent, TickFailed, TickFinished
-from poller_cli.terminal import coloured, is_terminal, of_poller, printable, printable_lines
+from poller_cli.terminal import coloured, is_terminal, of_poller, print_json, printable, printable_lines
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
 """Outcomes that are told once, and not again until something else happens."""
@@ -40,7 +40,7 @@ class EventPrinter:
         """Tell one event."""
         with self._lock:
             if self._json_lines is not None:
-                print(json.dumps(event.as_json(), ensure_ascii=False), file=self._json_lines, flush=True)
+                print_json(event.as_json(), self._json_lines, indent=None)
             if event.level >= self._level and not self._is_repetition(event):
                 print(self._line(event), file=sys.stderr, flush=True)
 

@@ -43,7 +43,7 @@ def _nowhere() -> IO[str]:
 
 def mend_streams() -> None:
     """For a process that was started with some of its three streams closed: another file that it opens must not get
-    their numbers, or what is printed would be written into it."""
+    their numbers, or what is printed would be written into it. And for one whose stdout is not UTF-8."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -51,6 +51,8 @@ def mend_streams() -> None:
         sys.stderr = _nowhere()
     if sys.stdout is None:
         sys.stdout = ClosedStdout()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding cannot hold is no reason to end
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def do_without_stdout() -> None:
@@ -135,8 +137,10 @@ def tell(text: str) -> None:
 
 
 def print_json(data: Any, stream: IO[str] | None = None, *, indent: int | None = 2) -> None:
-    """One JSON document on stdout, or on one line with `indent=None`."""
-    print(json.dumps(data, indent=indent, ensure_ascii=False), file=stream or sys.stdout, flush=True)
+    """One JSON document on stdout, or on one line with `indent=None`; where that is not UTF-8, in ASCII alone."""
+    stream = stream or sys.stdout
+    plain = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") not in ("utf8", "utf8sig")
+    print(json.dumps(data, indent=indent, ensure_ascii=plain), file=stream, flush=True)
 
 
 def claim_stdout() -> IO[str]:
