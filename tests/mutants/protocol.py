@@ -113,8 +113,8 @@ PROTOCOL = (
             ),
             Edit(
                 "tenure.py",
-                "def _apply(self, change: Change, *, ends: bool = False) -> Landed:",
-                "def _apply(self, change: Change, *, ends: bool = False, beats: bool = False) -> Landed:",
+                "def _apply(self, change: Rewrite, *, ends: bool = False) -> Landed:",
+                "def _apply(self, change: Rewrite, *, ends: bool = False, beats: bool = False) -> Landed:",
             ),
             Edit("tenure.py", "        self._copy = landed.copy\n        self._renewed", _OWN),
             Edit(
