@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from poller.errors import FieldDifference, plain
@@ -15,7 +17,7 @@ from poller_cli.confirmation import will_ask
 from poller_cli.effects import NOTHING, Effect
 from poller_cli.outputs import as_json
 from poller_cli.session import Session
-from poller_cli.terminal import print_json, printable
+from poller_cli.terminal import print_json, printable, tell
 
 if TYPE_CHECKING:
     from poller_cli.guards import Consent
@@ -114,6 +116,10 @@ class Report:
 
     def report(self, output: ChangeOutput) -> int:
         """Print what was done, or why nothing was."""
+        with surely_told(output):
+            return self._print(output)
+
+    def _print(self, output: ChangeOutput) -> int:
         if self.session.json:
             print_json(as_json(output))
             return exits.DONE
@@ -134,6 +140,20 @@ class Report:
         for name, text in lines:
             print(printable(f"{name:<9} {text}", indent="  "))
         return exits.DONE
+
+
+@contextmanager
+def surely_told(*outputs: ChangeOutput) -> Iterator[None]:
+    """Around what prints them on stdout: where that fails, stderr says at least which changes were made all the same."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError:
+        for output in outputs:
+            if output.changed:
+                undo = f"; undo: {output.undo}" if output.undo else ""
+                tell(f"{output.name} was changed by {output.command} (id {(output.id or '')[:8]}){undo}")
+        raise
 
 
 def effect_of(effect: Effect) -> EffectOutput:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from poller_cli import exits
 from poller_cli.change_outputs import ChangedPart, ChangeOutput, EffectOutput
-from poller_cli.change_report import Report
+from poller_cli.change_report import Report, surely_told
 from poller_cli.changes import Desk, Plan
 from poller_cli.confirmation import confirm
 from poller_cli.naming import ConsoleApp, Named
@@ -43,7 +43,8 @@ def carry_out(
         desk.told = _Told(desk.told, outputs)
         desk.carry_out(plan_for(poller.name))
     if session.json:
-        print_json(as_json(_together(app, named, outputs)))
+        with surely_told(*outputs):
+            print_json(as_json(_together(app, named, outputs)))
     return exits.DONE
 
 
