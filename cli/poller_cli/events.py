@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
 import sys
 import threading
 from datetime import UTC, datetime
@@ -11,7 +13,7 @@ from typing import IO, Any
 
 from poller.model.redact import redact
 from poller.observability import PollerEvent, TickFailed, TickFinished
-from poller_cli.terminal import coloured, is_terminal, of_poller, print_json, printable, printable_lines
+from poller_cli.terminal import coloured, complain, is_terminal, of_poller, print_json, printable, printable_lines
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
 """Outcomes that are told once, and not again until something else happens."""
@@ -25,14 +27,28 @@ class EventPrinter:
         json_lines: a stream for JSON, one line per event; None: none is written.
         debug: also tell people what happens all the time, such as every heartbeat.
         quiet_errors: leave failed ticks to the caller, who will tell them.
+        stop: set where JSON can be written no more: nobody would know what is done from then on.
+
+    Attributes:
+        unheard: whether that was so.
     """
 
-    def __init__(self, *, json_lines: IO[str] | None, debug: bool, quiet_errors: bool) -> None:
+    unheard = False
+
+    def __init__(
+        self,
+        *,
+        json_lines: IO[str] | None,
+        debug: bool,
+        quiet_errors: bool,
+        stop: threading.Event | None = None,
+    ) -> None:
         self._json_lines = json_lines
         self._level = logging.DEBUG if debug else logging.INFO
         if json_lines is not None and not debug:
             self._level = logging.WARNING
         self._quiet_errors = quiet_errors
+        self._stop = stop
         self._lock = threading.Lock()
         self._last: dict[str, str] = {}
 
@@ -40,9 +56,26 @@ class EventPrinter:
         """Tell one event."""
         with self._lock:
             if self._json_lines is not None:
-                print_json(event.as_json(), self._json_lines, indent=None)
+                try:
+                    print_json(event.as_json(), self._json_lines, indent=None)
+                except OSError as error:
+                    self._give_up(self._json_lines, error)
             if event.level >= self._level and not self._is_repetition(event):
-                print(self._line(event), file=sys.stderr, flush=True)
+                with contextlib.suppress(OSError):  # nobody is left to be told
+                    print(self._line(event), file=sys.stderr, flush=True)
+
+    def _give_up(self, lines: IO[str], error: OSError) -> None:
+        """Say once that nobody hears, and stop. What is still in the stream's buffer goes nowhere."""
+        self._json_lines, self.unheard = None, True
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), lines.fileno())
+        if self._stop is not None:
+            self._stop.set()
+        with contextlib.suppress(OSError):
+            complain(
+                f"What happens can be told on stdout no more: {error.strerror or error}. It stops after the batch in "
+                "hand."
+            )
 
     def _is_repetition(self, event: PollerEvent) -> bool:
         if isinstance(event, TickFailed):

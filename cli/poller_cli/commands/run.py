@@ -53,11 +53,14 @@ def run(
     mode: Mode = "once" if once else "until_idle" if until_idle else "forever"
     if not session.json:
         do_without_stdout()
+    stop = threading.Event()
     printer = EventPrinter(
-        json_lines=claim_stdout() if session.json else None, debug=session.debug, quiet_errors=mode != "forever"
+        json_lines=claim_stdout() if session.json else None,
+        debug=session.debug,
+        quiet_errors=mode != "forever",
+        stop=stop,
     )
     log_to_stderr(debug=session.debug)
-    stop = threading.Event()
     codes: list[int] = []
     progress = None if plain(session) else _progress()
     in_hand = InHand()
@@ -77,6 +80,8 @@ def run(
                 complain(str(error))
                 codes.append(error.exit_code)
         codes.append(run_all(loops, partial(_conclude, session)))
+    if printer.unheard:
+        codes.append(exits.FAILED)
     return exits.worst(codes)
 
 
