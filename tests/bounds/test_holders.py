@@ -1,4 +1,4 @@
-"""Whoever holds a bound is named, also by a process that knows little; pollers of one server do not blind each other."""
+"""Who holds a bound is named, also by a process that knows little; pollers of one server do not blind each other."""
 
 from __future__ import annotations
 

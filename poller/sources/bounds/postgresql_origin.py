@@ -58,6 +58,15 @@ select min(b.oid) filter (where c.relkind = 'm') as materialized,
             where w.ev_class = b.oid)) as linked
   from behind b join pg_class c on c.oid = b.oid
 """)
+_DIRECT = sa.text("""
+with below (oid) as (
+    select d.refobjid from unnest(cast(:roots as oid[])) as r (oid)
+      join pg_rewrite w on w.ev_class = r.oid and w.ev_type = '1'
+      join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
+           and d.refclassid = cast('pg_class' as regclass) and d.refobjid <> r.oid
+)
+select r.oid from unnest(cast(:roots as oid[])) as r (oid) where r.oid not in (select oid from below)
+""")
 _TOLD = sa.text("select cast(cast(cast(:oid as oid) as regclass) as text)")
 
 DEEPEST = 20
@@ -109,6 +118,19 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
             f"{_told(connection, row.subscribed)} is filled by a subscription and carries the publisher's timestamps"
         )
     return None
+
+
+def named_in(connection: Connection, table: str | None, query: str | None) -> list[int]:
+    """The relations that a source names itself: its table, or those of its query that are not reached through a view
+    which the query names too. Empty where there is none of that name.
+
+    Raises: what the driver raises.
+    """
+    if query is None:
+        oid = connection.execute(_NAMED, {"name": table}).scalar()
+        return [] if oid is None else [int(oid)]
+    locked = _locked(connection, query)
+    return [int(oid) for oid in connection.execute(_DIRECT, {"roots": locked}).scalars()]
 
 
 def _behind_views(connection: Connection, oid: int, column: str) -> int:

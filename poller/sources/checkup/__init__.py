@@ -14,6 +14,7 @@ from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
 from poller.sources.checkup import moments, order, servers, table
+from poller.sources.checkup.row_security import row_security
 from poller.sources.checkup.subject import Subject
 from poller.sources.session import Session
 
@@ -23,6 +24,7 @@ Check: TypeAlias = Callable[[Subject], list[Finding]]
 _CHECKS: tuple[tuple[str, Check], ...] = (
     ("database", servers.privileges),
     ("relation", servers.relation),
+    ("row_security", row_security),
     ("key", table.key),
     ("columns", table.columns),
 )

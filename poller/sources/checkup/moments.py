@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -112,12 +113,15 @@ def bound(subject: Subject) -> list[Finding]:
         return [error("bound", f"{found.kind}{age}.{held}", "End that transaction: no row after it began is read.")]
     if held:
         return [warn("bound", f"{found.kind}{age}.{held}")]
+    if (found.age_seconds or 0) > OLD:
+        return [warn("bound", f"{found.kind}{age}{why}; nobody who holds it can be seen.")]
     return [ok("bound", f"{found.kind}{age}{why}")]
 
 
 def _grant(subject: Subject, reason: str) -> str:
-    if "PROCESS" in reason:
-        return f"GRANT PROCESS ON *.* TO {subject.facts.get('user', 'the poller user')};"
+    lacks = re.search(r"lacks (\w+)", reason)
+    if lacks:
+        return f"GRANT {lacks[1]} ON *.* TO {subject.facts.get('user', 'the poller user')};"
     if "AUTOINCREMENT" in reason:
         column = subject.name(subject.options.cursor_column)
         return f"Make the table anew with {column} INTEGER PRIMARY KEY AUTOINCREMENT, if rows of it are ever deleted."

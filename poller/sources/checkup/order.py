@@ -52,9 +52,10 @@ def _postgresql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]
     while nodes:
         node = nodes.pop()
         nodes += node.get("Plans", [])
-        if node["Node Type"] in {"Seq Scan", "Sort"}:
-            what = node.get("Relation Name") or ", ".join(node.get("Sort Key", []))
-            told.append(f"{node['Node Type']} on {what}" if node["Node Type"] == "Seq Scan" else f"Sort by {what}")
+        if node["Node Type"] == "Seq Scan":
+            told.append(f"Seq Scan on {node.get('Relation Name')}")
+        if node["Node Type"] in {"Sort", "Incremental Sort"}:  # of a whole tie, at least
+            told.append(f"{node['Node Type']} by {', '.join(node.get('Sort Key', []))}")
     return told
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.finding import Finding, error, ok, warn
@@ -15,7 +17,7 @@ _POSTGRESQL = """
 SELECT current_user, version(), pg_is_in_recovery(), pg_has_role(current_user, 'pg_read_all_stats', 'usage')
 """
 _RELATION = """
-SELECT row_security_active(c.oid), has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
+SELECT has_table_privilege(c.oid, 'SELECT') OR has_any_column_privilege(c.oid, 'SELECT')
   FROM pg_class c WHERE c.oid = to_regclass(:name)
 """
 _PREPARED = """
@@ -96,30 +98,17 @@ def _may(subject: Subject, sql: str) -> bool:
 
 
 def relation(subject: Subject) -> list[Finding]:
-    """PostgreSQL: row-level security, and whether the table may be read at all."""
+    """PostgreSQL: whether the table may be read at all."""
     if subject.family != "postgresql" or subject.options.table is None:
         return []
     rows = subject.run(_RELATION, {"name": subject.table}).rows
     if not rows:
         return []  # the check of the columns names it
-    hides, readable = rows[0]
+    if rows[0][0]:
+        return []
     user = str(subject.run("SELECT current_user").rows[0][0])
-    found: list[Finding] = []
-    if not readable:
-        mend = f"GRANT SELECT ON {subject.table} TO {subject.name(user)};"
-        found.append(error("privileges", f"{user} may not read {subject.table}.", mend))
-    if hides:
-        found.append(
-            error(
-                "row_security",
-                f"Row-level security applies to {user} on {subject.table}: rows that a policy hides when the poller"
-                " passes are never delivered.",
-                f"ALTER ROLE {subject.name(user)} BYPASSRLS;",
-            )
-        )
-    else:
-        found.append(ok("row_security", "no row-level security applies"))
-    return found
+    mend = f"GRANT SELECT ON {subject.table} TO {subject.name(user)};"
+    return [error("privileges", f"{user} may not read {subject.table}.", mend)]
 
 
 def behind(subject: Subject) -> list[Finding]:
@@ -145,10 +134,11 @@ def prepared(subject: Subject) -> list[Finding]:
     elif subject.family == "mysql":
         if not _may(subject, "XA RECOVER"):
             return []  # the check of the privileges names it
-        rows = subject.run("XA RECOVER").rows
-        named = [(*row[:3], row[3].decode("utf-8", "replace") if isinstance(row[3], bytes) else row[3]) for row in rows]
-        told = [f"XA {data!r}" for *_, data in named]
-        ends = [f"XA ROLLBACK {_xid(*one)};" for one in named]
+        # as bytes in hexadecimal: transaction managers give names that are no text
+        rows = subject.run("XA RECOVER FORMAT='SQL'" if subject.mariadb else "XA RECOVER CONVERT XID").rows
+        named = [_xid(*row) for row in rows]
+        told = [f"XA {name}" for name in named]
+        ends = [f"XA ROLLBACK {name};" for name in named]
     else:
         return []
     if not told:
@@ -162,9 +152,19 @@ def prepared(subject: Subject) -> list[Finding]:
     ]
 
 
-def _xid(form: int, length: int, rest: int, data: str) -> str:
-    """An XA transaction's name as XA ROLLBACK takes it: its two parts and its format."""
-    return f"{_literal(data[:length])},{_literal(data[length : length + rest])},{form}"
+def _xid(form: int, length: int, rest: int, data: str | bytes) -> str:
+    """An XA transaction's name as XA ROLLBACK takes it: its two parts and its format. A part that is plain text is
+    shown as such."""
+    text = data.decode() if isinstance(data, bytes) else data
+    if not text.startswith("0x"):
+        return text  # MariaDB writes it out
+    name = bytes.fromhex(text[2:])
+    return f"{_part(name[:length])},{_part(name[length : length + rest])},{form}"
+
+
+def _part(name: bytes) -> str:
+    text = name.decode("ascii", "replace")
+    return _literal(text) if re.fullmatch(r"[\w .:-]*", text, re.ASCII) else f"X'{name.hex()}'"
 
 
 def _literal(text: str) -> str:

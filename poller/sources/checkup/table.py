@@ -126,7 +126,9 @@ def index(subject: Subject) -> list[Finding]:
         if one["name"] in invalid:
             continue
         partial = any(k.endswith("_where") and v is not None for k, v in (one.get("dialect_options") or {}).items())
-        if not partial and None not in one["column_names"]:
+        sorting = one.get("column_sorting") or {}
+        one_way = len({sorting.get(name, ()) for name in one["column_names"] if name in wanted}) == 1
+        if not partial and one_way and None not in one["column_names"]:
             there.append([str(name) for name in one["column_names"]])
     # InnoDB and SQLite keep the primary key at the end of every index: (cursor) is (cursor, primary key) there.
     implied = primary if subject.family == "mysql" or (subject.family == "sqlite" and len(primary) == 1) else []
