@@ -144,7 +144,7 @@ class Report:
 
 @contextmanager
 def surely_told(*outputs: ChangeOutput) -> Iterator[None]:
-    """Around what prints them on stdout: where that fails, stderr says at least which changes were made all the same."""
+    """Around what prints them on stdout: where that fails, stderr says at least which changes were made."""
     try:
         yield
         sys.stdout.flush()

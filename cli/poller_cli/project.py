@@ -79,6 +79,13 @@ class Project:
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
 
+    @property
+    def _about(self) -> str:
+        """Code that says which rows: a table's name may be anything, and must not become code itself."""
+        if re.fullmatch(r"\w[\w.$ -]*", self.table):
+            return f'"""New and changed rows of {self.table}."""'
+        return f'"""New and changed rows."""  # of {self.table!a}'
+
     def handlers(self) -> str:
         """The text of `handlers.py`."""
         return f'''{_BEGINS}{self.app}: each is given batches of rows, oldest first, at least once.
@@ -92,7 +99,7 @@ from poller import Batch
 
 
 def {self.function}(batch: Batch) -> None:
-    """New and changed rows of {self.table}."""
+    {self._about}
     for row in batch:
         print(batch.key(row), dict(row))
 '''

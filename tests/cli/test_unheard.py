@@ -13,7 +13,7 @@ from tests.cli.test_pause import ran
 
 def piped(project: Project, command: str) -> tuple[int, list[str]]:
     """Its exit code and its lines on stderr, of a command line of bash with `poller` in it."""
-    told = f"set -o pipefail; poller() {{ {shlex.join(COMMAND)} \"$@\"; }}; {command}"
+    told = f'set -o pipefail; poller() {{ {shlex.join(COMMAND)} "$@"; }}; {command}'
     ended = subprocess.run(
         ["bash", "-c", told], cwd=project.folder, env=dict(project._environ()), capture_output=True, text=True
     )

@@ -134,16 +134,25 @@ def _url(given: str | None, *, ask: bool) -> str:
     return text
 
 
+def _prompt(question: str, default: str | None) -> str:
+    """Ask. What is proposed is a name of the database's: it must not steer the terminal."""
+    from poller_cli.terminal import printable
+
+    shown = question if default is None else f"{question} [{printable(default)}]"
+    return str(typer.prompt(shown, default=default, show_default=False))
+
+
 def _table(catalogue: Catalogue, *, ask: bool) -> str:
     from poller_cli.refusals import WrongArgument
+    from poller_cli.terminal import printable
 
     if len(catalogue.tables) == 1 and not ask:
         return catalogue.tables[0]
     shown = ", ".join(catalogue.tables[:20]) + (", ..." if len(catalogue.tables) > 20 else "")
     if not ask:
         raise WrongArgument("--table is missing.", next_step=f"There are: {shown or 'none'}.")
-    print(f"Tables: {shown or 'none'}")
-    return str(typer.prompt("Table", default=catalogue.tables[0] if len(catalogue.tables) == 1 else None))
+    print(printable(f"Tables: {shown or 'none'}"))
+    return _prompt("Table", catalogue.tables[0] if len(catalogue.tables) == 1 else None)
 
 
 def _cursor(proposal: Proposal, given: str | None, *, ask: bool) -> tuple[str, str, bool]:
@@ -159,7 +168,7 @@ def _cursor(proposal: Proposal, given: str | None, *, ask: bool) -> tuple[str, s
         )
     if given is None:
         best = next(iter(known), None)
-        given = str(typer.prompt("Column that grows with every change", default=best)) if ask else str(best)
+        given = _prompt("Column that grows with every change", best) if ask else str(best)
     if given not in proposal.columns:
         raise WrongArgument(
             f"{proposal.table} has no column {given!r}.", next_step=did_you_mean(given, proposal.columns)
@@ -176,8 +185,8 @@ def _key(proposal: Proposal, given: list[str] | None, *, ask: bool) -> list[str]
 
     names = given or list(proposal.key)
     if ask and not given:
-        told = typer.prompt("Key columns (unique together, never NULL)", default=",".join(names) or None)
-        names = [part.strip() for part in str(told).split(",") if part.strip()]
+        told = _prompt("Key columns (unique together, never NULL)", ",".join(names) or None)
+        names = [part.strip() for part in told.split(",") if part.strip()]
     if not names:
         raise WrongArgument(f"{proposal.table} has no primary or unique key.", next_step="Name its columns with --pk.")
     for name in names:
@@ -255,7 +264,7 @@ def _told(session: Session, project: Project, findings: list[Finding]) -> None:
     from poller_cli.check_outputs import FindingOutput, InitOutput
     from poller_cli.outputs import as_json
     from poller_cli.project import HANDLERS
-    from poller_cli.terminal import one_line, print_json
+    from poller_cli.terminal import one_line, print_json, printable
 
     where = "" if session.config == Path("poller.toml") else f" -c {session.config}"
     following = [f"poller{where} check {project.name}", f"poller{where} run {project.name} --once"]
@@ -289,7 +298,8 @@ def _told(session: Session, project: Project, findings: list[Finding]) -> None:
         )
         return
     zone = f", taken as {project.zone}" if project.zone else ""
-    print(f"{project.table}: cursor {project.cursor} ({project.kind}{zone}), key {', '.join(project.key)}")
+    key = ", ".join(project.key)
+    print(printable(f"{project.table}: cursor {project.cursor} ({project.kind}{zone}), key {key}"))
     for f in findings:
         print(f"  {f.severity}: {one_line(f.message)}")
         if f.mend:
