@@ -187,6 +187,7 @@ FURTHER = (
             ),
         ),
         "is unresolved",
+        range(1500, 4500),  # a denial of the second copy, whose first one had landed, is rare: earlier seeds draw none
     ),
     Mutant(
         "a document made meanwhile is taken for deleted",
