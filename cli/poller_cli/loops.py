@@ -36,6 +36,7 @@ class Loop:
         first: called once on its thread, before the first tick.
 
     Attributes:
+        well: names of the pollers of this process that may still do something, shared by all of them.
         code: what this poller contributes to the exit code, when it has ended.
         outcome: of its last tick, where that ended it.
         error: why it ended before it was asked to, for a person.
@@ -47,11 +48,13 @@ class Loop:
     emit: Callable[[PollerEvent], None]
     debug: bool = False
     first: Callable[[Poller], None] | None = None
+    well: set[str] = field(default_factory=set)
     code: int = exits.DONE
     outcome: str | None = None
     error: str | None = None
     crash: BaseException | None = None
     _thread: threading.Thread = field(init=False)
+    _mismatch: FingerprintMismatch | None = field(init=False, default=None)
 
     def start(self, ended: Callable[[Loop], None]) -> None:
         """Begin; `ended` is called with this loop when no more ticks will come."""
@@ -64,6 +67,7 @@ class Loop:
             except Exception as error:  # noqa: BLE001 - one poller's fault must not take the others down
                 self.code, self.error, self.crash = exits.FAILED, f"{type(error).__name__}: {error}", error
             finally:
+                self.well.discard(self.poller.name)
                 ended(self)
 
         self._thread = threading.Thread(target=run, name=f"poller-{self.poller.name}", daemon=True)
@@ -110,26 +114,33 @@ class Loop:
         while self._wait(schedule, failures):
             try:
                 self.poller.tick(stop=self.stop)
-                failures = 0
+                failures, self._mismatch = 0, None
+                self.well.add(self.poller.name)
             except ConfigError:
                 raise  # no later tick can mend it
-            except FingerprintMismatch:
-                raise  # only an operator can: it ends with an exit code that says so (design, "Exit codes")
+            except FingerprintMismatch as error:
+                # Only an operator can mend it, and the document tells when that was done. While others work here the
+                # process is there to see it; else it ends, with an exit code that says so (design, "Exit codes").
+                failures, self._mismatch = failures + 1, error
+                self.well.discard(self.poller.name)
             except PollerError:
                 failures += 1  # the runner has told it
             except Exception as error:  # noqa: BLE001 - reported; the next tick may go well
                 failures += 1
                 self.crash = error if self.debug else None
                 self.emit(tick_failed(self.poller.name, self.poller.runtime.utcnow(), error))
+        if self._mismatch is not None:
+            raise self._mismatch
 
     def _wait(self, schedule: Schedule, failures: int) -> bool:
-        """Until the schedule's next moment, later after failures; False when it is time to stop."""
+        """Until the schedule's next moment, later after failures; False when it is time to stop, and where every poller
+        of this process waits for its source to be put right."""
         runtime = self.poller.runtime
         longest = min(LONGEST_BACKOFF, 2.0**failures) if failures else 0.0
         target = schedule.next_after(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
         # In short steps: the wall clock may be set, and the machine may sleep.
         while (left := (target - runtime.utcnow()).total_seconds()) > 0:
-            if self.stop.wait(min(left, 30.0)):
+            if (self._mismatch is not None and not self.well) or self.stop.wait(min(left, 30.0)):
                 return False
         return not self.stop.is_set()
 
@@ -144,7 +155,9 @@ def tick_failed(poller: str, at: datetime, error: Exception) -> TickFailed:
 def run_all(loops: list[Loop], told: Callable[[Loop], None]) -> int:
     """Run every loop to its end, and tell each as it ends; returns the exit code for all of them."""
     ended: queue.Queue[Loop] = queue.Queue()
+    well = {loop.poller.name for loop in loops}
     for loop in loops:
+        loop.well = well
         loop.start(ended.put)
     for _ in loops:
         told(ended.get())
