@@ -17,9 +17,11 @@ from poller.errors import SourceError
 from poller.sources.connect import Database, make_engine, read_url
 from poller.sources.dialects import dialect_for
 from poller.sources.faults import Scrubber, Where, driver_text, to_error
+from poller.sources.filters import escape_colons
 from poller.sources.identity import family_of, identify, place
 from poller.sources.inspection import did_you_mean
 from poller.sources.moments import TextForm
+from poller.sources.uniqueness import unique_sets
 
 _NAMES = ("updated_at", "modified_at", "changed_at", "last_modified", "last_updated", "updated", "modified")
 _CREATED = ("created_at", "inserted_at", "created", "inserted", "timestamp", "ts")
@@ -27,7 +29,7 @@ _TIMEOUT = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
-class Cursor:
+class Candidate:
     """One column that rows could be followed by.
 
     Attributes:
@@ -52,7 +54,7 @@ class Proposal:
 
     table: str
     schema: str | None
-    cursors: Sequence[Cursor]
+    cursors: Sequence[Candidate]
     key: Sequence[str]
     columns: Sequence[str] = field(default=())
 
@@ -106,36 +108,32 @@ class Catalogue:
         return Proposal(table, self._schema, cursors, key, [c["name"] for c in columns])
 
     def _key(self, table: str, columns: dict[str, Any]) -> list[str]:
-        primary = list(self._inspector.get_pk_constraint(table, schema=self._schema).get("constrained_columns") or [])
-        if primary:
+        primary, unique = unique_sets(self._inspector, table, self._schema)
+        if primary and primary in unique:
             return primary
-        sets = [list(c["column_names"]) for c in self._inspector.get_unique_constraints(table, schema=self._schema)]
-        sets += [
-            [str(name) for name in index["column_names"]]
-            for index in self._inspector.get_indexes(table, schema=self._schema)
-            if index["unique"] and None not in index["column_names"]
-        ]
-        firm = [names for names in sets if not any(columns[name].get("nullable") for name in names)]
+        firm = [names for names in unique if names and not any(columns[name].get("nullable") for name in names)]
         return min(firm, key=len, default=[])
 
-    def _cursors(self, table: str, columns: Sequence[Any], key: Sequence[str]) -> list[Cursor]:
+    def _cursors(self, table: str, columns: Sequence[Any], key: Sequence[str]) -> list[Candidate]:
         found = [cursor for column in columns if (cursor := self._timed(table, column)) is not None]
         found.sort(key=lambda cursor: _rank(cursor.column))
         numbers = [c["name"] for c in columns if c["name"] in key and isinstance(c["type"], sa.Integer)]
         if len(key) == 1 and numbers:
-            found.append(Cursor(numbers[0], "integer+pk"))
+            found.append(Candidate(numbers[0], "integer+pk"))
         return found
 
-    def _timed(self, table: str, column: Any) -> Cursor | None:
+    def _timed(self, table: str, column: Any) -> Candidate | None:
         name, kind = column["name"], column["type"]
         sees = _rank(name) < len(_NAMES)
         if self._dialect.family == "sqlite":
             form = self._text_form(table, name)
-            return None if form is None else Cursor(name, "timestamp+pk", needs_zone=not form.zone, sees_updates=sees)
+            return (
+                None if form is None else Candidate(name, "timestamp+pk", needs_zone=not form.zone, sees_updates=sees)
+            )
         if isinstance(kind, sa.DateTime | sa.TIMESTAMP):
             instant = self._dialect.family == "mysql" and type(kind).__name__ == "TIMESTAMP"
             zoned = bool(getattr(kind, "timezone", False)) or instant
-            return Cursor(name, "timestamp+pk", needs_zone=not zoned, sees_updates=sees)
+            return Candidate(name, "timestamp+pk", needs_zone=not zoned, sees_updates=sees)
         return None
 
     def _text_form(self, table: str, column: str) -> TextForm | None:
@@ -144,7 +142,7 @@ class Catalogue:
         chosen, relation = quote(column), quote(table)
         sql = f"SELECT {chosen} FROM {relation} WHERE {chosen} IS NOT NULL LIMIT 1"  # noqa: S608 - quoted names
         with contextlib.suppress(DBAPIError):
-            rows = self._database.run(sql.replace(":", "\\:")).rows
+            rows = self._database.run(escape_colons(sql)).rows
             if rows:
                 return TextForm.of(rows[0][0]) if isinstance(rows[0][0], str) else None
         return TextForm.of("2026-01-01 00:00:00") if _rank(column) < len(_NAMES + _CREATED) else None

@@ -74,8 +74,10 @@ def denied(text: str) -> ProgrammingError:
 PRIMARY = ("Updateability", "READ_WRITE")
 
 
-def opened(transaction: int | None, request: int | None) -> tuple[str, Any]:
-    row = SimpleNamespace(clock=NOON.replace(tzinfo=None), transaction_age=transaction, request_age=request)
+def opened(transaction: int | None, request: int | None, least: int | None = None) -> tuple[str, Any]:
+    row = SimpleNamespace(
+        clock=NOON.replace(tzinfo=None), transaction_age=transaction, request_age=request, least_age=least
+    )
     return ("dm_tran_active_transactions", row)
 
 
@@ -95,6 +97,13 @@ def test_sql_server_is_bound_by_its_oldest_transaction_or_request(
     assert bound.kind == "exact"
     assert bound.value == expected
     assert (bound.held_by is not None) == (max(transaction or 0, request_age or 0) > 2_000_000)
+
+
+@pytest.mark.parametrize("ages", [(-3_585_000_000, None), (5_000_000, None), (None, -20_000)])
+def test_sql_servers_clock_that_was_set_back_under_a_transaction_holds(ages: tuple[int | None, int | None]) -> None:
+    bound = sample("mssql", [PRIMARY, opened(*ages, -3_585_000_000)])
+    assert bound.value is None
+    assert "set back" in str(bound.reason)
 
 
 def test_sql_servers_row_versions_need_no_privilege() -> None:
@@ -130,9 +139,11 @@ def test_the_sample_of_sql_server_is_no_part_of_the_page() -> None:
     assert "@@SPID" in connection.sent[-1]
 
 
-def oracle(transaction: float | None, call: float | None) -> tuple[str, Any]:
-    row = SimpleNamespace(clock="2026-07-01T12:00:00.000000+00:00", transaction_age=transaction, call_age=call)
-    return ("v$transaction", row)
+def oracle(transaction: float | None, call: float | None, least: float | None = None) -> tuple[str, Any]:
+    row = SimpleNamespace(
+        clock="2026-07-01T12:00:00.000000+00:00", transaction_age=transaction, call_age=call, least_age=least
+    )
+    return ("gv$transaction", row)
 
 
 OPEN_ROLE = ("DATABASE_ROLE", "PRIMARY")
@@ -145,6 +156,12 @@ def test_oracle_is_bound_by_its_oldest_transaction_or_call_and_the_views_coarsen
     assert bound.held_by is not None
 
 
+def test_oracles_clock_that_was_set_back_under_a_transaction_holds() -> None:
+    bound = sample("oracle", [OPEN_ROLE, oracle(60.0, None, -3590.0), ("dba_2pc_pending", 0)])
+    assert bound.value is None
+    assert "set back" in str(bound.reason)
+
+
 def test_oracles_transactions_in_doubt_hold() -> None:
     bound = sample("oracle", [OPEN_ROLE, oracle(None, None), ("dba_2pc_pending", 2)])
     assert bound.value is None
@@ -154,7 +171,7 @@ def test_oracles_transactions_in_doubt_hold() -> None:
 def test_oracle_without_its_views_is_left_to_the_heuristic() -> None:
     answers = [
         OPEN_ROLE,
-        ("v$transaction", denied("ORA-00942: table or view does not exist")),
+        ("gv$transaction", denied("ORA-00942: table or view does not exist")),
         ("CLOCK", "2026-07-01T12:00:00.000000+00:00"),
     ]
     bound = sample("oracle", answers)

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.errors import SourceError
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundTaker
-from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER, ByCounter, ByTime, Sample
+from poller.sources.bounds.sampled import SET_BACK, SHOWS_HOLDER_AFTER, ByCounter, ByTime, Sample
 
 # Types 1 and 4 are transactions that read and write, local and distributed; the others (system, read-only work tables)
 # are as old as the server. Ages, not times: these views keep the server's local time. datetime is 3.3 ms coarse.
@@ -27,7 +27,14 @@ SELECT SYSUTCDATETIME() AS clock,
           FROM sys.dm_tran_active_transactions WHERE transaction_type IN (1, 4)) AS transaction_age,
        (SELECT MAX(DATEDIFF_BIG(microsecond, r.start_time, SYSDATETIME()))
           FROM sys.dm_exec_requests r JOIN sys.dm_exec_sessions s ON s.session_id = r.session_id
-         WHERE s.is_user_process = 1 AND r.session_id <> @@SPID) AS request_age
+         WHERE s.is_user_process = 1 AND r.session_id <> @@SPID) AS request_age,
+       (SELECT MIN(DATEDIFF_BIG(microsecond, t.began, SYSDATETIME()))
+          FROM (SELECT transaction_begin_time AS began FROM sys.dm_tran_active_transactions
+                 WHERE transaction_type IN (1, 4)
+                 UNION ALL
+                SELECT r.start_time
+                  FROM sys.dm_exec_requests r JOIN sys.dm_exec_sessions s ON s.session_id = r.session_id
+                 WHERE s.is_user_process = 1 AND r.session_id <> @@SPID) t) AS least_age
 """)
 _COARSE = timedelta(milliseconds=4)
 _STANDING = sa.text("SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS varchar(20))")
@@ -66,6 +73,8 @@ class Views:
         """One statement; the page is another."""
         row = connection.execute(_OPEN).one()
         clock = row.clock.replace(tzinfo=UTC)
+        if timedelta(microseconds=row.least_age or 0) < -_COARSE:
+            return Sample(clock, clock, None, "a transaction that began later than now", SET_BACK)
         age = timedelta(microseconds=max(0, row.transaction_age or 0, row.request_age or 0))
         oldest = clock - age - _COARSE if age else clock
         held = age.total_seconds() > SHOWS_HOLDER_AFTER

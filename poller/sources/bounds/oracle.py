@@ -16,15 +16,18 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.sources.bounds.base import BoundContext, BoundTaker
-from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER, ByTime, Sample
+from poller.sources.bounds.sampled import SET_BACK, SHOWS_HOLDER_AFTER, ByTime, Sample
 
-# V$TRANSACTION shows what has written; before its first write a transaction is a call that runs, which V$SESSION shows.
+# GV$TRANSACTION shows what has written, on each instance of a cluster; before its first write a transaction is a call
+# that runs, which GV$SESSION shows. A start date is of the server's local clock: if it lies ahead, that was set back.
 # LAST_CALL_ET counts from the call's start, so a timestamp that PL/SQL took before it wrote is covered too.
 _OPEN = sa.text("""
 SELECT TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'YYYY-MM-DD"T"HH24\\:MI\\:SS.FF6') || '+00\\:00' AS clock,
-       (SELECT MAX((SYSDATE - start_date) * 86400) FROM v$transaction) AS transaction_age,
-       (SELECT MAX(last_call_et) FROM v$session
-         WHERE type = 'USER' AND status = 'ACTIVE' AND sid <> SYS_CONTEXT('USERENV', 'SID')) AS call_age
+       (SELECT MAX((SYSDATE - start_date) * 86400) FROM gv$transaction) AS transaction_age,
+       (SELECT MIN((SYSDATE - start_date) * 86400) FROM gv$transaction) AS least_age,
+       (SELECT MAX(last_call_et) FROM gv$session
+         WHERE type = 'USER' AND status = 'ACTIVE' AND NOT (
+           sid = SYS_CONTEXT('USERENV', 'SID') AND inst_id = SYS_CONTEXT('USERENV', 'INSTANCE'))) AS call_age
   FROM DUAL
 """)
 _PREPARED = sa.text("SELECT COUNT(*) FROM dba_2pc_pending")
@@ -34,7 +37,7 @@ _COARSE = timedelta(seconds=2)
 
 
 class Views:
-    """The oldest of what V$TRANSACTION and V$SESSION show; a distributed transaction in doubt holds."""
+    """The oldest of what GV$TRANSACTION and GV$SESSION show; a distributed transaction in doubt holds."""
 
     kind = "exact"
 
@@ -51,6 +54,8 @@ class Views:
                 f"{in_doubt} distributed transactions in doubt",
                 "DBA_2PC_PENDING lists them; COMMIT FORCE or ROLLBACK FORCE them",
             )
+        if timedelta(seconds=float(row.least_age or 0)) < -_COARSE:
+            return Sample(clock, clock, None, "a transaction that began later than now", SET_BACK)
         age = timedelta(seconds=float(max(row.transaction_age or 0, row.call_age or 0)))
         oldest = clock - age - _COARSE
         held = age.total_seconds() > SHOWS_HOLDER_AFTER
@@ -83,5 +88,5 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
     except DBAPIError as error:
         if not re.search(r"ORA-(?:00942|01031)", str(error.orig)):
             raise
-        return "the user may not read V$TRANSACTION, V$SESSION and DBA_2PC_PENDING; GRANT SELECT_CATALOG_ROLE to it"
+        return "the user may not read GV$TRANSACTION, GV$SESSION and DBA_2PC_PENDING; GRANT SELECT_CATALOG_ROLE to it"
     return ByTime(context, Views(), "the user may see all transactions and sessions")

@@ -21,6 +21,7 @@ from poller.sources.moments import iso_text
 SHOWS_HOLDER_AFTER = 2.0
 """A transaction that is older than so many seconds is named as what holds the bound."""
 OPEN_TOO_LONG = "a transaction that is still open holds it"
+SET_BACK = "the server's local clock was set back while it was open, so its age is not known"
 REMEMBERED = 1_000
 """More open transactions than these are not written down: the document would grow too large."""
 COUNTS_KEPT = 256
