@@ -143,7 +143,7 @@ class Connection:
             self._sock.shutdown(socket.SHUT_RD if reset else socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close; with a RST if `reset` was called or asked for."""
+        """Close; with a RST if one was asked for."""
         if self.resetting:
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -151,11 +151,6 @@ class Connection:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)  # a forked child may still hold a copy of the socket
         self._sock.close()
-
-    def reset(self) -> None:
-        """Close with a RST instead of an orderly end."""
-        self.resetting = True
-        self.close()
 
     def _with_body(self, head: Message, *, until_end: bool) -> Message:
         if "chunked" in (head.get("transfer-encoding") or "").lower():
