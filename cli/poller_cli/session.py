@@ -116,7 +116,14 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         )
         if session.json or function.__name__ != "run":
             sys.stdout.flush()  # one that is closed is told before anything is done
-        return function(session, **arguments)
+        try:
+            return function(session, **arguments)
+        except KeyboardInterrupt:  # here: click would end with an exit code of its own, and say nothing
+            from poller_cli import exits
+            from poller_cli.terminal import complain
+
+            complain("Interrupted.")
+            return exits.FAILED
 
     parameters = [context, *own, *added]
     wrapper.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]

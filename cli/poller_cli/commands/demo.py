@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,13 +33,30 @@ def demo(session: Session) -> int:
     def say(seconds: float, line: str) -> None:
         print(f"{seconds:5.1f} s  {line}", file=sys.stderr if session.json else sys.stdout, flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="poller-demo-", ignore_cleanup_errors=True) as folder:
-        output = Play(Scene(Path(folder)), say).perform()
+    temporary = tempfile.TemporaryDirectory(prefix="poller-demo-", ignore_cleanup_errors=True)
+    with _signalled() as stop, temporary as folder:
+        output = Play(Scene(Path(folder)), say, stop).perform()
     if session.json:
         print_json(as_json(output))
     else:
         print(_table(output))
     return exits.DONE if output.ok else exits.FAILED
+
+
+@contextmanager
+def _signalled() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, SIGTERM, and a terminal that goes away. Not an exception: one that came while a process is being
+    started would leave that behind."""
+    stop = threading.Event()
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    former = [(number, signal.signal(number, lambda *_: stop.set())) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in former:
+            signal.signal(number, handler)
 
 
 def _table(output: DemoOutput) -> str:

@@ -29,10 +29,11 @@ class DemoFailed(PollerError):
 
 @dataclass(slots=True)
 class Play:
-    """One show. `say` is given each line of it, with the seconds since the beginning."""
+    """One show. `say` is given each line of it, with the seconds since the beginning; `stop` ends it."""
 
     scene: Scene
     say: Callable[[float, str], None]
+    stop: threading.Event = field(default_factory=threading.Event)
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _rows: int = 0
@@ -40,7 +41,7 @@ class Play:
     _workers: list[Worker] = field(default_factory=list)
 
     def perform(self) -> DemoOutput:
-        """Everything, from the first flight to the closing count. Raises: DemoFailed."""
+        """Everything, from the first flight to the closing count. Raises: DemoFailed; KeyboardInterrupt (stopped)."""
         self.scene.build()
         expected = {key_of(row) for row in flights()}
         self._tell(f"{len(expected):,} flights of January 2013 begin to arrive in a SQLite table.")
@@ -103,7 +104,10 @@ class Play:
         return writer.poll() is not None and self._rows >= count
 
     def _wait(self, what: str, condition: Callable[[], bool]) -> None:
-        if not wait_for(condition, PATIENCE):
+        done = wait_for(lambda: self.stop.is_set() or condition(), PATIENCE)
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        if not done:
             told = "; ".join(f"worker {w.name}: {w.last_error}" for w in self._workers if w.last_error)
             raise DemoFailed(f"Waited {PATIENCE:.0f} s for {what} in vain. {told}")
 
