@@ -116,7 +116,7 @@ def to_error(fault: Fault, detail: str, where: Where) -> SourceError:
         return SourceError(
             f"{what}: not permitted{said}.",
             table=what,
-            next_step="Grant the poller's database user SELECT on it.",
+            next_step=f"Grant the poller's database user {'SHOW VIEW' if 'SHOW VIEW' in said else 'SELECT'} on it.",
         )
     if fault is Fault.NO_TABLE:
         step = "Check `schema`, `table` and `query`."

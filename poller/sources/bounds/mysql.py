@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.mysql_engines import engines
 from poller.sources.bounds.mysql_look import Look, lacking, look, sessions_statement, still_quiet
 from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, ByCounter, ByTime, Sample, some
 
@@ -231,10 +232,6 @@ _AUTO_COLUMN = sa.text(
     "select column_name from information_schema.columns where table_schema = coalesce(:schema, database())"
     " and table_name = :table and extra like '%auto_increment%'"
 )
-_ENGINE = sa.text(
-    "select engine from information_schema.tables"
-    " where table_schema = coalesce(:schema, database()) and table_name = :table"
-)
 _SERVER = "select concat_ws('/', @@hostname, @@port, @@server_id)"
 
 
@@ -265,13 +262,13 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
         return f"the user lacks {privilege}; GRANT {needed} ON *.* makes the bound observed"
     if seen.replica:
         return "a replica thread writes here with its primary's timestamps"
-    if context.table is not None:
-        engine = connection.execute(_ENGINE, names).scalar_one_or_none()
-        if engine is not None and engine.lower() != "innodb":
-            return f"the table's engine is {engine}, whose transactions cannot be seen"
+    kept = engines(connection, context.schema, context.table, context.query)
+    if kept.other is not None:
+        return f"{kept.other}, whose transactions cannot be seen"
     sampler = Tracked(context, server, sessions, seen)
     if context.kind == "timestamp+pk":
-        return ByTime(context, sampler, "sessions tracked from sample to sample")
+        unseen = "" if kept.untold is None else f"; the engines behind {kept.untold} cannot be told, InnoDB is assumed"
+        return ByTime(context, sampler, f"sessions tracked from sample to sample{unseen}")
     if context.table is None or connection.execute(_AUTO_COLUMN, names).scalar_one_or_none() != context.column.name:
         return f"the column {context.column.name} is not AUTO_INCREMENT"
     if not context.mariadb:
