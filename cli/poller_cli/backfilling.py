@@ -8,12 +8,14 @@ come to its end, that is written there too.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
+from poller.admission import guard
 from poller.config.types import is_name
-from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable
+from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable, StateCorrupt
 from poller.model import transitions
 from poller.model.changes import to_resume
 from poller.model.cursor import Cursor
@@ -24,12 +26,13 @@ from poller.ports import Bound
 from poller.sources import SqlSource
 from poller.statefile import Copy, Superseded
 from poller.wiring import open_source
-from poller_cli.backfills import FINISHED, LONGEST_NAME, default_name, origin, part_suffix
+from poller_cli.backfills import FINISHED, LONGEST_NAME, default_name, free_name, origin, part_suffix
 from poller_cli.changes import identity, timing_of
 from poller_cli.effects import BACK, SAME, direction
 from poller_cli.ranges import Range, RangeSource, is_settled, pending
 from poller_cli.refusals import Refused, WrongArgument, clean
 from poller_cli.resets import is_foreign
+from poller_cli.survey import operator_of
 
 if TYPE_CHECKING:
     from poller.app import App, Poller
@@ -81,6 +84,11 @@ class Part:
             return None
         at = f" at {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
         return f"paused by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}"
+
+    @property
+    def halted(self) -> bool:
+        """Whether it was halted because a batch failed too often."""
+        return self.state is not None and self.state.control.halted
 
     def begin(self, of: str, whole: Range) -> None:
         """Make its document, if there is none: a backfill can be found and paused before its first row is delivered.
@@ -176,11 +184,39 @@ class Backfill:
                 next_step="Nothing was delivered. Name an earlier --to, or wait.",
             )
 
-    def refuse_paused(self) -> None:
-        """Raises: Refused, where every part that is not finished was paused."""
-        paused = [part.paused for part in self.parts if not part.finished]
-        if all(paused):
-            raise Refused(f"{self.name} was {paused[0]}. Nothing was delivered.", next_step=self.once_resumed)
+    def refuse_foreign(self) -> None:
+        """Raises: FingerprintMismatch, where the poller's own checkpoint belongs to another source than the configured
+        one: then nothing runs (sources.md, "Fingerprint")."""
+        poller = self.app.poller(self.of)
+        with suppress(StateCorrupt):  # what stands there says nothing of a source
+            copy = operator_of(poller, "backfill").file.read()
+            if copy is not None:
+                guard(poller.name, copy, self._source.describe())
+
+    def refuse_stopped(self, *, retry: bool) -> None:
+        """Raises: Refused, where every part that is not finished was paused, or was halted and is not tried again."""
+        left = [part for part in self.parts if not part.finished]
+        if any(self._goes_on(part, retry=retry) for part in left):
+            return
+        paused = next((part.paused for part in left if part.paused), None)
+        if paused is not None and not any(part.halted and not part.paused for part in left):
+            raise Refused(f"{self.name} was {paused}. Nothing was delivered.", next_step=self.once_resumed)
+        error = next((part.state.delivery.last_error for part in left if part.state and part.halted), None)
+        why = f": {error.type}{': ' + error.message if error.message else ''}".rstrip(".") if error else ""
+        raise Refused(f"{self.name} is halted{why}. Nothing was delivered.", next_step=self.once_mended)
+
+    def _goes_on(self, part: Part, *, retry: bool) -> bool:
+        return part.paused is None and (retry or not part.halted)
+
+    @property
+    def halted(self) -> bool:
+        """Whether a part that is not finished was halted."""
+        return any(part.halted for part in self.parts if not part.finished)
+
+    @property
+    def once_mended(self) -> str:
+        """What to do about a halt."""
+        return "Mend it, then run the same command with --retry."
 
     @property
     def paused(self) -> bool:
@@ -192,14 +228,20 @@ class Backfill:
         """What to do about a pause."""
         return f"To go on: poller resume {self.name}; then run the same command again."
 
+    @property
+    def next_name(self) -> str:
+        """One to deliver the range once more by. Raises: StoreError."""
+        return free_name(self.app, self.of, longest=LONGEST_NAME - len(part_suffix(MOST_PARTS, MOST_PARTS)))
+
     def begin(self) -> None:
         """Make the documents that are not there yet. Raises: as `Part.begin`."""
         for part in self.parts:
             part.begin(self.of, self.range)
 
-    def count(self) -> tuple[int, bool] | None:
-        """Rows that are yet to be delivered, and whether there are more; None where the database does not tell."""
-        counts = [self.count_of(part) for part in self.parts if not part.finished]
+    def count(self, *, retry: bool) -> tuple[int, bool] | None:
+        """Rows that are to be delivered now, and whether there are more; None where the database does not tell."""
+        todo = [part for part in self.parts if not part.finished and self._goes_on(part, retry=retry)]
+        counts = [self.count_of(part) for part in todo]
         known = [one for one in counts if one is not None]
         return None if len(known) < len(counts) else (sum(n for n, _ in known), any(more for _, more in known))
 

@@ -47,6 +47,11 @@ def part_suffix(part: int, count: int) -> str:
     return f"-{part}of{count}"
 
 
+def base(name: str) -> str:
+    """A backfill's name, without the part's number."""
+    return _PART.sub("", name)
+
+
 def default_name(of: str, begins: str, ends: str, fingerprint: str, *, longest: int = LONGEST_NAME) -> str:
     """A name that holds the range and the source, so that each has one of its own; at most `longest` letters."""
     tail = "-backfill-" + hashlib.sha256(f"{begins}\n{ends}\n{fingerprint}".encode()).hexdigest()[:8]
@@ -56,6 +61,20 @@ def default_name(of: str, begins: str, ends: str, fingerprint: str, *, longest: 
 def origin(of: str, whole: Range, *, by: str, at: datetime) -> dict[str, Any]:
     """What a new document's metadata says of where it comes from; `whole` is the range before it was cut into parts."""
     return {ORIGIN: {"of": of, "from": whole.low.value, "to": whole.high.value, "by": by, "at": stamp(at)}}
+
+
+def free_name(app: App, of: str, *, longest: int) -> str:
+    """For a range once more: the first name of its kind that nothing has. Raises: StoreUnavailable, StoreDenied."""
+    prefix = f"state/{app.config.app_name}/"
+    names = {one.removeprefix(prefix).removesuffix(".json") for one in app.store.names(prefix)}
+    taken = names | {base(name) for name in names} | set(app.config.pollers)
+    number = 1
+    while True:
+        tail = "-again" if number == 1 else f"-again-{number}"
+        name = of[: longest - len(tail)] + tail
+        if name not in taken:
+            return name
+        number += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +116,7 @@ class Document:
     @property
     def base(self) -> str:
         """The backfill's name, without the part's number."""
-        return _PART.sub("", self.name)
+        return base(self.name)
 
 
 def _moment(told: Any) -> datetime | None:

@@ -21,6 +21,8 @@ class BackfillPart(_Output):
     """The first value that is not in it any more."""
     finished: bool
     """Whether every row of it was delivered."""
+    halted: bool = False
+    """A batch of it failed too often: it goes on with `--retry`."""
     rows: int
     """Rows that this run delivered."""
     cursor: Cursor | None

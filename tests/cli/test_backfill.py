@@ -153,9 +153,11 @@ def test_a_poison_row_halts_it_and_retry_goes_on(project: Project) -> None:
     ended = console.run(*RANGE, "--yes")
     assert ended.code == 1
     assert "no such customer" in ended.err
-    again = console.run(*RANGE, "--yes")
-    assert again.code == 1
-    assert "--retry" in again.err
+    assert "--retry" in ended.out.splitlines()[-1]
+    for more in ((), ("--dry-run",)):
+        console.refused(3, *RANGE, "--yes", *more, says="no such customer. Nothing was delivered. Mend it, then run")
+    tried = console.run(*RANGE, "--dry-run", "--retry", "--json").json
+    assert (tried["pending"], tried["parts"][0]["halted"]) == (len(IN_RANGE), True)
     (project.folder / "handlers.py").write_text(NOTING)
     (project.folder / "seen").unlink()
     finished(project.run(*RANGE, "--yes", "--json", "--retry"))
@@ -211,6 +213,32 @@ def test_a_name_of_another_range_is_refused(project: Project) -> None:
     assert ended.code == 4
     assert "2026-01-01 00:00:05 -> 2026-01-01 00:00:09" in ended.error
     assert len(ids(project)) == 30
+
+
+def test_a_name_for_once_more_is_one_that_is_free(project: Project) -> None:
+    console = Console(project)
+    project.configure("orders", handlers=NOTING)
+    project.insert(100)
+    finished(console.run(*RANGE, "--yes", "--json"))
+    for _ in range(3):
+        (line,) = [line for line in console.run(*RANGE, "--yes").out.splitlines() if "--as " in line]
+        finished(console.run(*RANGE, "--yes", "--json", "--as", line.partition("--as ")[2]))
+    assert len(ids(project)) == 4 * len(IN_RANGE)
+    told = console.run(*RANGE, "--yes", "--as", "orders-again").out
+    assert told.endswith("--as orders-again-4\n")
+
+
+def test_nothing_runs_while_its_pollers_checkpoint_is_of_another_source(project: Project) -> None:
+    console = Console(project)
+    project.configure("orders", handlers=NOTING)
+    project.insert(100)
+    assert console.run("run", "--once").code == 0
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('table = "orders"', 'table = "orders"\nfilter = "id > 0"'))
+    for more in ((), ("--dry-run",)):
+        console.refused(4, *RANGE, "--yes", *more, says="poller rebind orders")
+    assert console.run("rebind", "orders", "--yes").code == 0
+    finished(console.run(*RANGE, "--yes", "--json"))
 
 
 def test_an_empty_table_is_nothing_to_do(project: Project) -> None:

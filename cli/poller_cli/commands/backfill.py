@@ -76,9 +76,10 @@ def backfill(
                 return exits.DONE
             if all(part.finished for part in work.parts):
                 return doing.told(work, already_done=True)
-            work.refuse_paused()
+            work.refuse_foreign()
+            work.refuse_stopped(retry=retry)
             work.refuse_unsettled()
-            doing.preview(work)
+            doing.preview(work, retry=retry)
             if dry_run:
                 return doing.told(work, dry_run=True)
             ask(Consent(yes=yes, confirm=confirm), name, "backfill", production=None)
@@ -119,11 +120,11 @@ class _Doing:
         if isinstance(event, BatchCommitted):
             self._parts[event.poller].rows += event.rows
 
-    def preview(self, work: Backfill) -> None:
+    def preview(self, work: Backfill, *, retry: bool) -> None:
         """What will be done, before anything is asked."""
         from poller_cli.terminal import printable
 
-        self._counted = work.count()
+        self._counted = work.count(retry=retry)
         if self._session.json:
             return
         rows = "not counted" if self._counted is None else f"{self._counted[0]:,}{' or more' * self._counted[1]}"
@@ -185,8 +186,8 @@ class _Doing:
                 part.look()
         if loop.error is not None:
             part.error = loop.error
-            if loop.error.startswith("halted"):
-                loop.error = f"{loop.error.rstrip('.')}. Mend it, then run the same command with --retry."
+            if part.halted and part.paused is None:
+                loop.error = f"{loop.error.rstrip('.')}. {work.once_mended}"
             elif part.paused is not None:
                 loop.error = f"{part.paused.rstrip('.')}. {work.once_resumed}"
             complain(of_poller(loop.poller.name, loop.error))
@@ -202,13 +203,15 @@ class _Doing:
             print_json(as_json(output))
         elif already_done:
             print(f"{work.name} was done already: every row of the range was delivered. Nothing was done.")
-            print(f"To deliver it once more, give it another name: --as {work.of}-again")
+            print(f"To deliver it once more, give it another name: --as {work.next_name}")
         elif dry_run:
             print("A dry run: nothing was delivered.")
         elif output.finished:
             print(f"Done: {delivered}. Every row of the range was; {work.name} is released.")
         else:
-            next_step = work.once_resumed if work.paused else "Run the same command again to go on."
+            next_step = "Run the same command again to go on."
+            if work.paused or work.halted:
+                next_step = work.once_resumed if work.paused else work.once_mended
             print(f"Not finished: {delivered}. {next_step}")
         return code
 
@@ -234,6 +237,7 @@ class _Doing:
                     begins=part.range.low.value,
                     ends=part.range.high.value,
                     finished=part.finished,
+                    halted=part.halted,
                     rows=part.rows,
                     cursor=None if part.state is None else part.state.checkpoint.cursor,
                     error=part.error,
@@ -251,5 +255,5 @@ def _place(part: Part) -> str:
         return f"{where}, new"
     if part.paused is not None:
         return f"{where}, {part.paused}"
-    halted = ", halted" if part.state.control.halted else ""
+    halted = ", halted" if part.halted else ""
     return f"{where}, goes on from {part.state.checkpoint.cursor}{halted}"
