@@ -24,6 +24,7 @@ class Fault(enum.Enum):
     NO_COLUMN = "no column"
     FORBIDDEN = "forbidden"
     VALUE = "value"
+    RANGE = "range"
     BUSY = "busy"
     OTHER = "other"
 
@@ -124,6 +125,12 @@ def to_error(fault: Fault, detail: str, where: Where) -> SourceError:
     if fault is Fault.NO_COLUMN:
         step = "Check `filter`, `query` and the columns that are configured."
         return SourceError(f"{what}: a column is missing{said}.", table=what, next_step=step)
+    if fault is Fault.RANGE:
+        return SourceError(
+            f"{what}: a value is out of the column's range{said}.",
+            table=what,
+            next_step="Check the cursor and its key; one that a checkpoint holds is replaced by a reset.",
+        )
     return SourceError(
         f"{what}: the database refused the query{said}.",
         table=what,

@@ -233,6 +233,8 @@ class SqlSource:
             except SQLAlchemyError as error:
                 database.close()
                 failure = self._failure(Fault.OTHER, str(error))
+            except OverflowError:  # a driver that looks at the numbers itself: SQLite's
+                failure = self._failure(Fault.RANGE, "")
             if failure is not None:
                 raise failure from None
             may_retry = False
