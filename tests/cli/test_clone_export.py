@@ -171,3 +171,20 @@ def test_the_undo_of_an_overwritten_clone_says_what_it_needs(project: Project) -
     text = (project.folder / "poller.toml").read_text()
     project.write(text + text[text.index("[pollers") :].replace("pollers.orders", "pollers.orders-v2"))
     console.undo(output)
+
+
+def test_a_backfill_whose_range_is_one_part_only_is_exported_by_its_name(project: Project) -> None:
+    project.configure("orders", source='cursor_kind = "integer+pk"\nbound = "none"')
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('"updated_at"', '"id"').replace('cursor_time_zone = "UTC"', ""))
+    project.insert(5)
+    console = Console(project)
+    ends = ("--from", "1", "--to", "2", "--parallel", "3")
+    ended = console.run("backfill", "orders", *ends, "--as", "replay", "--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert [part["name"] for part in ended.json["parts"]] == ["replay-1of3"]
+    exported = console.run("export-checkpoint", "replay")
+    assert exported.code == 0, exported.err
+    assert exported.json["poller"] == "replay-1of3"
+    file = str(project.folder / "kept.json")
+    assert "replay" in console.run("export-checkpoint", "replay", file).out

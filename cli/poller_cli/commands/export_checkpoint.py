@@ -27,20 +27,12 @@ def export_checkpoint(
     Example: poller export-checkpoint orders before-deploy.json
     """
     from poller.model.checkpoint_file import export_of
-    from poller.operator import Operator
-    from poller_cli.changes import identity, timing_of
+    from poller_cli.survey import operator_of
     from poller_cli.terminal import print_json, printable
 
     with session.app() as app:
         poller = app.named(name).only()
-        operator = Operator(
-            poller.store,
-            app_name=poller.app_name,
-            poller_name=name,
-            runtime=poller.runtime,
-            timing=timing_of(poller),
-            by=identity(),
-        )
+        operator = operator_of(poller, "export-checkpoint")
         state = operator.look().state
         exported = export_of(state, app=poller.app_name, now=operator.file.clock.now()).model_dump(mode="json")
     if file == Path("-"):
