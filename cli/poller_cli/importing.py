@@ -20,6 +20,7 @@ from sqlalchemy.engine import make_url
 
 from poller.errors import LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
+from poller.model.checkpoint_file import HIGHEST_TOKEN
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State
 from poller.ports import Found
@@ -110,6 +111,12 @@ def _parsed(body: bytes, location: str, now: datetime) -> Foreign:
         )
     if version != 1 or not isinstance(name, str) or isinstance(token, bool) or not isinstance(token, int) or token < 0:
         raise _not_theirs(location)
+    if token > HIGHEST_TOKEN:
+        raise WrongArgument(
+            f"The {location} has the fencing token {str(token)[:40]}; the highest that can be gone on from is "
+            f"{HIGHEST_TOKEN}.",
+            next_step="Nothing was changed. See that it is the blob that azure-functions-db wrote.",
+        )
     parts = tuple(cursor) if isinstance(cursor, list) else (cursor,)
     if not parts or isinstance(parts[0], bool) or not isinstance(parts[0], _SCALARS):
         raise WrongArgument(

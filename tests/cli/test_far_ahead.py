@@ -1,4 +1,5 @@
-"""A checkpoint that is moved into the future skips more than the rows that lie there now, and the preview says so."""
+"""A checkpoint that is moved into the future skips more than the rows that lie there now, and the preview says so; a
+fencing token from far beyond is not taken over."""
 
 from __future__ import annotations
 
@@ -58,3 +59,15 @@ def test_a_place_in_the_future_is_imported_only_where_skipping_is_allowed(projec
     command = ("import", "azure-functions-db", theirs, "--name", "orders", "--yes", *["--overwrite"] * there)
     console.refused(3, *command, says="rows that appear up to the new cursor will never be delivered")
     assert console.done(*command, "--allow-skip")["effect"]["open_ended"] is True
+
+
+@pytest.mark.parametrize("token", [2**53 + 1, 10**30])
+def test_a_fencing_token_that_no_library_counts_to_is_not_taken_over(project: Project, token: int) -> None:
+    project.configure("orders")
+    project.execute("INSERT INTO orders VALUES (?, ?)", *ROWS)
+    state = json.loads(fixture("text").read_text())
+    state["lease"] = {**(state.get("lease") or {}), "fencing_token": token}
+    path = project.folder / "theirs.json"
+    path.write_text(json.dumps(state))
+    command = ("import", "azure-functions-db", str(path), "--name", "orders", "--yes")
+    Console(project).refused(2, *command, says="fencing token")
