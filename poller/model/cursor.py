@@ -6,9 +6,9 @@ so this module never parses it: what loses precision here would redeliver for ev
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, model_validator
 
 CursorKind: TypeAlias = Literal["timestamp+pk", "integer+pk", "rowversion+pk", "xid8+pk", "pk"]
 
@@ -29,10 +29,18 @@ class Cursor(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     kind: CursorKind
-    value: Annotated[str, Field(min_length=1)]
+    value: str
     tiebreaker: dict[str, KeyValue] | None = None
 
+    @model_validator(mode="after")
+    def _stands_somewhere(self) -> Self:
+        """Only a key may be an empty text: a time or a number is none."""
+        if not self.value and self.kind != "pk":
+            raise ValueError(f"value is empty, and a cursor of kind {self.kind} never is")
+        return self
+
     def __str__(self) -> str:
+        place = self.value or "''"
         if self.tiebreaker is None:
-            return f"{self.value} (at or after)"
-        return f"{self.value} / " + ", ".join(f"{k}={v}" for k, v in self.tiebreaker.items())
+            return f"{place} (at or after)"
+        return f"{place} / " + ", ".join(f"{k}={v}" for k, v in self.tiebreaker.items())

@@ -42,23 +42,10 @@ def refuse_bad_records(
         return
     if any(key.nullable is not False for key in known.keys) and any(map(plan.null_key, records)):
         raise bad_key(options, "is NULL in some rows")
-    _refuse_empty_places(known, options, records, plan)
     if not known.provable:
         _refuse_neighbours_alike(options, records, plan)
     _refuse_other_types(known, options, dialect, records, plan, names)
     _refuse_odd_moments(known, options, dialect, records, plan)
-
-
-def _refuse_empty_places(known: Inspection, options: Options, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
-    """A state document whose cursor is an empty text could not be read again."""
-    if known.cursor.family in {Family.TEXT, Family.BYTES} and any(record[plan.text_at] == "" for record in records):
-        name = known.cursor.name
-        raise SourceError(
-            f"{options.what}: the cursor column {name} is empty in a row, and no checkpoint can stand there.",
-            table=options.what,
-            column=name,
-            next_step=f"Give that row another {name}, or leave it out with `filter`.",
-        )
 
 
 def bad_key(options: Options, why: str) -> SourceError:

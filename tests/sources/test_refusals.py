@@ -290,20 +290,3 @@ def test_an_engine_may_be_given_and_is_left_as_it_was(postgres_db: str) -> None:
     assert len(source.page(None, 10).rows) == 4, "a closed source may be used again"
     source.close()
     engine.dispose()
-
-
-@pytest.mark.parametrize("kind", ["text", "bytes"])
-def test_an_empty_key_that_is_the_cursor_is_refused_before_it_is_delivered(any_db: str, kind: str) -> None:
-    """A state document that stands at an empty text could not be read again."""
-    columns = {
-        "text": "varchar(20)",
-        "bytes": {"postgresql": "bytea", "sqlite": "blob"}.get(family(any_db), "varbinary(9)"),
-    }
-    execute(any_db, f"create table orders (id {columns[kind]} not null primary key)", "insert into orders values ('')")
-    if kind == "bytes" and family(any_db) == "sqlite":
-        execute(any_db, "update orders set id = x''")
-    keys = {"cursor_column": "id", "cursor_kind": "pk", "cursor_time_zone": None}
-    with closing(orders(any_db, **keys)) as source, pytest.raises(SourceError, match="empty in a row") as error:
-        source.page(None, 5)
-    assert error.value.column == "id"
-    assert "`filter`" in str(error.value.next_step)
