@@ -20,6 +20,7 @@ class Project:
 
     Attributes:
         url: of the database, with its password; it never reaches a file. state: `sql` or `blob`.
+        setting: the one that holds the URL already, by the user's own name for it; None where the URL was given.
     """
 
     folder: Path
@@ -34,16 +35,17 @@ class Project:
     kind: str
     zone: str | None
     key: Sequence[str] = field(default=())
+    setting: str | None = None
 
     @property
     def embedded(self) -> bool:
-        """Whether the URL is a file's, which is no secret and stands in the configuration."""
-        return make_url(self.url).get_backend_name() == "sqlite"
+        """Whether the URL stands in the configuration: a file's, which is no secret, unless a setting holds it."""
+        return self.setting is None and make_url(self.url).get_backend_name() == "sqlite"
 
     @property
     def variable(self) -> str:
         """The setting that holds the URL."""
-        return re.sub(r"[^A-Z0-9]", "_", self.name.upper()).lstrip("0123456789") + "_DB_URL"
+        return self.setting or re.sub(r"[^A-Z0-9]", "_", self.name.upper()).lstrip("0123456789") + "_DB_URL"
 
     @property
     def function(self) -> str:

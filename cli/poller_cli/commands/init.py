@@ -60,7 +60,7 @@ def init(
     from poller_cli.project import HANDLERS, Project, is_ours, slug
     from poller_cli.refusals import WrongArgument
 
-    ask = not (yes or session.json) and sys.stdin.isatty()
+    ask = not (yes or session.json) and sys.stdin is not None and sys.stdin.isatty()
     folder = session.config.resolve().parent
     handlers = folder / HANDLERS
     there = [session.config] * session.config.exists() + [handlers] * (handlers.exists() and not is_ours(handlers))
@@ -68,7 +68,7 @@ def init(
         raise _exist(*there)
     if state not in {None, "sql", "blob"}:
         raise WrongArgument(f"--state is {state!r}.", next_step="Use sql or blob.")
-    address = _url(url, ask=ask)
+    address, setting = _url(url, ask=ask)
     with Catalogue(anchored(address, folder), schema) as catalogue:
         proposal = catalogue.propose(table or _table(catalogue, ask=ask))
     column, kind, naive = _cursor(proposal, cursor, ask=ask)
@@ -87,6 +87,7 @@ def init(
         kind=kind,
         zone=time_zone if naive else None,
         key=key,
+        setting=setting,
     )
     _check(project)
     findings = _findings(project)
@@ -94,7 +95,7 @@ def init(
     for path, text in ((handlers, project.handlers()), (session.config, project.configuration())):
         _write(path, text, overwrite=force)
     _told(session, project, findings)
-    return exits.DONE
+    return exits.FAILED if any(one.severity == "error" for one in findings) else exits.DONE
 
 
 def _exist(*paths: Path) -> Refused:
@@ -122,16 +123,24 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
         raise WrongArgument(f"The file {path} cannot be written: {error.strerror or error}.") from None
 
 
-def _url(given: str | None, *, ask: bool) -> str:
+def _url(given: str | None, *, ask: bool) -> tuple[str, str | None]:
+    """The URL, and the setting that it was read from, if it was."""
+    import re
+
     from poller_cli.refusals import WrongArgument
 
     text = given or _asked("--url", "Database URL", ask=ask, hidden=True)
-    if len(text) > 2 and text.startswith("%") and text.endswith("%"):
-        found = os.environ.get(text[1:-1])
-        if not found:
-            raise WrongArgument(f"--url: the environment variable {text[1:-1]} is not set.")
-        text = found
-    return text
+    if not (len(text) > 2 and text.startswith("%") and text.endswith("%")):
+        return text, None
+    setting = text[1:-1]
+    if re.fullmatch("[A-Z_][A-Z0-9_]*", setting) is None:
+        raise WrongArgument(
+            f"--url: {setting!r} is no name of a setting.", next_step="Use upper-case letters, digits and underscores."
+        )
+    found = os.environ.get(setting)
+    if not found:
+        raise WrongArgument(f"--url: the environment variable {setting} is not set.")
+    return found, setting
 
 
 def _prompt(question: str, default: str | None) -> str:
@@ -266,8 +275,7 @@ def _told(session: Session, project: Project, findings: list[Finding]) -> None:
     from poller_cli.project import HANDLERS
     from poller_cli.terminal import one_line, print_json, printable
 
-    where = "" if session.config == Path("poller.toml") else f" -c {session.config}"
-    following = [f"poller{where} check {project.name}", f"poller{where} run {project.name} --once"]
+    following = [session.command("check", project.name), session.command("run", project.name, "--once")]
     variable = None if project.embedded else project.variable
     if session.json:
         print_json(
@@ -307,6 +315,8 @@ def _told(session: Session, project: Project, findings: list[Finding]) -> None:
     print(f"Wrote {session.config} and {project.folder / HANDLERS}.")
     if variable is not None and os.environ.get(variable) != project.url:
         print(f"First set {variable} to the database's URL: it holds the password, so no file does.")
+    if any(one.severity == "error" for one in findings):
+        print("First mend what is called an error above: until then it cannot run.")
     print("Then:")
     for line in following:
         print(f"  {line}")
