@@ -4,40 +4,64 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import sys
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from poller.model.transitions import times
-from poller_cli.commands.status import cursor_text, kept_for, state_word
+from poller_cli.commands.status import cursor_text, lease_text, state_word
 from poller_cli.pace import span
 from poller_cli.terminal import printable
 from poller_cli.watching import History, in_order, sparkline
 from poller_cli.work_outputs import WatchedBackfill, WatchedPoller, WatchOutput
 
 HELP = "q quit   p pause   r resume   up/down choose"
-_KEYS = {b"\x1b[A": "up", b"\x1bOA": "up", b"k": "up", b"\x1b[B": "down", b"\x1bOB": "down", b"j": "down"}
+NARROW = 60
+"""Below so many columns the bars have lines of their own."""
+_KEY = re.compile(r"\x1b(?:\[[0-9;]*[@-~]|O[@-~])|.", re.DOTALL)
+_KEYS = {"\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down", "j": "down"}
 
 
 def screen(
     output: WatchOutput | None, histories: Mapping[str, History], *, chosen: str, console: Console, keys: bool
 ) -> RenderableType:
-    """All pollers and backfills, the one of the chosen name marked."""
+    """All pollers and backfills, the one of the chosen name marked; as many around it as there is room for."""
     if output is None:
         return Text("looking ...")
     plain = not (console.encoding or "").lower().startswith("utf")
-    head = Text(f"poller watch   {output.at.astimezone():%H:%M:%S}" + (f"   {HELP}" if keys else ""), style="dim")
+    head = Text(f"poller watch   {output.at:%H:%M:%S}Z" + (f"   {HELP}" if keys else ""), style="dim")
+    head.no_wrap, head.overflow = True, "ellipsis"
+    shown = in_order(output)
     blocks = [
-        _block(
-            watched, histories[watched.status.name], console.width, keys and watched.status.name == chosen, plain=plain
-        )
-        for watched in in_order(output)
+        _block(one, histories[one.status.name], console.width, keys and one.status.name == chosen, plain=plain)
+        for one in shown
     ]
-    return Group(head, *blocks)
+    at = next((n for n, one in enumerate(shown) if one.status.name == chosen), 0)
+    first, end = _window([str(block).count("\n") + 1 for block in blocks], at, console.height - 1)
+    above = [Text(f"  {first} more above", style="dim")] * (first > 0)
+    below = [Text(f"\n  {len(blocks) - end} more below", style="dim")] * (end < len(blocks))
+    return Group(head, *above, *blocks[first:end], *below)
+
+
+def _window(heights: Sequence[int], chosen: int, room: int) -> tuple[int, int]:
+    """Which blocks of these heights fit into so many lines, the chosen one among them: the first, and the one after
+    the last. What tells how many are left out takes one line above, and two below."""
+
+    def fits(first: int, end: int) -> bool:
+        return sum(heights[first:end]) + (first > 0) + 2 * (end < len(heights)) <= room
+
+    first, end = 0, chosen + 1
+    while first < chosen and not fits(first, end):
+        first += 1
+    while end < len(heights) and fits(first, end + 1):
+        end += 1
+    return first, end
 
 
 def _block(
@@ -49,11 +73,13 @@ def _block(
     text.append(f"\n{'>' if chosen else ' '} ", style="bold")
     text.append(status.name, style="bold")
     text.append(f"  {word}", style=colour)
-    bars = max(8, min(60, width - 44))
+    narrow = width < NARROW
+    bars = max(8, width - 13 if narrow else min(60, width - 44))
     behind = "unknown"
     if status.pending is not None:
         age = f", {span(status.lag_seconds)}" if status.pending and status.lag_seconds is not None else ""
-        behind = f"{status.pending:,}{'+' if status.pending_capped else ''} rows{age}"
+        many = "" if status.pending == 1 and not status.pending_capped else "s"
+        behind = f"{status.pending:,}{'+' if status.pending_capped else ''} row{many}{age}"
     rate = watched.rows_per_second
     if isinstance(watched, WatchedBackfill):
         by = f", begun by {watched.status.begun_by}" if watched.status.begun_by else ""
@@ -62,14 +88,11 @@ def _block(
     if isinstance(watched, WatchedBackfill):
         _line(text, "left", behind)
     else:
-        _line(text, "behind", behind, sparkline(history.lags, bars, plain=plain))
-    _line(text, "rows/s", "" if rate is None else f"{rate:,.0f}", sparkline(history.rates, bars, plain=plain))
-    lease = status.lease
-    left = f", {span(lease.expires_in_seconds)} left" if lease.expires_in_seconds is not None else ""
-    kept = kept_for(lease)
-    owner = f"kept for {kept}" if kept else lease.owner_id if lease.live else "free"
-    known = f"{owner}, token {lease.fencing_token}{left}"
-    _line(text, "lease", "not known" if lease.fencing_token is None else known)
+        _line(text, "behind", behind, sparkline(history.lags, bars, plain=plain), narrow=narrow)
+    told = "" if rate is None else f"{rate:,.0f}"
+    _line(text, "rows/s", told, sparkline(history.rates, bars, plain=plain), narrow=narrow)
+    for n, part in enumerate(textwrap.wrap(lease_text(status), max(20, width - 12), break_on_hyphens=False)):
+        _line(text, "" if n else "lease", part)
     if status.bound is not None:
         held = f", held by {status.bound.held_by}" if status.bound.held_by else ""
         age = f", {span(status.bound.age_seconds)} back" if status.bound.age_seconds is not None else ""
@@ -83,11 +106,12 @@ def _block(
     return text
 
 
-def _line(text: Text, name: str, told: str, bars: str = "") -> None:
+def _line(text: Text, name: str, told: str, bars: str = "", *, narrow: bool = False) -> None:
     # What a row or an error holds must not steer the terminal.
     text.append(f"\n    {name:<8}")
-    text.append(printable(told) if not bars else f"{printable(told):<28}")
-    text.append(f" {bars}" if bars else "", style="cyan")
+    text.append(printable(told) if narrow or not bars else f"{printable(told):<28}")
+    between = f"\n{'':<12}" if narrow else " "
+    text.append(f"{between}{bars}" if bars else "", style="cyan")
 
 
 def _termios() -> ModuleType | None:
@@ -103,6 +127,7 @@ class Keyboard:
 
     def __init__(self) -> None:
         self._termios = _termios()
+        self._typed = ""
         self.there = self._termios is not None and sys.stdin is not None and sys.stdin.isatty()
 
     @contextlib.contextmanager
@@ -119,16 +144,32 @@ class Keyboard:
         try:
             yield
         finally:
+            self._typed = ""
             self._termios.tcsetattr(descriptor, self._termios.TCSADRAIN, former)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether more keys have arrived than were asked for."""
+        return bool(self._typed)
 
     def pressed(self, timeout: float) -> str | None:
         """The next key within `timeout` seconds: a letter, `up`, `down`; None for none. Only while listening."""
         if not self.there:
             return None
+        if not self._typed and not self._read(timeout):
+            return None
+        while self._typed in ("\x1b", "\x1b[", "\x1bO") and self._read(0.02):  # the rest of an arrow
+            pass
+        found = _KEY.match(self._typed)
+        key = found[0] if found else ""
+        self._typed = self._typed[len(key) :]
+        return _KEYS.get(key) or key[:1].lower()
+
+    def _read(self, timeout: float) -> bool:
+        """Whether more was typed."""
         ready, _, _ = select.select([sys.stdin], [], [], timeout)
         if not ready:
-            return None
-        typed = os.read(sys.stdin.fileno(), 16)
-        if not typed:  # the terminal has gone
-            return "q"
-        return _KEYS.get(typed) or typed.decode("utf-8", "replace")[:1].lower()
+            return False
+        typed = os.read(sys.stdin.fileno(), 64)
+        self._typed = self._typed + typed.decode("utf-8", "replace") if typed else "q"  # or the terminal has gone
+        return True

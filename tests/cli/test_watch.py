@@ -140,13 +140,15 @@ def test_what_is_not_known_is_a_gap_and_no_row_pending_is_no_lag(shop: Project) 
 
 
 @contextmanager
-def terminal(folder: Path, *arguments: str, columns: int = 100, **environ: str) -> Iterator[pexpect.spawn]:
+def terminal(
+    folder: Path, *arguments: str, columns: int = 100, rows: int = 40, **environ: str
+) -> Iterator[pexpect.spawn]:
     child = pexpect.spawn(
         COMMAND[0],
         [*COMMAND[1:], "watch", "--interval", "200ms", *arguments],
         cwd=str(folder),
         env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environ},
-        dimensions=(40, columns),
+        dimensions=(rows, columns),
         encoding="utf-8",
         timeout=30,
     )

@@ -74,7 +74,7 @@ def _screen(status: PollerStatus, session: Session) -> str:
         lines.append(f"  {'behind' if backfill is None else 'left  '}    {count}{age}")
     if status.null_cursors:
         lines.append(f"  never     {_never_read(status)}")
-    lines.append(f"  lease     {_lease(status)}")
+    lines.append(f"  lease     {lease_text(status)}")
     if status.bound is not None:
         lines.append(f"  bound     {_bound(status)}")
     if status.attempts or status.last_error is not None:
@@ -228,7 +228,8 @@ def _never_read(status: PollerStatus) -> str:
     return f"{rows} without a value in the cursor column (on_null_cursor)"
 
 
-def _lease(status: PollerStatus) -> str:
+def lease_text(status: PollerStatus) -> str:
+    """Who holds the lease, since when, and how long still."""
     lease = status.lease
     if lease.fencing_token is None:
         return "not known"

@@ -126,7 +126,7 @@ class _Screen:
 
         with keyboard.listening(), Live(self._shown(keyboard), console=self._console, screen=True) as live:
             while True:
-                sample = sampler.next(0.05 if keyboard.there else 0.5)
+                sample = sampler.next(0 if keyboard.waiting else 0.05 if keyboard.there else 0.5)
                 if sample is not None:
                     self._take(sample)
                 key = keyboard.pressed(0.05)
