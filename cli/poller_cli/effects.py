@@ -150,7 +150,9 @@ def _compare(one: str, other: str) -> int | None:
 
 def _below(bound: Bound, cursor: Cursor | None) -> bool:
     """Whether no row can appear up to `cursor` any more: it lies below what open transactions may still write."""
-    return cursor is None or (bound.value is not None and _compare(cursor.value, bound.value) == FORWARD)
+    if cursor is None or bound.value is None:
+        return cursor is None
+    return _compare(cursor.value, bound.value) in ((FORWARD, SAME) if bound.inclusive else (FORWARD,))
 
 
 def _uncounted(why: str, way: int | None) -> Effect:

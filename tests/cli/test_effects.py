@@ -53,6 +53,8 @@ def test_the_way_is_told_only_where_the_texts_tell(one: Cursor | None, other: Cu
 class Rows:
     """A database with so many rows one way and the other."""
 
+    inclusive = False
+
     def __init__(self, again: int = 0, ahead: int = 0, bound: str | None = None, down: bool = False) -> None:
         self.counts = {"again": again, "ahead": ahead}
         self.limit = bound
@@ -65,7 +67,7 @@ class Rows:
         return min(count, cap), count > cap
 
     def bound(self) -> Bound:
-        return Bound("exact", value=self.limit)
+        return Bound("exact", value=self.limit, inclusive=self.inclusive)
 
 
 def moved(rows: Rows, after: Cursor | None = None, **more: Any) -> Any:
@@ -85,6 +87,13 @@ def test_an_empty_stretch_is_safe_only_below_the_bound() -> None:
     assert moved(Rows(bound="2026-01-03T00:00:00.000000Z")).skips is False
     for bound in (LATE, EARLY, None):
         assert moved(Rows(bound=bound)).open_ended is True, bound
+
+
+def test_at_an_inclusive_bound_nothing_can_appear_any_more() -> None:
+    rows = Rows(bound=LATE)
+    assert moved(rows).open_ended is True
+    rows.inclusive = True
+    assert moved(rows).open_ended is False
 
 
 def test_what_is_not_counted_counts_as_skipping_unless_it_surely_goes_back() -> None:

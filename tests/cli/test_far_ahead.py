@@ -61,6 +61,22 @@ def test_a_place_in_the_future_is_imported_only_where_skipping_is_allowed(projec
     assert console.done(*command, "--allow-skip")["effect"]["open_ended"] is True
 
 
+@pytest.mark.parametrize("autoincrement", ["", "AUTOINCREMENT"])
+def test_the_newest_row_of_a_table_that_is_numbered_is_no_place_in_the_future(
+    project: Project, autoincrement: str
+) -> None:
+    project.configure("orders", source='cursor_kind = "integer+pk"')
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('"updated_at"', '"id"').replace('cursor_time_zone = "UTC"', ""))
+    project.execute("DROP TABLE orders")
+    project.execute(f"CREATE TABLE orders (id INTEGER PRIMARY KEY {autoincrement} NOT NULL)")
+    project.execute("INSERT INTO orders VALUES (?)", *[(n,) for n in range(1, 11)])
+    console = Console(project)
+    output = console.done("import", "azure-functions-db", str(fixture("integer")), "--name", "orders", "--yes")
+    assert output["effect"]["open_ended"] is False
+    assert output["after"]["cursor"]["value"] == "10"
+
+
 @pytest.mark.parametrize("token", [2**53 + 1, 10**30])
 def test_a_fencing_token_that_no_library_counts_to_is_not_taken_over(project: Project, token: int) -> None:
     project.configure("orders")
