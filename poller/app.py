@@ -166,13 +166,16 @@ class Poller:
         """
         return self._runner.recheck(since)
 
-    def redeliver(self, found: Recheck, handler: Handler | None = None) -> None:
+    def redeliver(
+        self, found: Recheck, handler: Handler | None = None, *, by: str | None = None, reason: str | None = None
+    ) -> None:
         """Hand the late rows that a recheck found to the handler, under the lease; the checkpoint does not move.
 
+        `by`, `reason`: who asked for it and why, for the audit trail; default: this process.
         Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError; what the handler
             raises, or HandlerFailure where it ran elsewhere.
         """
-        self._runner.redeliver(found, self.handler if handler is None else handler)
+        self._runner.redeliver(found, self.handler if handler is None else handler, by=by, reason=reason)
 
     def close(self) -> None:
         """Let go of connections and of a handler's process. The poller may be used again afterwards."""

@@ -140,11 +140,14 @@ def _tell(context: Context, found: Recheck) -> None:
         context.emit(LateRows(poller=context.name, at=at, rows=late, complete=found.complete, examples=shown))
 
 
-def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
+def redeliver(
+    context: Context, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None
+) -> None:
     """Hand late rows to the handler, under the lease; the checkpoint does not move. `found.redelivered` counts the rows
     of the batches that it took.
 
-    A pause lets the batch in hand end. Raises: LeaseHeld, PollerError (paused or halted), LeaseLost, StoreError, and
+    `by`, `reason`: who asked for it and why, for the audit trail; default: this process. A pause lets the batch in hand
+    end. Raises: LeaseHeld, PollerError (paused or halted), LeaseLost, StoreError, and
     what the handler raises.
     """
     if not found.rows:
@@ -200,18 +203,22 @@ def redeliver(context: Context, found: Recheck, handler: Handler) -> None:
                 _batch(context, found, begin, tenure, heartbeat, handler)
     except BaseException:
         try:
-            _end(context, found, tenure)
+            _end(context, found, tenure, by, reason)
         except (LeaseLost, StoreError) as error:  # what went wrong first is what is told
             logger.info("%s: the lease was not given back and will expire: %s", context.name, error)
         raise
-    _end(context, found, tenure)
+    _end(context, found, tenure, by, reason)
 
 
-def _end(context: Context, found: Recheck, tenure: Tenure) -> None:
+def _end(context: Context, found: Recheck, tenure: Tenure, by: str | None, reason: str | None) -> None:
+    many = f"{found.redelivered} of {len(found.rows)} late row{'' if len(found.rows) == 1 else 's'} delivered"
     context.audit.add(
-        "recheck", by=tenure.owner_id, reason=f"{len(found.rows)} late rows", before=None,
+        "recheck",
+        by=by or tenure.owner_id,
+        reason=f"{many}: {reason}" if reason else many,
+        before=None,
         after={"redelivered": found.redelivered},
-    )  # fmt: skip
+    )
     try:
         if tenure.remaining() > 0:
             tenure.release(give_back=False)

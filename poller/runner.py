@@ -139,11 +139,11 @@ class Runner:
         with self._alone():
             return look_back(self._context, since)
 
-    def redeliver(self, found: Recheck, handler: Handler) -> None:
+    def redeliver(self, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None) -> None:
         """See `Poller.redeliver`."""
         check_handler(handler)
         with self._alone():
-            redeliver(self._context, found, handler)
+            redeliver(self._context, found, handler, by=by, reason=reason)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

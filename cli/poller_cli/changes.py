@@ -26,7 +26,7 @@ from poller_cli.change_outputs import ChangeOutput
 from poller_cli.change_report import Report, moves
 from poller_cli.confirmation import confirm
 from poller_cli.effects import BACK, NOTHING, Effect, direction
-from poller_cli.refusals import Refused, clean
+from poller_cli.refusals import Refused, WrongArgument, clean
 from poller_cli.session import Session
 from poller_cli.terminal import printable, tell
 
@@ -97,9 +97,6 @@ class Desk:
         self.poller = poller
         self.consent = consent
         self.name = name or poller.name
-        reason = consent.reason
-        if reason is not None:
-            reason = clean(reason, "--reason").strip()[:REASON_LIMIT] or None
         self.operator = Operator(
             poller.store,
             app_name=poller.app_name,
@@ -107,7 +104,7 @@ class Desk:
             runtime=poller.runtime,
             timing=timing_of(poller),
             by=identity(),
-            reason=reason,
+            reason=reason_of(consent),
         )
         self.told = Report(session, consent, self.operator)
 
@@ -254,6 +251,19 @@ def timing_of(poller: Poller) -> Timing:
     """The numbers of its lease."""
     options = poller.options
     return Timing(options.lease_ttl.total_seconds(), options.heartbeat_interval.total_seconds())
+
+
+def reason_of(consent: Consent) -> str | None:
+    """What is kept of `--reason`. Raises: WrongArgument, where it is no text, or too long."""
+    if consent.reason is None:
+        return None
+    reason = clean(consent.reason, "--reason").strip()
+    if len(reason) > REASON_LIMIT:
+        raise WrongArgument(
+            f"--reason has {len(reason):,} characters, and at most {REASON_LIMIT} are kept.",
+            next_step="Shorten it; nothing was changed.",
+        )
+    return reason or None
 
 
 def identity() -> str:

@@ -18,7 +18,7 @@ ConfirmOption = Annotated[
     typer.Option(
         "--confirm",
         metavar="NAME",
-        help='The poller\'s name again, instead of typing it; needed with environment = "production".',
+        help="The poller's name again, instead of typing it; in production --yes alone moves no checkpoint.",
         autocompletion=poller_names,
     ),
 ]

@@ -7,6 +7,7 @@ import pytest
 from tests.cli.conftest import Project
 
 SAID = "row of Jane Doe"
+MEND = "Mend it, then run: poller recheck orders --redeliver"
 FAILS = f"""
 class Apart(BaseException): pass
 def raises(batch): raise ValueError("{SAID}\\nand more")
@@ -38,10 +39,10 @@ def _redelivered(project: Project, handler: str, options: str) -> str:
 )
 def test_what_it_says_is_told_only_where_it_may_be(project: Project, handler: str, kind: str) -> None:
     told = _redelivered(project, handler, "error_text = false")
-    assert told.endswith(f"orders: the handler failed on a batch of late rows: {kind}\n")
+    assert told.endswith(f"orders: the handler failed on a batch of late rows: {kind}. {MEND}\n")
     assert SAID not in told
 
 
 @pytest.mark.parametrize("options", ["", 'isolation = "process"'])
 def test_its_type_and_first_line_are_told_wherever_it_ran(project: Project, options: str) -> None:
-    assert _redelivered(project, "raises", options).endswith(f"late rows: ValueError: {SAID}\n")
+    assert _redelivered(project, "raises", options).endswith(f"late rows: ValueError: {SAID}. {MEND}\n")

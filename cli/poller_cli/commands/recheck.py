@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, YesOption
+from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, ReasonOption, YesOption
 from poller_cli.session import Session
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def recheck(
     yes: YesOption = False,
     confirm: ConfirmOption = None,
     dry_run: DryRunOption = False,
+    reason: ReasonOption = None,
 ) -> int:
     """Compare the table with what was delivered, and show the rows under the cursor that never were.
 
@@ -42,43 +43,51 @@ def recheck(
     Example: poller recheck orders --since 2h --redeliver
     """
     from poller.errors import PollerError
+    from poller_cli.changes import identity, reason_of
     from poller_cli.check_outputs import RecheckOutput
     from poller_cli.confirmation import confirm as ask
+    from poller_cli.confirmation import will_ask
     from poller_cli.outputs import as_json
-    from poller_cli.terminal import claim_stdout, complain, print_json, tell
+    from poller_cli.terminal import claim_stdout, complain, print_json
 
-    window = _duration(since)
+    window, consent = _duration(since), Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
+    why = reason_of(consent)
+    again = session.command("recheck", name, *([] if since is None else ["--since", since]), "--redeliver")
     out = claim_stdout() if session.json else sys.stdout
     failure: str | None = None
     with session.app(observers=()) as app:
         poller = app.poller(name)
         found = poller.recheck(window)
+
+        def output() -> RecheckOutput:
+            return RecheckOutput(
+                name=name,
+                app_name=poller.app_name,
+                compared=found.compared,
+                stretches=found.stretches,
+                complete=found.complete,
+                late_rows=len(found.rows),
+                redelivered=found.redelivered,
+                late=list(found.cursors[:1_000]),
+            )
+
+        if not session.json or (redeliver and found.rows and will_ask(consent)):
+            print("\n".join(_screen(output())), file=sys.stderr if session.json else out, flush=True)
         if found.rows and redeliver and not dry_run:
-            tell(f"{name}: {len(found.rows):,} late rows go to the handler; the checkpoint stays where it is.")
-            production = str(app.path) if app.config.environment == "production" else None
-            ask(Consent(yes=yes, confirm=confirm), name, "redelivering", production=production)
+            ask(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
             try:
-                poller.redeliver(found)
+                poller.redeliver(found, by=identity(), reason=why)
             except (PollerError, KeyboardInterrupt):
                 raise
             except BaseException as error:  # noqa: BLE001 - whatever the handler raises
                 failure = _told(error, shown=poller.options.error_text)
-        output = RecheckOutput(
-            name=name,
-            app_name=poller.app_name,
-            compared=found.compared,
-            stretches=found.stretches,
-            complete=found.complete,
-            late_rows=len(found.rows),
-            redelivered=found.redelivered,
-            late=list(found.cursors[:1_000]),
-        )
     if session.json:
-        print_json(as_json(output), out)
+        print_json(as_json(output()), out)
     else:
-        print("\n".join(_screen(output)))
+        print("".join(f"  {line}\n" for line in _ended(output(), again, dry_run=redeliver and dry_run)), end="")
     if failure is not None:
-        complain(f"{name}: the handler failed on a batch of late rows: {failure}")
+        failure = failure.rstrip(".")
+        complain(f"{name}: the handler failed on a batch of late rows: {failure}. Mend it, then run: {again}")
         return exits.FAILED
     return exits.DONE
 
@@ -106,17 +115,25 @@ def _duration(text: str | None) -> timedelta | None:
 
 
 def _screen(found: RecheckOutput) -> list[str]:
+    """What was found, before anything is done about it."""
     from poller_cli.terminal import printable
 
     if not found.stretches:
         return [f"{found.name}: nothing was noted as delivered in that time, so nothing could be compared."]
     some = "" if found.complete else " so far (not all could be compared: look again, or with a smaller --since)"
-    lines = [f"{found.name}: {found.compared:,} rows compared, {found.late_rows:,} never delivered{some}"]
+    rows = f"{found.compared:,} row{'' if found.compared == 1 else 's'} compared"
+    lines = [f"{found.name}: {rows}, {found.late_rows:,} never delivered{some}"]
     lines += [f"  {printable(str(cursor))}" for cursor in found.late[:SHOWN]]
     if found.late_rows > SHOWN:
         lines.append(f"  ... and {found.late_rows - SHOWN:,} more")
-    if found.redelivered:
-        lines.append(f"  {found.redelivered:,} of them went to the handler now")
-    elif found.late_rows:
-        lines.append(f"  Deliver them: poller recheck {found.name} --redeliver")
     return lines
+
+
+def _ended(found: RecheckOutput, again: str, *, dry_run: bool) -> list[str]:
+    """What was done about it, or is to be."""
+    if dry_run:
+        many = f"{found.late_rows:,} row{'' if found.late_rows == 1 else 's'}"
+        return [f"A dry run: nothing was delivered. Without it {many} would go to the handler; the checkpoint stays."]
+    if found.redelivered:
+        return [f"{found.redelivered:,} of {found.late_rows:,} went to the handler now; the checkpoint stayed."]
+    return [f"Deliver them: {again}"] if found.late_rows else []
