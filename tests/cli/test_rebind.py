@@ -70,6 +70,13 @@ def test_a_table_that_is_not_there_is_refused(project: Project) -> None:
     console.refused(1, "rebind", "orders", "--yes", says="nosuch")
 
 
+def test_a_database_file_that_is_not_there_is_refused(project: Project) -> None:
+    console = ran(project)
+    changed(project, "sqlite:///shop.db", "sqlite:///nosuch.db")
+    console.refused(1, "rebind", "orders", "--yes", says="nosuch.db")
+    assert not (project.folder / "nosuch.db").exists()
+
+
 def test_a_column_that_writes_its_times_otherwise_is_refused(project: Project) -> None:
     console = ran(project)
     project.execute("CREATE TABLE iso (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")

@@ -73,7 +73,8 @@ def rebind(
 
 
 def _refuse_impossible(poller: Poller, cursor: Cursor | None) -> None:
-    """A database that does not answer refuses nothing: that nothing was counted is said.
+    """A server that does not answer refuses nothing: that nothing was counted is said. A file that cannot be opened is
+    more likely a wrong one.
 
     Raises: FingerprintMismatch, where the column cannot hold the cursor; SourceError, where the table cannot be read.
     """
@@ -84,6 +85,8 @@ def _refuse_impossible(poller: Poller, cursor: Cursor | None) -> None:
     try:
         why = impossible(cast("CountingSource", poller.source), cursor)
     except SourceUnavailable:
+        if poller.source.describe().database.dialect == "sqlite":
+            raise
         return
     if why:
         raise FingerprintMismatch(
