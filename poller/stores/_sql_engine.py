@@ -6,13 +6,16 @@ would keep a row locked, and every other poller waiting, for as long as it stays
 
 from __future__ import annotations
 
+import os
 import socket
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import URL
@@ -25,6 +28,7 @@ from poller.ports import DEFAULT_TIMEOUT, Timeout
 KEY = "state.url"
 # Gateways forget idle connections silently (Azure's after 4 minutes).
 _SECONDS_A_CONNECTION_LIVES = 120
+_ABSENT: WeakKeyDictionary[Engine, Callable[[], bool]] = WeakKeyDictionary()
 
 
 def engine_for(url: str, directory: Path) -> Engine:
@@ -52,6 +56,12 @@ def engine_for(url: str, directory: Path) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         _watch_file(engine)
     return engine
+
+
+def is_absent(engine: Engine) -> bool:
+    """Whether it is a SQLite file of ours that nobody has made yet: asking it anything would."""
+    look = _ABSENT.get(engine)
+    return look is not None and look()
 
 
 def describe(url: URL) -> str:
@@ -155,48 +165,77 @@ def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
             dbapi_connection.execute("PRAGMA journal_mode = WAL").close()
             break
         except sqlite3.OperationalError as busy:
+            if "readonly" in str(busy):  # it can be looked at all the same; a write will say so itself
+                return
             if wait is None or "locked" not in str(busy):
                 raise
             time.sleep(wait)
     dbapi_connection.execute("PRAGMA synchronous = FULL").close()
 
 
+def _look(path: Path) -> tuple[int, int] | None:
+    """Which file it is; None where there is none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:  # a share that is away, a folder that may not be entered: as if SQLite had met it
+        raise sqlite3.OperationalError(f"the file cannot be looked at: {error.strerror}") from None
+    return found.st_dev, found.st_ino
+
+
+def _still(path: Path) -> tuple[bool, int, int] | None:
+    """Of a file that can only be read, in a folder where nothing can be made: whether its log is there, and what tells
+    that it was written to. None for any other."""
+    if not path.exists() or os.access(path, os.W_OK) or os.access(path.parent, os.W_OK):
+        return None
+    found = path.stat()
+    return path.with_name(f"{path.name}-wal").exists(), found.st_mtime_ns, found.st_size
+
+
 def _watch_file(engine: Engine) -> None:
     """Never go on in a file that is no longer the one of that name: what is written there, nobody else sees, and is
     lost. One that was deleted is not begun anew: that would forget the checkpoint."""
     database = engine.url.database or ""
-    path = Path(unquote(urlsplit(database).path) if database.startswith("file:") else database)
+    is_uri = database.startswith("file:")
+    path = Path(unquote(urlsplit(database).path) if is_uri else database)
     seen = False
 
-    def look() -> tuple[int, int] | None:
-        try:
-            found = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:  # a share that is away, a folder that may not be entered: as if SQLite had met it
-            raise sqlite3.OperationalError(f"the file cannot be looked at: {error.strerror}") from None
-        return found.st_dev, found.st_ino
-
-    def refuse_missing(*_: object) -> None:
-        there = look() is not None
-        if not there and not database.startswith("file:") and not path.parent.is_dir():
+    def refuse_missing() -> None:
+        there = _look(path) is not None
+        if not there and not is_uri and not path.parent.is_dir():
             raise sqlite3.OperationalError(f"there is no folder {path.parent}: correct state.url, or create it")
         if seen and not there:
             raise sqlite3.OperationalError(
                 "the file was deleted while it was in use; put it back, or start anew to begin without it"
             )
 
+    def connect(_dialect: object, _record: object, _args: object, options: dict[str, Any]) -> Any:
+        refuse_missing()
+        if not is_uri and (as_it_is := _still(path)) is not None and not as_it_is[0]:
+            # SQLite cannot open it otherwise: it would have to make the files of its log first.
+            return sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True, **options)
+        return None
+
+    def absent() -> bool:
+        with suppress(sqlite3.OperationalError, OSError):  # to be told where it is opened
+            return not seen and not is_uri and _look(path) is None and path.parent.is_dir()
+        return False
+
     def opened(_dbapi_connection: object, record: Any) -> None:
         nonlocal seen
-        record.info["file"] = look()
+        record.info["file"], record.info["still"] = _look(path), _still(path)
         seen = True
 
     def taken(_dbapi_connection: object, record: Any, _proxy: object) -> None:
-        if record.info["file"] != look():
+        if record.info["file"] != _look(path):
             refuse_missing()
             raise DisconnectionError("the file was replaced")
+        if record.info["still"] != _still(path):  # what is opened as immutable is never read again
+            raise DisconnectionError("the file was written to")
 
-    event.listen(engine, "do_connect", refuse_missing)
+    _ABSENT[engine] = absent
+    event.listen(engine, "do_connect", connect)
     event.listen(engine, "connect", opened)
     event.listen(engine, "checkout", taken)
 

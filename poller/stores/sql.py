@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from poller.errors import ConfigError, StoreError, StoreUnavailable, WriteConflict
 from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
-from poller.stores._sql_engine import Watchdog, describe, engine_for, limit_lock_wait
+from poller.stores._sql_engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait
 from poller.stores._sql_errors import says_no_table, translate
 from poller.stores._sql_schema import schema_for
 
@@ -84,6 +84,8 @@ class SqlStore:
             return Found((row.body or "").encode(), row.tag, now, clock.to_utc(row.modified_at))
 
         def nothing() -> Missing:
+            if is_absent(self._engine):
+                return Missing(datetime.now(UTC))  # the clock of SQLite is this machine's
             return Missing(self._reading(name, self._now, lambda: None, timeout))
 
         return self._reading(name, ask, nothing, timeout)
@@ -176,7 +178,9 @@ class SqlStore:
         nothing: Callable[[], _T],
         timeout: Timeout | None = None,
     ) -> _T:
-        """One question; `nothing` where there are no tables."""
+        """One question; `nothing` where there are no tables, and no file yet: looking makes none."""
+        if is_absent(self._engine):
+            return nothing()
         try:
             return self._ask(ask, name, timeout, again=True)
         except SQLAlchemyError as error:

@@ -1,0 +1,88 @@
+"""Looking at an embedded store that may not be written, and at one that is not there yet: neither is touched."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import COMMAND, Ended, Project
+from tests.cli.console import Console
+
+LOOKS = [
+    ("status",),
+    ("peek", "orders"),
+    ("history", "orders"),
+    ("export-checkpoint", "orders"),
+    ("reset-to-beginning", "orders", "--dry-run"),
+    ("watch", "--json", "--count", "2", "--interval", "50ms"),
+]
+
+
+def _as_anybody() -> None:
+    """Even root then heeds permissions: PR_CAPBSET_DROP of CAP_DAC_OVERRIDE."""
+    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)
+
+
+@pytest.fixture
+def shop(project: Project) -> Iterator[Project]:
+    project.configure("orders")
+    project.insert(5)
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('store = "sql"\n', 'store = "sql"\nurl = "sqlite:///kept/state.db"\n'))
+    kept = project.folder / "kept"
+    kept.mkdir()
+    assert project.run("run", "--once").code == 0
+    yield project
+    kept.chmod(0o755)
+
+
+def run(project: Project, *arguments: str) -> Ended:
+    ended = subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=project.folder,
+        preexec_fn=_as_anybody,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+@pytest.mark.parametrize("folder", [0o755, 0o555])
+@pytest.mark.parametrize("command", LOOKS)
+def test_what_may_only_be_read_is_looked_at(shop: Project, command: tuple[str, ...], folder: int) -> None:
+    state = shop.folder / "kept" / "state.db"
+    state.chmod(0o444)
+    state.parent.chmod(folder)
+    before = state.read_bytes()
+    ended = run(shop, *command)
+    assert (ended.code, ended.err) == (0, "")
+    assert state.read_bytes() == before
+
+
+def test_a_change_of_it_is_refused_by_name(shop: Project) -> None:
+    state = shop.folder / "kept" / "state.db"
+    state.chmod(0o444)
+    state.parent.chmod(0o555)
+    ended = run(shop, "pause", "orders", "--yes")
+    assert ended.code == 1
+    assert str(state) in ended.error
+    assert "who may write the file" in ended.error
+
+
+@pytest.mark.parametrize("command", LOOKS)
+def test_a_store_that_is_not_there_is_not_made_by_looking(project: Project, command: tuple[str, ...]) -> None:
+    project.configure("orders")
+    project.insert(5)
+    ended = Console(project).run(*command)
+    assert "fault" not in ended.err
+    assert (ended.code == 0) == (command[0] not in ("export-checkpoint", "reset-to-beginning"))
+    assert not Path(project.folder / "state.db").exists()
+    assert project.run("run", "--once").code == 0
+    assert Console(project).run("status").code == 0
