@@ -108,6 +108,14 @@ class Desk:
         )
         self.told = Report(session, consent, self.operator)
 
+    def show(self, plan: Plan) -> str | None:
+        """Only the preview; why there is nothing to do, if there is not. Raises: as `carry_out`."""
+        copy = self.operator.look()
+        told = plan.nothing(copy.state)
+        if told is None:
+            self._show(plan, copy)
+        return told
+
     def carry_out(self, plan: Plan) -> int:
         """The whole of it. Raises: LeaseHeld, Refused, StoreError, SourceError."""
         copy = self.operator.look()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,10 +11,10 @@ from poller_cli import exits
 from poller_cli.change_outputs import ChangedPart, ChangeOutput, EffectOutput
 from poller_cli.change_report import Report, surely_told
 from poller_cli.changes import Desk, Plan
-from poller_cli.confirmation import confirm
+from poller_cli.confirmation import confirm, will_ask
 from poller_cli.naming import ConsoleApp, Named
 from poller_cli.outputs import as_json
-from poller_cli.terminal import print_json
+from poller_cli.terminal import print_json, printable
 
 if TYPE_CHECKING:
     from poller_cli.guards import Consent
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def carry_out(
     session: Session, app: ConsoleApp, named: Named, consent: Consent, plan_for: Callable[[str], Plan]
 ) -> int:
-    """Make the change that `plan_for` gives for a document's name, asked for once.
+    """Make the change that `plan_for` gives for a document's name. All parts are shown, then it is asked for once.
 
     Where it fails on one part, the parts before it are changed: the same command again changes the others.
     Raises: as `Desk.carry_out`.
@@ -31,17 +32,29 @@ def carry_out(
     if len(named.pollers) == 1:
         (poller,) = named.pollers
         return Desk(session, app, poller, consent).carry_out(plan_for(poller.name))
-    names = [poller.name for poller in named.pollers]
     kind = plan_for(named.name).kind
-    if not session.json:
-        print(f"{kind} {named.name}, which is in {len(names)} parts", flush=True)
-    if not consent.dry_run:
-        confirm(consent, named.name, kind, production=None)
+    shows = not session.json or will_ask(consent)
+    if shows:
+        print(
+            f"{kind} {named.name}, which is in {len(named.pollers)} parts",
+            file=sys.stderr if session.json else sys.stdout,
+            flush=True,
+        )
     outputs: list[ChangeOutput] = []
+    desks: list[Desk] = []
     for poller in named.pollers:
         desk = Desk(session, app, poller, replace(consent, yes=True, confirm=None))
         desk.told = _Told(desk.told, outputs)
-        desk.carry_out(plan_for(poller.name))
+        desks.append(desk)
+    if not consent.dry_run:
+        if shows:
+            for desk in desks:
+                nothing = desk.show(plan_for(desk.name))
+                if nothing is not None:
+                    print(printable(nothing), file=sys.stderr if session.json else sys.stdout, flush=True)
+        confirm(consent, named.name, kind, production=None)
+    for desk in desks:
+        desk.carry_out(plan_for(desk.name))
     if session.json:
         with surely_told(*outputs):
             print_json(as_json(_together(app, named, outputs)))
@@ -54,6 +67,13 @@ class _Told(Report):
     def __init__(self, told: Report, outputs: list[ChangeOutput]) -> None:
         super().__init__(told.session, told.consent, told.operator)
         self._outputs = outputs
+        self._previews: list[object] = []
+
+    def say_preview(self, kind: str, lines: list[tuple[str, str]], notes: list[str]) -> None:
+        """See `Report.say_preview`; one that was shown before the question is not shown again after it."""
+        if [kind, lines, notes] not in self._previews:
+            self._previews.append([kind, lines, notes])
+            super().say_preview(kind, lines, notes)
 
     def report(self, output: ChangeOutput) -> int:
         """See `Report.report`."""
