@@ -31,7 +31,8 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
     try:
         found = _imported_from(folder, module_name)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's module raises
-        problem = ConfigError(f"{where}: {_why(error, module_name, folder)}.", key=key, file=file)
+        why, step = _why(error, module_name, folder)
+        problem = ConfigError(f"{where}: {why}.", key=key, file=file, next_step=step)
     else:
         for attribute in attributes.split("."):
             names = [n for n in dir(found) if not n.startswith("_")]
@@ -39,7 +40,11 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
             if found is None:
                 close = difflib.get_close_matches(attribute, names, n=1)
                 hint = f'; did you mean "{close[0]}"?' if close else "."
-                raise ConfigError(f'{where}: module "{module_name}" has no "{attributes}"{hint}', key=key, file=file)
+                problem = ConfigError(
+                    f'{where}: module "{module_name}" has no "{attributes}"{hint}', key=key, file=file
+                )
+                problem.next_step = f'Define "{attributes}" there, or name another.'
+                raise problem
         if callable(found):
             check_handler(found, key=key, file=file)
             return found
@@ -61,14 +66,23 @@ def _imported_from(folder: Path, module: str) -> object:
         return found
 
 
-def _why(error: BaseException, module: str, folder: Path) -> str:
+def _why(error: BaseException, module: str, folder: Path) -> tuple[str, str]:
+    """What failed, and what to do about it."""
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-        return f'there is no module "{error.name}" in {folder}, nor installed'
+        step = f"Make {error.name.replace('.', '/')}.py there, or name another module."
+        return f'there is no module "{error.name}" in {folder}, nor installed', step
     if isinstance(error, SyntaxError):
-        place = f"{Path(error.filename or module).name}, line {error.lineno}"
-        return f'module "{module}" cannot be imported: {place}: {type(error).__name__}: {error.msg}'
+        name = Path(error.filename or module).name
+        told = f'module "{module}" cannot be imported: {name}, line {error.lineno}: {type(error).__name__}: {error.msg}'
+        return told, f"Mend {name}."
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
-    inside = [f for f in frames if Path(f.filename).is_relative_to(folder)] or frames
-    place = f"{Path(inside[-1].filename).name}, line {inside[-1].lineno}: " if inside else ""
+    inside = [f for f in frames if Path(f.filename).is_relative_to(folder)]
+    if not inside and isinstance(error, OSError) and error.filename:
+        return f"{error.filename} cannot be read: {error.strerror}", "Let this process's user read it."
+    last = (inside or frames)[-1:]
+    place = "".join(f"{Path(one.filename).name}, line {one.lineno}: " for one in last)
+    step = f"Mend {Path(last[0].filename).name}." if last else ""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        step = f"Install what {error.name} is part of, or correct its name."
     told = f": {error}" if isinstance(error, (ImportError, NameError)) else ""
-    return f'module "{module}" cannot be imported: {place}{type(error).__name__}{told}'
+    return f'module "{module}" cannot be imported: {place}{type(error).__name__}{told}', step
