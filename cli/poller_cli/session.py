@@ -114,13 +114,16 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             json=as_json or session.json,
             debug=debug or session.debug,
         )
+        from poller_cli.terminal import complain, copy_with
+
+        told = session.config == Path(os.environ.get("POLLER_CONFIG") or DEFAULT_CONFIG)
+        copy_with(*([] if told else ["-c", str(session.config)]))
         if session.json or function.__name__ != "run":
             sys.stdout.flush()  # one that is closed is told before anything is done
         try:
             return function(session, **arguments)
         except KeyboardInterrupt:  # here: click would end with an exit code of its own, and say nothing
             from poller_cli import exits
-            from poller_cli.terminal import complain
 
             complain("Interrupted.")
             return exits.FAILED

@@ -6,6 +6,8 @@ import errno
 import io
 import json
 import os
+import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -121,9 +123,27 @@ def of_poller(name: str, text: str) -> str:
     return f"{name}: table {text}" if text.startswith(f"{name}: ") else f"{name}: {text}"
 
 
+_COMMAND = re.compile(
+    r"\bpoller (?=(?:run|status|watch|check|peek|history|pause|resume|rebind|recheck|backfill|init)\b"
+    r"|(?:reset-to|clone|export)-)"
+)
+_options = ""
+
+
+def copy_with(*options: str) -> None:
+    """The commands that an error names are to be copied with these options, in the whole process."""
+    global _options
+    _options = "".join(f"{one} " for one in map(shlex.quote, options))
+
+
+def copyable(text: str) -> str:
+    """The text with this process's options in the commands that it names."""
+    return _COMMAND.sub(lambda found: found[0] + _options, text)
+
+
 def complain(text: str) -> None:
     """One line on stderr, beginning with the program's name."""
-    print(f"{coloured('poller:', 'red', sys.stderr)} {one_line(text)}", file=sys.stderr, flush=True)
+    print(f"{coloured('poller:', 'red', sys.stderr)} {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 
 def show_trace(error: BaseException) -> None:
@@ -133,7 +153,7 @@ def show_trace(error: BaseException) -> None:
 
 def tell(text: str) -> None:
     """One line on stderr that is no error."""
-    print(f"poller: {one_line(text)}", file=sys.stderr, flush=True)
+    print(f"poller: {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 
 def print_json(data: Any, stream: IO[str] | None = None, *, indent: int | None = 2) -> None:
