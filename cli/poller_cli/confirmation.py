@@ -24,7 +24,7 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None) -
         if consent.confirm == name:
             return
         raise Refused(
-            f"--confirm names another poller than {name!r}; nothing was changed.", next_step=f"--confirm {name}"
+            f"--confirm names another poller than {name!r}; nothing was changed.", next_step=f"Add --confirm {name}."
         )
     if consent.yes and production is None:
         return
@@ -45,7 +45,10 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None) -
 def _typed(question: str) -> str:
     print(question, end="", file=sys.stderr, flush=True)
     try:
-        return sys.stdin.readline().strip()
+        line = sys.stdin.readline()
+        if not line.endswith("\n"):  # Ctrl-D: what follows has a line of its own
+            print(file=sys.stderr)
+        return line.strip()
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return ""

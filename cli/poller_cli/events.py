@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from poller.model.redact import redact
 from poller.observability import PollerEvent, TickFailed, TickFinished
+from poller_cli.pace import span
 from poller_cli.terminal import coloured, complain, is_terminal, of_poller, print_json, printable, printable_lines
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
@@ -118,7 +119,7 @@ def _formed(at: datetime, level: str, told: str) -> str:
 
 def _time(at: datetime) -> str:
     if is_terminal(sys.stderr):
-        return at.astimezone().strftime("%H:%M:%S")
+        return at.strftime("%H:%M:%SZ")
     return at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
@@ -126,13 +127,13 @@ def _tick(event: TickFinished) -> str:
     parts = [event.outcome.replace("_", " ")]
     if event.rows:
         rate = event.rows / max(event.duration_seconds, 1e-6)
-        parts.append(
-            f"{event.rows:,} rows in {event.batches} batches, {event.duration_seconds:.2f} s, {rate:,.0f} rows/s"
-        )
+        row, batch = "s" * (event.rows != 1), "es" * (event.batches != 1)
+        done = f"{event.rows:,} row{row} in {event.batches} batch{batch}"
+        parts.append(f"{done}, {event.duration_seconds:.2f} s, {rate:,.0f} rows/s")
     if event.pending:
-        parts.append(f"{event.pending:,} rows pending")
+        parts.append(f"{event.pending:,} row{'s' * (event.pending != 1)} pending")
     if event.lag_seconds is not None and event.pending:
-        parts.append(f"{event.lag_seconds:.1f} s behind")
+        parts.append(f"{span(event.lag_seconds)} behind")
     if event.error:
         parts.append(redact(event.error))
     return ", ".join(parts)

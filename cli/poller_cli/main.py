@@ -147,7 +147,9 @@ def _explained(error: Exception) -> int:
         complain(str(error))
         return error.exit_code
     if isinstance(error, _UsageProblem):
-        complain(f"{error.format_message()} See: poller --help")  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
+        page = "poller" if context is None else context.command_path
+        complain(f"{error.format_message().rstrip('. ')}. See: {page} --help")  # type: ignore[attr-defined]
         return exits.USAGE
     if isinstance(error, typer.Abort):
         complain("Not confirmed; nothing was changed.")

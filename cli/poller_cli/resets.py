@@ -129,7 +129,9 @@ def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> d
     for one in pk:
         name, equals, value = clean(one, "--pk").partition("=")
         if not equals:
-            raise WrongArgument(f"--pk {one[:80]}: must be COLUMN=VALUE.", next_step=f"--pk {pk_columns[0]}=12093")
+            raise WrongArgument(
+                f"--pk {one[:80]}: must be COLUMN=VALUE.", next_step=f"Write --pk {pk_columns[0]}=12093."
+            )
         if name not in pk_columns:
             near = difflib.get_close_matches(name, pk_columns, 1, cutoff=0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
@@ -144,7 +146,7 @@ def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> d
         raise WrongArgument(
             f"--pk: the key column{'s' * (len(missing) > 1)} {', '.join(missing)} of {poller_keys(pk_columns)} "
             f"{'are' if len(missing) > 1 else 'is'} missing.",
-            next_step=" ".join(f"--pk {name}=..." for name in missing),
+            next_step=f"Add {' '.join(f'--pk {name}=...' for name in missing)}",
         )
     return keys
 

@@ -20,6 +20,7 @@ from poller.statefile import Copy
 from poller_cli import exits
 from poller_cli.outputs import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
 from poller_cli.resets import is_foreign
+from poller_cli.terminal import of_poller
 
 if TYPE_CHECKING:
     from poller_cli.backfills import Document
@@ -109,7 +110,7 @@ def survey(app: ConsoleApp, pollers: Sequence[Poller], named: Sequence[Document]
 
 
 def _complaint(one: Surveyed[PollerStatus] | Surveyed[BackfillStatus]) -> str:
-    return f"{one.status.name}: {one.status.error}"
+    return of_poller(one.status.name, one.status.error or "")
 
 
 def look_at(app: ConsoleApp, document: Document) -> Surveyed[BackfillStatus]:

@@ -32,7 +32,7 @@ def test_what_operators_did_newest_last(project: Project) -> None:
     assert kinds(console, "--limit", "2") == ["resume", "reset-to-beginning"]
     screen = console.run("history", "orders").out
     assert "deploy" in screen
-    assert "2026-01-01 00:00:00 / id=5 -> none" in screen
+    assert "2026-01-01 00:00:00 / id=5 -> the beginning" in screen
     assert "generation 0 -> 1" in screen
 
 

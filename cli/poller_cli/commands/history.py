@@ -105,8 +105,8 @@ def _record(entry: dict[str, Any]) -> HistoryRecord:
 
 
 def _lines(record: HistoryRecord) -> list[str]:
-    at = (record.at or "unknown time").replace("T", " ")[:19]
-    lines = [f"{at}Z  {record.kind}  by {record.by or 'unknown'}" + (f": {record.reason}" if record.reason else "")]
+    at = "unknown time" if record.at is None else f"{record.at.replace('T', ' ')[:19]}Z"
+    lines = [f"{at}  {record.kind}  by {record.by or 'unknown'}" + (f": {record.reason}" if record.reason else "")]
     moves = _moves(record.before, record.after)
     return lines + ([f"  {moves}"] if moves else [])
 
@@ -116,14 +116,16 @@ def _moves(before: Any, after: Any) -> str:
     one = before if isinstance(before, dict) else {}
     other = after if isinstance(after, dict) else {}
     changed = [key for key in other if key in one and one[key] != other[key]]
-    return ", ".join(f"{key.replace('_', ' ')} {_short(one[key])} -> {_short(other[key])}" for key in changed)
+    return ", ".join(f"{key.replace('_', ' ')} {_short(key, one[key])} -> {_short(key, other[key])}" for key in changed)
 
 
-def _short(value: Any) -> str:
+def _short(key: str, value: Any) -> str:
     if isinstance(value, dict) and "value" in value:
         keys = value.get("tiebreaker")
         named = ", ".join(f"{k}={v}" for k, v in keys.items()) if isinstance(keys, dict) else ""
         return f"{value['value']} / {named}" if named else str(value["value"])
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "none" if value is None else str(value)
+    if value is None:
+        return "the beginning" if key == "cursor" else "none"
+    return str(value)
