@@ -59,7 +59,8 @@ def peek(
     if session.json:
         print_json(as_json(output))
     else:
-        print("\n".join(_screen(output, waiting)))
+        source = poller.source.describe()
+        print("\n".join(_screen(output, waiting, [source.cursor_column, *source.pk_columns])))
     return exits.DONE
 
 
@@ -82,7 +83,10 @@ def plain(value: Any) -> Any:
             return str(value).encode("utf-8", "replace").decode()
 
 
-def _screen(output: PeekOutput, waiting: Lag | None) -> list[str]:
+def _screen(output: PeekOutput, waiting: Lag | None, order: list[str]) -> list[str]:
+    """`order`: the columns that a terminal, which may be narrow, shows first."""
+    from rich.cells import cell_len
+
     from poller_cli.commands.status import waits_above
     from poller_cli.terminal import is_terminal, printable
 
@@ -93,10 +97,16 @@ def _screen(output: PeekOutput, waiting: Lag | None) -> list[str]:
     if not output.rows:
         return [f"{output.name}: no row after {start}{_held(output.bound)}"]
     terminal = is_terminal(sys.stdout)
-    table = [list(output.rows[0]), *(["" if v is None else str(v) for v in row.values()] for row in output.rows)]
+    names = list(output.rows[0])
+    if terminal:
+        names.sort(key=lambda name: order.index(name) if name in order else len(order))
+    table = [names, *(["NULL" if row[name] is None else str(row[name]) for name in names] for row in output.rows)]
     cells = [[_cut(printable(cell), WIDEST if terminal else None) for cell in line] for line in table]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     width = shutil.get_terminal_size().columns if terminal else None
     return [_cut(line, width) for line in [f"{output.name}: after {start}", *lines]]
@@ -113,4 +123,6 @@ def _held(bound: Any) -> str:
 
 
 def _cut(text: str, width: int | None) -> str:
-    return text if width is None or len(text) <= width else text[: max(width - 1, 0)] + "…"
+    from rich.cells import cell_len, set_cell_size
+
+    return text if width is None or cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"
