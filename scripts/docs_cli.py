@@ -28,7 +28,8 @@ session for each kind of trouble.
 
 They stand before the command or behind it. With `--json` stdout carries JSON and nothing else, one object or, where the
 command says so, one per line; logs, questions and errors go to stderr. Colours are left out in pipes and where
-`NO_COLOR` is set. `POLLER_OPERATOR` names who changes something, for the audit trail; otherwise it is user and host.
+`NO_COLOR` is set or `TERM` is `dumb`. `POLLER_CONFIG` names the configuration file where no `--config` does.
+`POLLER_OPERATOR` names who changes something, for the audit trail; otherwise it is user and host.
 
 `poller --install-completion` lets bash, zsh, fish and PowerShell complete commands, options and the names of the
 pollers in the configuration.
@@ -154,6 +155,7 @@ def _anchor(name: str) -> str:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
+    bar = "\\|"
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    lines += [f"| {' | '.join(' '.join(cell.split()) for cell in row)} |" for row in rows]
+    lines += [f"| {' | '.join(' '.join(cell.split()).replace('|', bar) for cell in row)} |" for row in rows]
     return "\n".join(lines)

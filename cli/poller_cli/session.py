@@ -56,13 +56,14 @@ def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """For the shell's completion: pollers of the configuration file, read without its settings."""
     import tomllib
 
+    behind = ctx.params.get("config")  # where -c stands behind the command
     while ctx.parent is not None and not isinstance(ctx.obj, Session):
         ctx = ctx.parent  # type: ignore[assignment]
     path = ctx.obj.config if isinstance(ctx.obj, Session) else Path(ctx.params.get("config") or DEFAULT_CONFIG)
     try:
-        pollers = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("pollers", {})
+        pollers = tomllib.loads((Path(behind) if behind else path).read_text(encoding="utf-8-sig")).get("pollers", {})
         return sorted(name for name in pollers if name.startswith(incomplete))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, TypeError):
         return []
 
 
@@ -128,6 +129,9 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             complain("Interrupted.")
             return exits.FAILED
 
+    # A page breaks its lines where its terminal ends, not where the source does.
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    wrapper.__doc__ = "\n\n".join(" ".join(one.split()) for one in paragraphs)
     parameters = [context, *own, *added]
     wrapper.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}

@@ -38,6 +38,7 @@ def complete(project: Project, shell: str, line: str, **environ: str) -> list[st
 def shop(project: Project) -> Project:
     project.configure("orders", "invoices", "returns")
     text = (project.folder / "poller.toml").read_text()
+    (project.folder / "shop.toml").write_text("[pollers.north]\n")
     project.write(text.replace("sqlite:///shop.db", "%SET_NOWHERE_ON_THIS_LAPTOP%"))
     return project
 
@@ -55,6 +56,7 @@ def shop(project: Project) -> Project:
         ("poller import azure-functions-db FILE --name or", ["orders"]),
         ("poller reset-to-beginning orders --confirm or", ["orders"]),
         ("poller status nobody", []),
+        ("poller status -c shop.toml n", ["north"]),
     ],
 )
 def test_names_are_those_of_the_configuration_whose_settings_need_not_be_set(
@@ -83,3 +85,14 @@ def test_what_the_shell_is_told_to_run_names_the_command(shop: Project, shell: s
     done = subprocess.run(COMMAND, cwd=shop.folder, env=environ, capture_output=True, text=True, check=True)
     assert "_POLLER_COMPLETE=complete_" + shell in done.stdout
     assert "poller" in done.stdout
+
+
+def test_a_file_that_holds_no_pollers_offers_none(project: Project) -> None:
+    project.write("pollers = 5\n")
+    assert complete(project, "bash", "poller status o") == []
+
+
+def test_a_page_breaks_its_lines_where_the_terminal_ends(project: Project) -> None:
+    project.environ["COLUMNS"] = "300"
+    page = " ".join(project.run("status", "--help").out.split("\n"))
+    assert "and beneath it its backfills that are not finished." in page
