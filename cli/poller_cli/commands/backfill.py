@@ -73,7 +73,7 @@ def backfill(
                 tell(f"It was begun with --parallel {work.begun_with}, and goes on so.")
             if work.empty:
                 tell(f"{name}: the table holds no row; there is nothing to deliver.")
-                return exits.DONE
+                return doing.nothing(work)
             if all(part.finished for part in work.parts):
                 return doing.told(work, already_done=True)
             work.refuse_foreign()
@@ -192,6 +192,11 @@ class _Doing:
                 loop.error = f"{part.paused.rstrip('.')}. {work.once_resumed}"
             complain(of_poller(loop.poller.name, loop.error))
 
+    def nothing(self, work: Backfill) -> int:
+        """No row is there, and none was counted: what was told to people programs are told too."""
+        self._counted = (0, False)
+        return self.told(work) if self._session.json else exits.DONE
+
     def told(self, work: Backfill, *, code: int = exits.DONE, already_done: bool = False, dry_run: bool = False) -> int:
         """Say what came of it."""
         from poller_cli.outputs import as_json
@@ -224,7 +229,7 @@ class _Doing:
             app_name=work.app.config.app_name,
             dry_run=dry_run,
             already_done=already_done,
-            finished=all(part.finished for part in work.parts),
+            finished=not work.empty and all(part.finished for part in work.parts),
             begins=work.range.low.value,
             ends=work.range.high.value,
             pending=None if self._counted is None else self._counted[0],
