@@ -94,5 +94,5 @@ def test_a_file_that_holds_no_pollers_offers_none(project: Project) -> None:
 
 def test_a_page_breaks_its_lines_where_the_terminal_ends(project: Project) -> None:
     project.environ["COLUMNS"] = "300"
-    page = " ".join(project.run("status", "--help").out.split("\n"))
-    assert "and beneath it its backfills that are not finished." in page
+    page = project.run("watch", "--help").out.splitlines()
+    assert any("Where there is no terminal, --json writes one object per look." in line for line in page)
