@@ -94,7 +94,7 @@ class Container:
         except FAILURES as error:
             if code_of(error) == "ContainerNotFound":
                 return []
-            raise self.translated(error, prefix) from None
+            raise self.translated(error, prefix, reading=True) from None
 
     def create(self, timeout: Timeout | None) -> None:
         """Create the container, unless another did so meanwhile.
@@ -112,10 +112,10 @@ class Container:
                 refusal.next_step = f"Create the container {self.name} yourself, or permit it: {refusal.next_step}"
             raise refusal from None
 
-    def translated(self, error: Exception, name: str, *, creating: bool = False) -> StoreError:
+    def translated(self, error: Exception, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
         """The error to raise, `from None`: the SDK's texts may hold a signed address."""
         if isinstance(error, AzureError):
-            return translate(error, self.locate(name), name, creating=creating)
+            return translate(error, self.locate(name), name, creating=creating, reading=reading)
         return self.no_blob_service(name)
 
     def no_blob_service(self, name: str) -> StoreUnavailable:

@@ -6,6 +6,8 @@ the status, the service's error code, and where that leaves the reader.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError
@@ -55,14 +57,17 @@ def status_of(error: Exception) -> int:
     return status if status >= 300 else 0
 
 
-def translate(error: AzureError, place: str, name: str, *, creating: bool = False) -> StoreError:
+def translate(error: AzureError, place: str, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
     """The error to raise for what the SDK raised. `place`: what `locate` says of the document `name`.
 
     `creating`: the write had If-None-Match, so that a 409 without a code we know can only mean that it exists.
+    `reading`: nothing was to be written.
     """
+    unsent = reading or _reason(error).startswith(os.strerror(errno.ECONNREFUSED))
+    unsure = "" if unsent else "; a write may or may not have been applied"
     status = status_of(error)
     if status:
-        return _answered(status, code_of(error), place, name, creating=creating)
+        return _answered(status, code_of(error), place, name, creating=creating, unsure=unsure)
     if isinstance(error, ClientAuthenticationError):
         return StoreDenied(
             f"No credential could be had for {place} ({type(error).__name__}).",
@@ -72,11 +77,11 @@ def translate(error: AzureError, place: str, name: str, *, creating: bool = Fals
     return StoreUnavailable(
         f"No usable answer came for {place}: {_reason(error)}.",
         document=name,
-        next_step="Check that the endpoint is right and reachable; a write may or may not have been applied.",
+        next_step=f"Check that the endpoint is right and reachable{unsure}.",
     )
 
 
-def _answered(status: int, code: str, place: str, name: str, *, creating: bool) -> StoreError:
+def _answered(status: int, code: str, place: str, name: str, *, creating: bool, unsure: str) -> StoreError:
     said = f"{status} {code}".strip()
     if code in _DENIED or status in {401, 403}:
         step = _DENIED.get(code, f"{_ROLE} Check the account's network rules, too.")
@@ -89,7 +94,7 @@ def _answered(status: int, code: str, place: str, name: str, *, creating: bool) 
         return StoreUnavailable(
             f"No usable answer came for {place} ({said}).",
             document=name,
-            next_step="The storage service is busy or failing; a write may or may not have been applied.",
+            next_step=f"The storage service is busy or failing{unsure}.",
         )
     steps = {
         "": "What answers does not answer as a blob service does: check state.connection and any proxy on the way.",

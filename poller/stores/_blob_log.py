@@ -98,7 +98,7 @@ class BlobLog:
         except FAILURES as error:
             if code_of(error) and status_of(error) in {404, 416}:
                 return b""
-            raise self._container.translated(error, part) from None
+            raise self._container.translated(error, part, reading=True) from None
         if len(body) != download.size:
             raise self._container.no_blob_service(part)
         return body

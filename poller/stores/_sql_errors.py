@@ -32,6 +32,9 @@ _NOT_SQLITE = re.compile(r"file is not a database|disk image is malformed", re.I
 _NO_TABLE = re.compile(r"no such table|ORA-00942|invalid object name", re.IGNORECASE)
 
 
+UNSURE = " A write may or may not have been applied."
+
+
 def says_no_table(error: SQLAlchemyError) -> bool:
     """Whether the database itself said that a table does not exist; False where we cannot tell."""
     original: Any = getattr(error, "orig", None)
@@ -39,8 +42,11 @@ def says_no_table(error: SQLAlchemyError) -> bool:
     return state == "42P01" or number in {1146, 208} or _NO_TABLE.search(str(original)) is not None
 
 
-def translate(error: SQLAlchemyError, place: str, name: str, *, secret: str | None) -> StoreError:
-    """The error to raise for what SQLAlchemy raised. `place`: what `locate` says; `secret`: the password, if any."""
+def translate(
+    error: SQLAlchemyError, place: str, name: str, *, secret: str | None, reading: bool = False
+) -> StoreError:
+    """The error to raise for what SQLAlchemy raised. `place`: what `locate` says; `secret`: the password, if any;
+    `reading`: nothing was to be written."""
     original: Any = getattr(error, "orig", None)
     state, number = _codes(original)
     said = _first_line(original if original is not None else error, secret)
@@ -60,7 +66,7 @@ def translate(error: SQLAlchemyError, place: str, name: str, *, secret: str | No
         return StoreUnavailable(
             f"No usable answer came for {place}: {said}.",
             document=name,
-            next_step="Check that the database is up and reachable. A write may or may not have been applied.",
+            next_step=f"Check that the database is up and reachable.{'' if reading else UNSURE}",
         )
     step = "If its tables were made by something else, set another prefix."
     return StoreError(f"The statement for {place} was not accepted: {said}.", document=name, next_step=step)

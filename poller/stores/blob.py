@@ -148,7 +148,7 @@ class BlobStore:
                 return Unchanged(_time(headers, "Date"))
             if status_of(error) == 404 and code_of(error):
                 return Missing(_time(headers, "Date"))
-            raise self._container.translated(error, name) from None
+            raise self._container.translated(error, name, reading=True) from None
         tag = headers.get("ETag")
         if not tag or not tag.endswith('"') or len(body) != download.size:
             raise self._container.no_blob_service(name)

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from poller.errors import ConfigError, StoreError, StoreUnavailable, WriteConflict
 from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
 from poller.stores._sql_engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait
-from poller.stores._sql_errors import says_no_table, translate
+from poller.stores._sql_errors import UNSURE, says_no_table, translate
 from poller.stores._sql_schema import schema_for
 
 _T = TypeVar("_T")
@@ -185,7 +185,7 @@ class SqlStore:
             return self._ask(ask, name, timeout, again=True)
         except SQLAlchemyError as error:
             if not self._tables_are_missing(error):
-                raise self._translated(error, name) from None
+                raise self._translated(error, name, reading=True) from None
         return nothing()
 
     def _writing(
@@ -235,7 +235,7 @@ class SqlStore:
                 raise StoreUnavailable(
                     f"No answer came for {self.locate(name)} within {watchdog.seconds:g} s.",
                     document=name,
-                    next_step="Is the database overloaded, or a lock held? A write may or may not have been applied.",
+                    next_step=f"Is the database overloaded, or a lock held?{'' if again else UNSURE}",
                 ) from None
             if not (again and pooled and _is_broken(error)):
                 raise
@@ -284,9 +284,9 @@ class SqlStore:
     def _conflict(self, name: str) -> WriteConflict:
         return WriteConflict(f"{self.locate(name)} is not the version this write was for.", document=name)
 
-    def _translated(self, error: SQLAlchemyError, name: str) -> StoreError:
+    def _translated(self, error: SQLAlchemyError, name: str, *, reading: bool = False) -> StoreError:
         password = self._engine.url.password
-        return translate(error, self.locate(name), name, secret=str(password) if password else None)
+        return translate(error, self.locate(name), name, secret=str(password) if password else None, reading=reading)
 
 
 def _is_broken(error: SQLAlchemyError) -> bool:
