@@ -25,7 +25,7 @@ KEY = "A" * 86 + "=="
 def test_no_shape_of_a_secret_is_logged(azurite: Azurite, caplog: pytest.LogCaptureFixture, text: str) -> None:
     BlobStore.from_connection_string(azurite.connection_string, "db-state").close()
     below = logging.getLogger("urllib3.connectionpool")
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, below.name):
         below.debug("sent %s", text)
         below.debug(text)
     assert "***" in caplog.text

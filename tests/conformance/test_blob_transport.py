@@ -212,9 +212,9 @@ def test_a_document_of_any_size_that_occurs_is_one_request_each_way(azurite: Azu
 
 
 def test_the_layer_below_logs_no_signature_however_it_says_it(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    BlobStore.from_connection_string(Azurite.connection_string_via("http://storage.invalid/shop")).close()
     below = logging.getLogger("urllib3.connectionpool")
+    caplog.set_level(logging.DEBUG, below.name)
+    BlobStore.from_connection_string(Azurite.connection_string_via("http://storage.invalid/shop")).close()
     below.debug("PUT %s", f"/db-state/a?sv=2022&sig={SIGNATURE}&se=2030")
     below.debug(f"PUT /db-state/b?sv=2022&sig={SIGNATURE}&se=2030")
     assert "/db-state/a?sv=2022&sig=***&se=2030" in caplog.text
