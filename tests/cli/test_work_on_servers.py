@@ -29,6 +29,7 @@ def test_parts_killed_at_once_go_on_and_every_row_of_the_day_is_delivered(
 ) -> None:
     fill(servers)
     text = (project.folder / "poller.toml").read_text()
+    text = text.replace('lease_ttl = "60s"', 'lease_ttl = "3s"')  # what was killed is waited for
     project.write(text.replace('handler = "', 'batch_size = 50\nhandler = "'))
     handlers = (project.folder / "handlers.py").read_text()
     (project.folder / "handlers.py").write_text(handlers.replace("while (HERE", "time.sleep(0.05)\n    while (HERE"))
