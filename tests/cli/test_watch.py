@@ -143,11 +143,12 @@ def test_what_is_not_known_is_a_gap_and_no_row_pending_is_no_lag(shop: Project) 
 def terminal(
     folder: Path, *arguments: str, columns: int = 100, rows: int = 40, **environ: str
 ) -> Iterator[pexpect.spawn]:
+    unsized = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     child = pexpect.spawn(
         COMMAND[0],
         [*COMMAND[1:], "watch", "--interval", "200ms", *arguments],
         cwd=str(folder),
-        env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environ},
+        env={**unsized, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environ},
         dimensions=(rows, columns),
         encoding="utf-8",
         timeout=30,
