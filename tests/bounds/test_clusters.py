@@ -28,6 +28,7 @@ def galera() -> MariaDbServer:
     )  # fmt: skip
 
 
+@pytest.mark.soak
 def test_in_a_galera_cluster_only_the_heuristic_is_left() -> None:
     """Transactions that are open on other nodes are in no list of this one."""
     with galera() as node:

@@ -59,6 +59,7 @@ def test_sqlite_loses_nothing(sqlite_url: str) -> None:
     spared(replace(PLAN, url=sqlite_url, longest=0.1, features=features), "exact", least=10)
 
 
+@pytest.mark.soak
 def test_a_guess_loses_nothing_where_no_transaction_outlasts_it(postgres_db: str) -> None:
     plan = replace(PLAN, url=postgres_db, bound="heuristic", commit_delay="5s", seconds=2.5, longest=0.2)
     assert spared(plan, "heuristic").took_longest < 5

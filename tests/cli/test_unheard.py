@@ -47,7 +47,7 @@ def test_a_dry_run_that_cannot_be_told_claims_no_change(project: Project) -> Non
 
 @pytest.mark.parametrize("where", ["> /dev/full", "| true"])
 def test_run_stops_where_its_reader_has_gone(project: Project, where: str) -> None:
-    project.configure("orders", handlers=NOTING, poller="batch_size = 1")
+    project.configure("orders", handlers=NOTING, poller='batch_size = 1\nschedule = "* * * * * *"')
     project.insert(5)
     code, lines = piped(project, f"poller run --json {where}")
     assert code == 1

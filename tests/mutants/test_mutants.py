@@ -57,7 +57,7 @@ def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 
 
-@pytest.mark.parametrize("seeds", [range(400), *SPECIAL], ids=str)
+@pytest.mark.parametrize("seeds", [range(400), *(pytest.param(s, marks=pytest.mark.soak) for s in SPECIAL)], ids=str)
 def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
     ended = tried(copied(tmp_path), seeds)
     assert ended.returncode == 0, ended.stdout + ended.stderr
