@@ -9,4 +9,4 @@ import os
 
 from poller.functions import create_app
 
-app = create_app(os.environ.get("POLLER_CONFIG", "poller.toml"))
+app = create_app(os.environ.get("POLLER_CONFIG") or "poller.toml")

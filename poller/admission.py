@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from poller.context import Context
-from poller.errors import FingerprintMismatch
-from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription, differences
+from poller.errors import FieldDifference, FingerprintMismatch, SourceError, plain
+from poller.model.document import State
+from poller.model.fingerprint import differences
 from poller.outcome import Outcome
+from poller.ports import Source
 from poller.statefile import Copy
 
 
@@ -22,7 +26,7 @@ class Refusal:
 def refusal_of(context: Context, copy: Copy) -> Refusal | None:
     """Paused, halted, or held by another: in this order. Raises: FingerprintMismatch, before any of them."""
     state = copy.state
-    guard(context.name, copy, context.source.describe())
+    check_fingerprint(context.name, state, context.source)
     if state.control.paused:
         by = f"paused by {state.control.by}" if state.control.by else "paused"
         return Refusal("paused", f"{by}: {state.control.reason}" if state.control.reason else by)
@@ -44,24 +48,50 @@ def _held(copy: Copy, context: Context) -> str:
     )
 
 
-def guard(name: str, copy: Copy, configured: SourceDescription) -> None:
+@runtime_checkable
+class Probing(Protocol):
+    """A source that can tell whether what is configured exists; `poller.sources.SqlSource` can."""
+
+    def missing(self) -> SourceError | None: ...
+
+
+def check_fingerprint(name: str, state: State, source: Source) -> None:
     """Nothing runs on a checkpoint that belongs to another source (sources.md, "Fingerprint").
 
-    Raises: FingerprintMismatch, with the difference field by field.
+    What the configuration leaves to the server counts as soon as the source has asked it.
+    Raises: FingerprintMismatch, with the difference field by field. Where what is configured does not exist or cannot
+    be reached, a typo is the likely reason, and it says so first.
     """
-    stored = copy.state.source_fingerprint
-    if stored in UNKNOWN_FINGERPRINTS or stored == configured.fingerprint():
+    configured = source.describe()
+    if configured.belongs(state.source_fingerprint, state.source):
         return
-    found = differences(copy.state.source, configured)
+    found = differences(state.source, configured)
     shown = "; ".join(map(str, found)) or "not described"
+    missing = source.missing() if isinstance(source, Probing) else None
+    anew = f"to begin anew: poller reset-to-beginning {name}, or poller reset-to-cursor {name}."
+    if missing is None:
+        message = f"The checkpoint of {name!r} belongs to another source ({shown})."
+        next_step = f"If the cursor is right for the new source: poller rebind {name}; {anew}"
+    else:
+        message = (
+            f"The configured source of {name!r} cannot be read: {missing.message} Its checkpoint belongs to another"
+            f" source ({shown})."
+        )
+        next_step = f"{put_back(found)} If the change is meant: make that source readable, then poller rebind {name};"
+        next_step += f" {anew}"
     raise FingerprintMismatch(
-        f"The checkpoint of {name!r} belongs to another source ({shown}).",
-        stored=stored,
+        message,
+        stored=state.source_fingerprint,
         configured=configured.fingerprint(),
         differences=found,
-        next_step=f"If the cursor is right for the new source: poller rebind {name}; to begin anew: "
-        f"poller reset-to-beginning {name}, or poller reset-to-cursor {name}.",
+        next_step=next_step,
     )
+
+
+def put_back(found: Sequence[FieldDifference]) -> str:
+    """What to write in the configuration, so that it names the former source again."""
+    fields = ", ".join(f"{one.field} = {plain(one.stored)} (it says {plain(one.configured)})" for one in found)
+    return f"Put it back: {fields}." if fields else "Put the former source back."
 
 
 def read_unless_deleted(context: Context) -> Copy | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypedDict, Unpack, cast
+from typing import Literal, Protocol, Self, TypedDict, Unpack, cast, runtime_checkable
 from weakref import WeakSet
 
 from poller.clock import SystemRuntime
@@ -47,6 +47,13 @@ class Keywords(TypedDict, total=False):
     error_text: bool
     audit_window: timedelta | str | None
     recheck_every: int
+
+
+@runtime_checkable
+class Quoting(Protocol):
+    """A source whose errors may quote what a row holds, and that can leave it out; `poller.sources.SqlSource` can."""
+
+    error_text: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,8 @@ class Poller:
         self.runtime: Runtime = runtime or SystemRuntime()
         self.origin: Origin = Origin()
         self._handler: Handler | None = None
+        if not self.options.error_text and isinstance(source, Quoting):
+            source.error_text = False
         self._runner = Runner(
             name,
             app_name=app_name,

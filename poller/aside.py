@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from poller import forks
 from poller.ports import Runtime, Task
 
 Write: TypeAlias = Callable[[], None]
@@ -26,7 +27,12 @@ class Aside:
         self._runtime = runtime
         self._name = name
         self._room = room
-        self._lock = runtime.lock()
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """In a child process too: the thread, and what waits for it, are the parent's."""
+        self._lock = self._runtime.lock()
         self._waiting: deque[tuple[Write, int]] = deque()
         self._taken = 0
         self._at_work = False

@@ -14,8 +14,10 @@ from typing import Any
 
 from poller.aside import Aside
 from poller.errors import StoreError
-from poller.model.document import Change, stamp
+from poller.model.document import Change
+from poller.model.limits import NotBoundedJson, read_json
 from poller.model.redact import error_line
+from poller.model.stamps import stamp
 from poller.observability import AuditFailed, Emitter
 from poller.ports import Runtime, StateStore
 
@@ -79,9 +81,9 @@ class AuditTrail:
         found: dict[str, dict[str, Any]] = {}
         for number, line in enumerate(self._store.lines(self.name, limit=limit)):
             try:
-                record = json.loads(line)
-            except ValueError:
-                continue  # a line cut short by a crash: the next one is whole again
+                record = read_json(line.encode("utf-8", "replace"))
+            except NotBoundedJson:
+                continue  # cut short by a crash, or not ours: the next one is whole again
             if isinstance(record, dict):
                 found.setdefault(str(record.get("id", number)), record)
         return list(found.values())

@@ -29,7 +29,7 @@ class Batch:
     Attributes:
         poller_name: whose rows these are.
         batch_id: a name for this delivery, in logs and in the checkpoint.
-        rows: one mapping of column names to values per row.
+        rows: one mapping of column names to values per row; a tuple, so that what is committed is what was handed over.
         fencing_token: the tenure's token; a sink that keeps the highest token seen can refuse a stale writer.
         attempt: 1 for the first start of this batch, one more for each start after a failure or a crash.
         cursor_from: where the batch begins (exclusive); None is the table's beginning.
@@ -38,7 +38,7 @@ class Batch:
 
     poller_name: str
     batch_id: str
-    rows: Sequence[Row]
+    rows: tuple[Row, ...]
     fencing_token: int
     attempt: int
     cursor_from: Cursor | None
@@ -62,7 +62,7 @@ class Batch:
         lease: LeaseView,
     ) -> Batch:
         """The first `size` rows of a page, as a batch of the tenure `lease`."""
-        rows = page.rows[:size]
+        rows = tuple(page.rows[:size])
         return cls(
             poller_name=poller_name,
             batch_id=batch_id,
@@ -100,7 +100,7 @@ class Batch:
         return cls(
             poller_name=poller_name,
             batch_id=batch_id,
-            rows=rows,
+            rows=tuple(rows),
             fencing_token=fencing_token,
             attempt=attempt,
             cursor_from=cursor_from,

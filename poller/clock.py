@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from poller import forks
 from poller.ports import Event, Lock, Task
 
 _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
@@ -28,10 +29,14 @@ class SystemRuntime:
     """
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
         self._running, boot = self._read()
         self._ahead = boot - self._running
         self._elapsed = 0.0
+
+    def _begin_anew(self) -> None:
+        self._guard = threading.Lock()
 
     @staticmethod
     def _read() -> tuple[float, float]:

@@ -12,7 +12,7 @@ from poller.audit import AuditTrail
 from poller.config import PollerOptions
 from poller.handlers import Executor
 from poller.model.cursor import Cursor
-from poller.observability import BoundHeld, ClockWentBack, Emitter
+from poller.observability import BoundHeld, ClockWentBack, Emitter, ServerBelowCheckpoint
 from poller.ports import Bound, Lag, Runtime, Source
 from poller.seen import SeenLog
 from poller.statefile import StateFile
@@ -33,7 +33,9 @@ class BoundWatch:
 
     def __call__(self, poller: str, at: datetime, bound: Bound) -> None:
         """Look at the bound of a page. Raises nothing."""
-        if bound.clock_went_back:
+        if bound.below_checkpoint:
+            told = "checkpoint"
+        elif bound.clock_went_back:
             told = "clock"
         elif bound.held_by is not None or (bound.value is None and bound.clock is not None):
             told = bound.reason or "held"
@@ -43,7 +45,9 @@ class BoundWatch:
             self._told = told
             return
         self._told = told
-        if bound.clock_went_back:
+        if bound.below_checkpoint:
+            self._emit(ServerBelowCheckpoint(poller=poller, at=at, kind=bound.kind, reason=bound.reason))
+        elif bound.clock_went_back:
             self._emit(ClockWentBack(poller=poller, at=at, clock=bound.clock, reason=bound.reason))
         else:
             self._emit(

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
+from poller import forks
 from poller.errors import ConfigError
+from poller.model.redact import redact
 
 
 class Drivers(NamedTuple):
@@ -33,6 +37,11 @@ DRIVERS = {
     "oracle": Drivers("oracle", ("oracledb",)),
 }
 _MODULES = {"mysqldb": "MySQLdb", "mariadbconnector": "mariadb", "mysqlconnector": "mysql.connector"}
+
+
+HIGHEST_PORT = 65_535
+_MAY_HOLD_AT = frozenset({"user", "username", "uid", "password", "passwd", "pwd", "sslpassword", "odbc_connect"})
+"""Options whose values name a user, as `poller@server`, or are secrets themselves: neither is shown."""
 
 
 def read_url(text: str, *, key: str) -> URL:
@@ -58,11 +67,30 @@ def read_url(text: str, *, key: str) -> URL:
         ) from None
     if _stray_at(text.strip(), parsed):
         raise ConfigError(
-            f"`{key}` holds an @ where its host or database should stand: what stands before it may be of a password.",
+            f"`{key}` holds an @ where its host, database or an option should stand: what stands before it may be of a "
+            "password.",
             key=key,
-            next_step="Write an @ in the password, or in the database's name, as %40.",
+            next_step="Write an @ in the password, in the database's name or in an option as %40.",
+        )
+    if parsed.port is not None and parsed.port > HIGHEST_PORT:
+        raise ConfigError(
+            f"`{key}` holds a number as its port that none can have: it may be a password, with no host after it.",
+            key=key,
+            next_step="Write dialect://user@host:port/database, the password after the user with a colon between them.",
         )
     return parsed.set(drivername="postgresql") if parsed.drivername == "postgres" else parsed
+
+
+_SECRET_OPTION = re.compile(r"pass(?!file)|pwd|secret|token|credential|^(?:hex|text)?key$", re.IGNORECASE)
+"""Options of drivers whose values are secrets. A `passfile` or an `sslkey` only says where one stands."""
+
+
+def holds_secret(url: URL) -> bool:
+    """Whether the URL itself holds a password, a passphrase, a key or a token, in whatever part."""
+    if url.password or any(_SECRET_OPTION.search(name) and value for name, value in url.query.items()):
+        return True
+    values = [one for value in url.query.values() for one in ([value] if isinstance(value, str) else value)]
+    return any(redact(value) != value for value in values)  # odbc_connect=...;PWD=...
 
 
 def open_engine(url: URL, connect_args: Callable[[URL], dict[str, Any]], *, key: str, **options: Any) -> Engine:
@@ -81,12 +109,35 @@ def open_engine(url: URL, connect_args: Callable[[URL], dict[str, Any]], *, key:
         raise ConfigError(f"`{key}` is refused by SQLAlchemy: {type(error).__name__}.", key=key) from None
 
 
+def use_utf8mb4(dbapi: Any) -> None:
+    """Make a MySQL or MariaDB session hold every character, whatever the URL, an option file or `init_command` says.
+
+    Client and server must agree, so the driver itself is asked. MariaDB Connector/Python always uses utf8mb4.
+
+    Args:
+        dbapi: the driver's connection.
+    """
+    if hasattr(dbapi, "set_character_set"):  # pymysql, mysqlclient
+        dbapi.set_character_set("utf8mb4")
+    elif hasattr(dbapi, "set_charset_collation"):  # MySQL Connector/Python
+        dbapi.set_charset_collation("utf8mb4")
+
+
+def abandon(engine: Engine) -> None:
+    """In a child process: an engine's connections are the parent's, and stay open there; here new ones are made. A
+    database in memory is in this process, and kept."""
+    if engine.dialect.name == "sqlite" and isinstance(engine.pool, StaticPool | SingletonThreadPool):
+        return
+    forks.keep(engine.pool)
+    engine.dispose(close=False)
+
+
 def _stray_at(text: str, parsed: URL) -> bool:
     """Whether a password that was not encoded was taken for a host, a database or an option: those are shown."""
     if parsed.get_backend_name() == "sqlite":
         return False
     meant = make_url(text.replace("%40", "_"))
-    options = [part.partition("=")[0] for part in text.partition("?")[2].split("&")]
+    options = [part for part in text.partition("?")[2].split("&") if part.partition("=")[0].lower() not in _MAY_HOLD_AT]
     return any("@" in part for part in (meant.host or "", meant.database or "", *options))
 
 

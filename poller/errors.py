@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from poller.model.escape import escape
+
 __all__ = [
     "CommitError",
     "ConfigError",
@@ -47,7 +49,8 @@ class PollerError(Exception):
         self.next_step = next_step
 
     def __str__(self) -> str:
-        return f"{self.message} {self.next_step}".strip()
+        """In one line, whatever a key or a name in it holds."""
+        return escape(f"{self.message} {self.next_step}".strip())
 
 
 class ConfigError(PollerError):
@@ -79,7 +82,15 @@ class StoreError(PollerError):
 
 
 class StoreUnavailable(StoreError):
-    """No usable answer came: refused, reset, timed out, 408, 429 or 5xx. A write may or may not have been applied."""
+    """No usable answer came: refused, reset, timed out, 408, 429 or 5xx. A write may or may not have been applied.
+
+    Attributes:
+        sent: False where nothing can have reached the store (a refused connection), so that nothing was written.
+    """
+
+    def __init__(self, message: str, *, document: str = "", next_step: str = "", sent: bool = True) -> None:
+        super().__init__(message, document=document, next_step=next_step)
+        self.sent = sent
 
 
 class StoreDenied(StoreError):
@@ -151,12 +162,25 @@ class SourceError(PollerError):
 
     Attributes:
         table: the table or query as configured; column: the column at fault, if one is.
+
+    Args:
+        without_values: the message for `error_text = false`, where `message` quotes what a row holds.
     """
 
-    def __init__(self, message: str, *, table: str = "", column: str = "", next_step: str = "") -> None:
+    def __init__(
+        self, message: str, *, table: str = "", column: str = "", next_step: str = "", without_values: str = ""
+    ) -> None:
         super().__init__(message, next_step=next_step)
         self.table = table
         self.column = column
+        self._without_values = without_values
+
+    def hide_values(self) -> None:
+        """Forget what was quoted of a row."""
+        if self._without_values:
+            self.message = self._without_values
+            self.args = (self.message,)
+            self.__context__ = None
 
 
 class SourceUnavailable(SourceError):

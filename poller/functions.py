@@ -15,6 +15,7 @@ instances run one timer at once when it is lost, and then our lease decides who 
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -28,11 +29,14 @@ from typing import Any, TypeVar
 
 import azure.functions as func
 
-from poller.app import App, Poller, load_app
+from poller.app import App, Poller
+from poller.config import load_each, schedule_of
 from poller.errors import ConfigError, PollerError
 from poller.handlers import Handler, HandlerFailure, check_handler
 from poller.model.durations import format_duration
+from poller.model.escape import escape_lines
 from poller.model.redact import redact
+from poller.observability import raised
 from poller.outcome import Outcome, TickResult
 from poller.ports import StateStore
 
@@ -40,11 +44,14 @@ __all__ = ["UnsuccessfulTick", "create_app", "on_timer"]
 
 logger = logging.getLogger("poller")
 
+DEFAULT_FILE = "poller.toml"
 TIMER = "timer"
 """The parameter's name that binds the timer's state to the function."""
 
 _HANDLER = TypeVar("_HANDLER", bound=Handler)
 _SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.\d+)?)?")
+LONGEST_TOLD = 40_000
+"""A longer traceback is not looked through for secrets: that takes seconds, in which no heartbeat runs."""
 _NEXT_STEPS: Mapping[str, str] = {
     "handler_failed": "The batch comes again with the next tick.",
     "lease_lost": "Nothing is lost: the batch comes again. If this repeats, look at: poller history {name}, and give "
@@ -69,28 +76,47 @@ class UnsuccessfulTick(PollerError):
         self.result = result
 
 
-def create_app(path: str | os.PathLike[str] = "poller.toml") -> func.FunctionApp:
+def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
     """A function app with one timer function per poller of a configuration file.
 
     A function is named after its poller (`_` for `-`), its schedule is the poller's. Everything that needs no network
-    is checked here, while the host indexes: a wrong file is one clear line in its log, and no function at all.
+    is checked here, while the host indexes. A poller that is wrong harms no other function of the app: it is a timer
+    function as well, which fails with its ConfigError at each tick.
 
     Args:
-        path: of the file; a relative one is looked for beside the calling file, then in the working directory.
+        path: of the file; a relative one is looked for beside the calling file, then in the working directory. Empty:
+            the default.
     Returns: the app, to which further functions of any kind may be added.
-    Raises: ConfigError, naming the file and the key.
+    Raises: ConfigError, where the file cannot be read or names no poller.
     """
     folders = _folders(sys._getframe(1).f_globals)
     _quiet()
-    app = load_app(_find(Path(path), folders))
-    _refuse_what_a_worker_forgets(app.store, file=str(app.path))
-    timers = func.FunctionApp()
-    for name, function in _function_names(app).items():
-        poller = app.poller(name)
-        _ = poller.handler  # imported now, so that its errors are the index's
-        _check_timeout(poller, folders, file=str(app.path))
-        _register(timers, poller, None, function=function, schedule=poller.schedule)
+    file = _find(Path(os.fspath(path) or DEFAULT_FILE), folders)
+    config, wrong = load_each(file)
+    timers, names = func.FunctionApp(), _FunctionNames(file)
+    if config is not None:
+        app = App(config, path=file, environ=os.environ)
+        for name in config.pollers:
+            try:
+                poller = _ready(app, name, folders)
+                function = names.take(name)
+            except ConfigError as error:
+                wrong[name] = error
+            else:
+                _register(timers, poller, None, function=function, schedule=poller.schedule)
+    for name, why in wrong.items():
+        logger.error("%s: %s", name, why)
+        _register_wrong(timers, why, function=names.find(name), schedule=schedule_of(file, name))
     return timers
+
+
+def _ready(app: App, name: str, folders: tuple[Path, ...]) -> Poller:
+    """A poller of which all was checked that needs no network. Raises: ConfigError."""
+    poller = app.poller(name)
+    _refuse_what_a_worker_forgets(app.store, file=str(app.path))
+    _ = poller.handler  # imported now, so that its errors are the index's
+    _check_timeout(poller, folders, file=str(app.path))
+    return poller
 
 
 def on_timer(
@@ -137,8 +163,32 @@ def _register(
     def tick(timer: func.TimerRequest) -> None:
         if timer.past_due:
             logger.info("%s: this tick is past due: its moment passed while no worker ran.", poller.name)
-        _judge(poller, poller.tick(handler))
+        before = raised.set(True)
+        try:
+            result = poller.tick(handler)
+        finally:
+            raised.reset(before)
+        _judge(poller, result)
 
+    _add(app, tick, function=function, schedule=schedule)
+
+
+def _register_wrong(app: func.FunctionApp, error: ConfigError, *, function: str, schedule: str) -> None:
+    """Add a timer function that fails, so that the host shows it in red, with what to do."""
+
+    def tick(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host hands it over by name
+        raise ConfigError(error.message, key=error.key, file=error.file, next_step=error.next_step)
+
+    _add(app, tick, function=function, schedule=schedule)
+
+
+def _add(
+    app: func.FunctionApp | func.Blueprint,
+    tick: Callable[[func.TimerRequest], None],
+    *,
+    function: str,
+    schedule: str,
+) -> None:
     tick.__name__ = tick.__qualname__ = function
     trigger: Callable[[Any], Any] = app.timer_trigger(arg_name=TIMER, schedule=schedule, run_on_startup=False)
     app.function_name(function)(trigger(tick))
@@ -161,45 +211,62 @@ def _judge(poller: Poller, result: TickResult) -> None:
         if note not in getattr(own, "__notes__", ()):
             own.add_note(note)
         raise own
-    raise UnsuccessfulTick(
+    error = UnsuccessfulTick(
         f"poller {name}: {result.outcome}: {result.error or 'no reason was given'}.",
         poller=name,
         outcome=result.outcome,
         result=result,
         next_step=next_step,
-    ) from (own if shown else None)
+    )
+    if result.trace and (ours or not shown):  # else the host prints the exception's own
+        error.add_note(escape_lines(result.trace, f"{name}: "))
+    raise error from (own if shown and not ours else None)
 
 
 def _quotes_no_secret(error: BaseException) -> bool:
-    """Whether all that a host prints of it may be printed: its text, what caused it, and the lines that it went by."""
-    told = "".join(traceback.format_exception(error))
-    return redact(told) == told
+    """Whether all that a host prints of it may be printed: its text, what caused it, and the lines that it went by;
+    neither a secret nor what steers a terminal. Not what is too long for that, nor what raises when asked."""
+    try:
+        told = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - what an exception has of its own may raise anything, SystemExit too
+        return False
+    return len(told) <= LONGEST_TOLD and redact(told) == told == escape_lines(told)
 
 
 # --- names ---------------------------------------------------------------------------------------------------------
 
 
-def _function_names(app: App) -> dict[str, str]:
-    """Poller names and the function names made from them, which are unique."""
-    names: dict[str, str] = {}
-    for poller in app.pollers:
+class _FunctionNames:
+    """The functions of one file, each name once."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = str(file)
+        self._taken: dict[str, str] = {}
+
+    def take(self, poller: str) -> str:
+        """The function's name for a poller. Raises: ConfigError, where another poller's function is called so."""
         function = _function_name(poller)
-        for other, taken in names.items():
-            if taken == function:
-                raise ConfigError(
-                    f"{app.path}: pollers.{other} and pollers.{poller} would both be the function {function!r}.",
-                    key=f"pollers.{poller}",
-                    file=str(app.path),
-                    next_step="Rename one of them.",
-                )
-        names[poller] = function
-    return names
+        other = self._taken.setdefault(function, poller)
+        if other != poller:
+            raise ConfigError(
+                f"{self._file}: pollers.{other} and pollers.{poller} would both be the function {function!r}.",
+                key=f"pollers.{poller}",
+                file=self._file,
+                next_step="Rename one of them.",
+            )
+        return function
+
+    def find(self, poller: str) -> str:
+        """A name that no other function has, whatever the poller is called."""
+        wanted = _function_name(poller)
+        names = itertools.chain([wanted], (f"{wanted}_{n}" for n in itertools.count(2)))
+        return next(one for one in names if self._taken.setdefault(one, poller) == poller)
 
 
 def _function_name(poller: str) -> str:
-    """A function's name begins with a letter and has letters, digits and underscores here."""
-    name = poller.replace("-", "_")
-    return name if name[0].isalpha() else f"poller_{name}"
+    """A function's name begins with a letter and has letters, digits and underscores here, at most 127 for the host."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", poller)[:100]
+    return name if name[:1].isalpha() else f"poller_{name}"
 
 
 # --- files beside the app -------------------------------------------------------------------------------------------

@@ -9,13 +9,27 @@ import threading
 import traceback
 from pathlib import Path
 
+from poller import forks
 from poller.errors import ConfigError
 from poller.handlers import Handler, check_handler
 
 _imported: dict[str, Path] = {}
 """Which folder each module came from. A module of the same name beside another `poller.toml` is another module."""
-_importing = threading.RLock()
-"""Pollers of one process start at the same time, and forgetting a module of another folder must not hit an import."""
+
+
+class _Importing:
+    """Pollers of one process start at the same time, and forgetting a module of another folder must not hit an
+    import."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+        forks.in_child(self.begin_anew)
+
+    def begin_anew(self) -> None:
+        self.lock = threading.RLock()
+
+
+_importing = _Importing()
 
 
 def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Handler:
@@ -54,7 +68,7 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
 
 def _imported_from(folder: Path, module: str) -> object:
     top = module.partition(".")[0]
-    with _importing:
+    with _importing.lock:
         if _imported.get(top, folder) != folder:
             for loaded in [m for m in sys.modules if m == top or m.startswith(f"{top}.")]:
                 del sys.modules[loaded]

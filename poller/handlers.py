@@ -14,7 +14,6 @@ import functools
 import inspect
 import itertools
 import threading
-import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import AsyncGeneratorType, GeneratorType
@@ -22,6 +21,9 @@ from typing import Any, Protocol, TypeAlias
 
 from poller.batch import Batch, LeaseView
 from poller.errors import ConfigError
+from poller.model.redact import said
+from poller.streams import reopen_streams
+from poller.traces import trace_of
 
 Handler: TypeAlias = Callable[[Batch], Any]
 """`handle(batch) -> None`, sync or async. It succeeded when it returned; any exception means the batch comes again."""
@@ -103,11 +105,14 @@ def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
 
     Raises whatever it raises, HandlerCancelled, or HandlerFailure where what it returned can never be done.
     """
-    result = handler(batch)
-    if inspect.isawaitable(result):
-        result = _complete(result, lease)
-    while _is_work(result):
-        result = _outlive(result, threading.Event()) if isinstance(result, Future) else _complete(result, lease)
+    try:
+        result = handler(batch)
+        if inspect.isawaitable(result):
+            result = _complete(result, lease)
+        while _is_work(result):
+            result = _outlive(result, threading.Event()) if isinstance(result, Future) else _complete(result, lease)
+    finally:
+        reopen_streams()
     if isinstance(result, _LAZY):
         if isinstance(result, GeneratorType):
             result.close()
@@ -220,7 +225,7 @@ async def _told(work: Awaitable[Any]) -> Any:
     try:
         return await work
     except SystemExit as error:
-        raise HandlerFailure("SystemExit", str(error), "".join(traceback.format_exception(error))) from None
+        raise HandlerFailure("SystemExit", said(error), trace_of(error)) from None
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

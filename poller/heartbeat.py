@@ -6,9 +6,10 @@ import logging
 import threading
 from types import TracebackType
 
+from poller import forks
 from poller.errors import LeaseLost, StoreError
 from poller.model.document import DeliveryError
-from poller.observability import Emitter, HandlerTimedOut, QueryTimedOut
+from poller.observability import Emitter, HandlerTimedOut, QueryTimedOut, log_failure
 from poller.ports import Runtime
 from poller.tenure import Tenure
 
@@ -34,12 +35,17 @@ class Heartbeat:
         self._runtime = runtime
         self._interval = interval
         self._emit = emit
-        self._stop = runtime.event()
-        self._wake = runtime.event()
-        self._judging = threading.Lock()  # held for two statements: the limit is over, or something else begins
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
         self._doing = ("", 0.0, float("inf"))
         self.gave_up = False
         """Whether something took longer than expected, so that it beats no more."""
+
+    def _begin_anew(self) -> None:
+        """In a child process too, which has no such thread, and whose tenure is over."""
+        self._stop = self._runtime.event()
+        self._wake = self._runtime.event()
+        self._judging = threading.Lock()  # held for two statements: the limit is over, or something else begins
 
     def __enter__(self) -> Heartbeat:
         try:
@@ -49,7 +55,8 @@ class Heartbeat:
             try:
                 self._tenure.release(give_back=self._give_back)
             except (LeaseLost, StoreError) as error:
-                logger.info("The lease was not given back and will expire: %s", error)
+                told = self._tenure.facts()["poller"]
+                logger.info("%s: the lease was not given back and will expire: %s", told, error)
             raise
         return self
 
@@ -101,8 +108,8 @@ class Heartbeat:
                 return
             except StoreError:
                 pass
-            except Exception:  # a driver's own, say: without this thread the lease is lost for sure
-                logger.exception("A heartbeat failed; it is tried again.")
+            except Exception as error:  # noqa: BLE001 - a driver's own, say: without this thread the lease is lost
+                log_failure(self._tenure.facts()["poller"], "A heartbeat failed; it is tried again.", error)
             else:
                 continue
             if self._tenure.lost.is_set():

@@ -1,4 +1,5 @@
-"""The two writes that a tick without rows may make: the first document of all, and what a cold process saw."""
+"""The writes that a tick without rows may make: the first document of all, what a cold process saw, and, once, that the
+server lies below the checkpoint."""
 
 from __future__ import annotations
 
@@ -38,13 +39,19 @@ def create(context: Context, start: Cursor | None) -> Landed:
 
 def remember(context: Context, copy: Copy | None, bound: Bound) -> None:
     """Rows wait, and this process has only begun to look at what is open: keep what it saw for the next one, or a
-    poller whose processes live for one tick would never know more (sources.md, "Rules for every bound").
+    poller whose processes live for one tick would never know more (sources.md, "Rules for every bound"). The same where
+    the server lies below the checkpoint: the next process may look only when it has passed it again.
 
     The write leaves the lease free, so a lease that its owner let expire is told here: no acquire will find it.
     """
     file = context.file
-    memory = context.source.remember() if bound.cold else None
-    if copy is None or memory is None or not transitions.may_remember(copy.state, now=file.clock.now()):
+    memory = context.source.remember() if bound.cold or bound.below_checkpoint else None
+    if copy is None or memory is None:
+        return
+    if bound.below_checkpoint:
+        if memory.get("below") == (copy.state.bound or {}).get("below"):
+            return
+    elif not transitions.may_remember(copy.state, now=file.clock.now()):
         return
     left_by = copy.state.lease if copy.availability(file.timing, context.runtime.monotonic()).takeover else None
     try:

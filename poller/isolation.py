@@ -8,22 +8,25 @@ there.
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.process
 import os
 import pickle
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
+from poller import forks
 from poller.batch import Batch, LeaseView
 from poller.errors import ConfigError, LeaseLost, PollerError
 from poller.handlers import Handler, HandlerCancelled, HandlerFailure, call
+from poller.model.redact import said
 from poller.ports import Event, Runtime
+from poller.traces import trace_of
 
 LOOK_EVERY = 0.02
 """How often, in seconds, the parent looks at the child, and copies the lease to it."""
@@ -61,6 +64,13 @@ class ProcessExecutor:
         self._runtime = runtime
         self._context = multiprocessing.get_context("spawn")
         self._child: _Child | None = None
+        forks.in_child(self._forget)
+
+    def _forget(self) -> None:
+        """In a child process: the handler's process is the parent's, to ask and to end."""
+        if self._child is not None:
+            self._child.disown()
+            self._child = None
 
     def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:
         """Run the handler to its end, or kill it after `limit` seconds or when the lease is over.
@@ -184,6 +194,12 @@ class _Child:
         told: tuple[str, str, str] | None = failure
         return told
 
+    def disown(self) -> None:
+        """It is another process's: at the exit of this one nothing signals it, or waits for it."""
+        forks.keep(self.process)
+        children: set[Any] = getattr(multiprocessing.process, "_children", set())
+        children.discard(self.process)
+
     def kill(self) -> None:
         """End it, whatever it does, and wait until it has ended; what is thrown in here meanwhile is raised then."""
         interrupted: BaseException | None = None
@@ -301,6 +317,7 @@ def _serve(connection: Connection, until: _Shared) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="poller-parent-watch", daemon=True).start()
+    ours = os.getpid()
     while True:
         try:
             received = connection.recv_bytes()
@@ -314,18 +331,16 @@ def _serve(connection: Connection, until: _Shared) -> None:
             call(handler, payload.batch(lease), lease)
         except BaseException as error:  # noqa: BLE001 - told to the parent; else it would be printed here
             failure = _told(error)
+        if os.getpid() != ours:
+            return  # a copy of the handler, which forked: the poller hears of the handler itself, and nobody else
         connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), failure)))
 
 
 def _told(error: BaseException) -> tuple[str, str, str]:
-    """What the parent is told of a failure; an exception's own __str__ may raise anything."""
+    """What the parent is told of a failure."""
     if isinstance(error, HandlerFailure):
         return error.kind, str(error), error.trace
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001
-        said = ""
-    return type(error).__name__, said, "".join(traceback.format_exception(error))
+    return type(error).__name__, said(error), trace_of(error)
 
 
 def _end_with_parent() -> None:

@@ -6,14 +6,21 @@ An observer that fails is reported and left out of that event: watching a poller
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, ClassVar, TypeAlias
 
-from poller.model.document import stamp
+from poller.model.escape import each_text, escape_lines, shown
+from poller.model.redact import shortened
+from poller.model.stamps import stamp
 
 logger = logging.getLogger("poller")
+LONGEST_TOLD = 20_000
+"""Of an error that ends nothing, at most so many characters are logged: looking through more for secrets takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,13 +187,15 @@ class BatchCommitted(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFailed(TenureEvent):
-    """The handler raised; the checkpoint stays and the batch will be delivered again."""
+    """The handler raised; the checkpoint stays and the batch will be delivered again. `trace`: its traceback, from the
+    handler's own code on, without secrets; null where `error_text` is off, or there is none."""
 
     name: ClassVar[str] = "handler_failed"
     level: ClassVar[int] = logging.ERROR
     batch_id: str
     attempt: int
     error: str
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +282,17 @@ class ClockWentBack(PollerEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBelowCheckpoint(PollerEvent):
+    """The database has not come as far as the checkpoint: it went back (a crash that lost commits, a restore, a
+    fail-over), or the checkpoint was put ahead. No row is read; `reason` says what ends it."""
+
+    name: ClassVar[str] = "server_below_checkpoint"
+    level: ClassVar[int] = logging.ERROR
+    kind: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TickFinished(PollerEvent):
     """One tick is over; the fields are those of `TickResult`."""
 
@@ -313,17 +333,37 @@ class Emitter:
         for observer in self._observers:
             try:
                 observer(event)
-            except Exception:
-                logger.exception("An observer failed on the event %s; the poller goes on.", event.name)
+            except Exception as error:  # noqa: BLE001 - whatever an observer raises
+                log_failure(event.poller, f"An observer failed on the event {event.name}; the poller goes on.", error)
+
+
+raised: ContextVar[bool] = ContextVar("poller_raised", default=False)
+"""Whether whoever called for the tick raises its failure again, so that its host logs it with its traceback: then
+the log has it once (see `log_events`)."""
 
 
 def log_events(event: PollerEvent) -> None:
-    """The default observer: one line per event through the logger `poller.<name>`, fields as `extra`."""
+    """The default observer: one record per event through the logger `poller.<name>`, fields as `extra`. A handler's
+    traceback follows in the same record. Failures that are `raised` are warnings without one."""
     data = event.as_json()
+    trace = data.pop("trace", None)
+    data = each_text(data, shown)
     name = data.pop("event")
     poller = data.pop("poller")
     data.pop("at")
     told = " ".join(f"{k}={v}" for k, v in data.items() if v is not None and k != "owner_id")
+    lines = f"{name} {told}"
+    if isinstance(trace, str):
+        data["trace"] = escape_lines(trace)
+        lines += "" if raised.get() else f"\n{trace}"
+    level = min(event.level, logging.WARNING) if raised.get() else event.level
     logging.getLogger(f"poller.{poller}").log(
-        event.level, "%s: %s %s", poller, name, told, extra={"poller_event": data}
+        level, "%s", escape_lines(lines, f"{poller}: "), extra={"poller_event": data}
     )
+
+
+def log_failure(poller: str, text: str, error: BaseException) -> None:
+    """An error that ends nothing, with its traceback in the same record, each line with the poller's name."""
+    with suppress(Exception):  # a log that goes to a closed stream raises, and so may an error's own text
+        told = "".join(traceback.format_exception(error)).rstrip()
+        logger.error("%s", escape_lines(shortened(f"{text}\n{told}", LONGEST_TOLD), f"{poller}: "))

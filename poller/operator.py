@@ -14,12 +14,11 @@ from typing import Any, TypeAlias
 
 from poller.audit import AuditTrail
 from poller.errors import LeaseHeld, StoreError, WriteConflict
-from poller.model import transitions
 from poller.model.changes import (
-    OPERATORS,
     Transition,
     freeing,
-    is_operators,
+    keep,
+    kept_by,
     not_freeing,
     summary,
     to_pause,
@@ -28,15 +27,20 @@ from poller.model.changes import (
     to_resume,
 )
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State, stamp
+from poller.model.document import Change, Lease, State
 from poller.model.fingerprint import SourceDescription
+from poller.model.limits import LONGEST_NAME, LONGEST_REASON
+from poller.model.stamps import stamp
 from poller.model.timing import Timing
 from poller.observability import Emitter
 from poller.ports import Found, Runtime, StateStore
-from poller.statefile import Copy, StateFile, Superseded
+from poller.statefile import Copy, StateFile, Superseded, Unresolved
 
 LOSSES_BEFORE_NOTE = 3
 RETRY_EVERY = 0.05
+LONGEST_TRUSTED = 3600.0
+"""Up to so many seconds a `ttl_seconds` in the document is believed to be a worker's, configured with another ttl than
+ours; a longer one keeps nobody out."""
 
 Review: TypeAlias = Callable[[Copy], None]
 """Looks at exactly the version that is about to be replaced: shows before and after, asks, or raises to refuse."""
@@ -87,8 +91,8 @@ class Operator:
             store, app_name=app_name, poller_name=poller_name, runtime=runtime, timing=timing, emit=emit
         )
         self.audit = AuditTrail(store, app_name=app_name, poller_name=poller_name, runtime=runtime, emit=emit)
-        self.by = by
-        self.reason = reason
+        self.by = by[:LONGEST_NAME]
+        self.reason = None if reason is None else reason[:LONGEST_REASON]
         self.store = store
         self.backups = f"backups/{app_name}/{poller_name}/"
         self._runtime = runtime
@@ -158,12 +162,11 @@ class Operator:
         lease = copy.availability(self._timing, self._runtime.monotonic())
         return None if lease.free else lease.expires_in or 0.0
 
-    def _trusted(self, copy: Copy, left: float) -> float:
-        """For how many seconds its owner may trust a live lease: a full ttl, or, where a foreign document names none,
-        until it expires."""
-        if copy.state.lease.ttl_seconds is not None:
-            left = 0.0  # it is not asked for: a clock that stepped would have the lease kept for as long
-        return max(copy.state.lease.ttl_seconds or self._timing.ttl, left - self._timing.margin)
+    def keeps_for(self, lease: Lease) -> float:
+        """For how many seconds a lease that is broken is kept: one ttl of the configuration, whatever stands in the
+        document (protocol 11). Only a worker that was configured with a longer one may still trust that."""
+        ttl, worker = self._timing.ttl, lease.ttl_seconds or 0.0
+        return worker if ttl < worker <= LONGEST_TRUSTED else ttl
 
     def fenced(
         self,
@@ -174,8 +177,8 @@ class Operator:
         review: Review | None = None,
         base: Copy | None = None,
     ) -> Applied:
-        """A change that raises the token, with a backup. A lease that it breaks is kept under the operator's name for
-        a full ttl: the worker must have passed its own deadline before another starts (protocol 11).
+        """A change that raises the token, with a backup. A lease that it breaks is kept for the operator for a full
+        ttl: the worker must have passed its own deadline before another starts (protocol 11).
 
         A lease that an operator keeps so is nobody's work: it needs no breaking, but is kept again.
         Raises: LeaseHeld, WriteConflict, StoreError.
@@ -186,8 +189,8 @@ class Operator:
             nonlocal held
             left = self.busy(copy)
             lease = copy.state.lease
-            held = 0.0 if left is None else self._trusted(copy, left)
-            if left is not None and not break_lease and not is_operators(lease.owner_id):
+            held = 0.0 if left is None else self.keeps_for(lease)
+            if left is not None and not break_lease and kept_by(copy.state) is None:
                 raise LeaseHeld(
                     f"{lease.owner_id or 'Somebody'} holds the lease of {self.file.poller_name!r}"
                     + (f" for up to {left:.0f} s more." if left else "."),
@@ -201,14 +204,10 @@ class Operator:
 
         def fenced(state: State, change: Change, now: datetime) -> State:
             changed = transition(state, change, now)
-            return self.keep(changed, change, held, now) if held else changed
+            return keep(changed, change, ttl=held, now=now) if held else changed
 
         applied = self.change(kind, fenced, review=guarded, backup=True, base=base)
         return replace(applied, held=held + self._timing.margin if held else 0.0)
-
-    def keep(self, state: State, change: Change, seconds: float, now: datetime) -> State:
-        """The lease in the operator's name, so that nobody starts for so long (protocol 11)."""
-        return transitions.hold(state, owner_id=f"{OPERATORS}{self.by}/{change.id[:8]}", ttl=seconds, now=now)
 
     def change(
         self,
@@ -241,6 +240,10 @@ class Operator:
                 wanted = freeing(transition) if self.busy(copy) is None else not_freeing(transition)
                 try:
                     after = self.file.write(copy, self.recorded(kind, wanted, identity), deadline=until).state
+                except Unresolved as late:
+                    if losses == 0 or late.sent:
+                        raise
+                    raise self._outrun(losses) from late
                 except Superseded as lost:
                     losses += 1
                     if self._runtime.monotonic() >= until:

@@ -40,6 +40,7 @@ class TickResult:
         bound: below what rows were read.
         error: one line, for `handler_failed`, `lease_lost`, `commit_unknown`, `halted`, `paused` and `held_elsewhere`.
         exception: what the handler raised, for the caller that wants to raise it again; not part of the JSON.
+        trace: its traceback, without secrets; None where `error_text` is off. Not part of the JSON either.
     """
 
     outcome: Outcome
@@ -53,6 +54,7 @@ class TickResult:
     bound: Bound | None = None
     error: str | None = None
     exception: BaseException | None = field(default=None, repr=False, compare=False)
+    trace: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -76,7 +78,8 @@ class TickResult:
 
 
 def bound_as_json(bound: Bound | None) -> dict[str, Any] | None:
-    """The bound in force as `--json` prints it: `kind`, `value`, `age_seconds`, `held_by`, `reason`."""
+    """The bound in force as `--json` prints it: `kind`, `value`, `age_seconds`, `held_by`, `reason`,
+    `below_checkpoint`."""
     if bound is None:
         return None
     return {
@@ -85,4 +88,5 @@ def bound_as_json(bound: Bound | None) -> dict[str, Any] | None:
         "age_seconds": bound.age_seconds,
         "held_by": bound.held_by,
         "reason": bound.reason,
+        "below_checkpoint": bound.below_checkpoint,
     }

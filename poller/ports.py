@@ -91,7 +91,8 @@ class StateStore(Protocol):
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
     ) -> Found | Unchanged | Missing:
-        """Read one document. With `unless=tag`, `Unchanged` when it still has that tag.
+        """Read one document. With `unless=tag`, `Unchanged` when it still has that tag. Of a document that is larger
+        than `poller.model.limits.LARGEST_BODY` only so many bytes and one more are read: it is none of ours.
 
         Raises: StoreUnavailable, StoreDenied.
         """
@@ -137,9 +138,11 @@ class Bound:
     form, None where there is no bound or it is not known yet; `at`: the same as a time, where it is one;
     `age_seconds`: how far it lies behind the database's clock; `held_by`: who or what holds it, for a person;
     `clock`: the database's clock at the sample, as text; `reason`: why it did not advance, or why this kind was taken;
-    `inclusive`: rows at the bound are read too; `cold`: nothing is known only because this process has just begun to
+    `inclusive`: rows at the bound are read too; `next`: the first value that the server has not handed out yet, where
+    the cursor is a number that it hands out; `cold`: nothing is known only because this process has just begun to
     look, and rows wait for it, so what it saw so far is worth keeping; `clock_went_back`: the clock is lower than one
-    seen before, and is waited for.
+    seen before, and is waited for; `below_checkpoint`: the server has not come as far as the checkpoint, so no row is
+    read.
     """
 
     kind: str
@@ -152,6 +155,8 @@ class Bound:
     inclusive: bool = False
     cold: bool = False
     clock_went_back: bool = False
+    below_checkpoint: bool = False
+    next: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
-from poller.admission import guard, refusal_of
+from poller.admission import check_fingerprint, refusal_of
 from poller.batch import Batch
 from poller.context import Context, instance_name
 from poller.errors import ConfigError, LeaseHeld, LeaseLost, PollerError, StoreError
@@ -79,7 +79,7 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
     copy = context.file.read()
     if copy is None:
         return found
-    guard(context.name, copy, source.describe())
+    check_fingerprint(context.name, copy.state, source)
     context.seen.settle(2.0)
     seen = context.seen.read(context.runtime.utcnow() - (window if since is None else since))
     known = set(seen.hashes)
@@ -88,6 +88,7 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
         found.complete = context.runtime.monotonic() <= end  # before each of many stretches without a row, too
         if not found.complete or not _compare(context, source, stretch, found, known, tip, end):
             break
+    check_fingerprint(context.name, copy.state, source)  # it has been asked by now
     _tell(context, found)
     return found
 

@@ -6,14 +6,15 @@ for a full ttl, and the fencing token goes on above every one that left a trace.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from poller.errors import StateCorrupt, StoreError
 from poller.model.changes import Transition
+from poller.model.changes import keep as keep_for
 from poller.model.document import VERSION, Change, State, decode
+from poller.model.limits import HIGHEST_COUNT, NotBoundedJson, read_json
 from poller.operator import Applied, Operator
 from poller.ports import Found
 from poller.statefile import Copy, Superseded
@@ -63,12 +64,13 @@ class Recovery:
         kept = None if self.body is None else operator.back_up(self.body)
         base = None
         if isinstance(found, Found):
-            base = Copy(start, found.body, found.tag, found.server_time, found.modified_at, runtime.monotonic())
-        held = (start.lease.ttl_seconds or file.timing.ttl) if keep else 0.0
+            now = runtime.monotonic()
+            base = Copy(start, found.body, found.tag, found.server_time, found.modified_at, now, now)
+        held = operator.keeps_for(start.lease) if keep else 0.0
 
         def kept_free(state: State, change: Change, now: datetime) -> State:
             after = transition(state, change, now)
-            return operator.keep(after, change, held, now) if held else after
+            return keep_for(after, change, ttl=held, now=now) if held else after
 
         write = operator.recorded(kind, kept_free, runtime.new_id())
         try:
@@ -106,8 +108,8 @@ class Recovery:
 
 def _parsed(body: bytes | None) -> dict[str, Any]:
     try:
-        data = json.loads(body or b"")
-    except (ValueError, RecursionError):
+        data = read_json(body or b"")
+    except NotBoundedJson:
         return {}
     return data if isinstance(data, dict) else {}
 
@@ -132,5 +134,6 @@ def _tokens_in(body: bytes | None) -> Iterator[int]:
 
 
 def _token(part: dict[str, Any]) -> int:
+    """One that no worker can have had is not one."""
     token = part.get("fencing_token")
-    return token if isinstance(token, int) and not isinstance(token, bool) else 0
+    return token if isinstance(token, int) and not isinstance(token, bool) and token < HIGHEST_COUNT else 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
+from poller import forks
 from poller.audit import AuditTrail
 from poller.config import PollerOptions
 from poller.context import BoundWatch, Context
@@ -91,9 +92,14 @@ class Runner:
             ),
         )
         self._ticks = 0
-        self._busy = runtime.lock()
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
         self._lag_known: Lag | None = None
         self._lag_asked_early = float("-inf")
+
+    def _begin_anew(self) -> None:
+        """In a child process too: a tick that runs is the parent's."""
+        self._busy = self.runtime.lock()
 
     def tick(self, handler: Handler, *, stop: Event | None = None) -> TickResult:
         """Deliver what is there, and say how it went.
@@ -106,16 +112,21 @@ class Runner:
             FingerprintMismatch, SourceUnavailable, SourceError. What the handler raises is an outcome, never that.
         """
         check_handler(handler)
-        if not self._busy.acquire(blocking=False):
-            return TickResult(outcome="held_elsewhere", error="a batch of this poller still runs in this process")
+        ours = self._busy  # the handler may fork: a copy of it lets go of this one, not of the child's
+        if not ours.acquire(blocking=False):
+            busy = TickResult(outcome="held_elsewhere", error="a batch of this poller still runs in this process")
+            return self._finished(busy)
         try:
             result = self._settled(handler, stop)
         finally:
-            self._busy.release()
+            ours.release()
+        self._recheck_at_times(self._finished(result))
+        return result
+
+    def _finished(self, result: TickResult) -> TickResult:
         facts = result.as_json()
         facts["cursor"] = None if result.cursor is None else str(result.cursor)
         self.emit(TickFinished(poller=self.name, at=self.runtime.utcnow(), **facts))
-        self._recheck_at_times(result)
         return result
 
     def _settled(self, handler: Handler, stop: Event | None) -> TickResult:
@@ -147,12 +158,13 @@ class Runner:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        if not self._busy.acquire(blocking=False):
+        ours = self._busy
+        if not ours.acquire(blocking=False):
             raise LeaseHeld("A batch of this poller still runs in this process.", next_step="Try again later.")
         try:
             yield
         finally:
-            self._busy.release()
+            ours.release()
 
     def _recheck_at_times(self, result: TickResult) -> None:
         """Every `recheck_every` ticks, where all went well, in what is left of `tick_timeout`; what it cannot do it

@@ -21,7 +21,8 @@ from typing import Any
 from poller.aside import Aside
 from poller.errors import StoreError
 from poller.model.cursor import Cursor
-from poller.model.document import stamp
+from poller.model.limits import NotBoundedJson, read_json
+from poller.model.stamps import stamp
 from poller.observability import AuditFailed, Emitter
 from poller.ports import Runtime, StateStore
 
@@ -148,8 +149,8 @@ class SeenLog:
                 continue
             for text in self._store.lines(name):
                 try:
-                    line = json.loads(text)
-                except (ValueError, RecursionError):
+                    line = read_json(text.encode("utf-8", "replace"))
+                except NotBoundedJson:
                     continue
                 if isinstance(line, dict) and str(line.get("at", "")) >= stamp(since):
                     yield line

@@ -13,12 +13,17 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from poller.errors import StateCorrupt, StoreDenied, StoreError, StoreUnavailable, WriteConflict
+from poller.model import transitions
 from poller.model.document import State, decode, encode
 from poller.model.expiry import Availability, availability
+from poller.model.stamps import later
 from poller.model.timing import Timing
+from poller.note import Note
 from poller.observability import Emitter, WriteRedone, WriteResent, WriteResolved
 from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
 
+STALE = 1.0
+"""A release that landed so many seconds after its stamp is stamped anew: at `RELEASE_WINDOW` nobody believes it."""
 WHOLE, FINE = timedelta(seconds=1), timedelta(milliseconds=10)
 """How much may be cut from a server's time: the fraction of its second, or what is finer than its database's clock."""
 
@@ -34,6 +39,7 @@ class Copy:
         state, body, tag: what it says, in which bytes, and which version that is.
         server_time, modified_at: the server's two times at the last look, None where the store tells none.
         first_seen: when this version was first seen, on the runtime's monotonic clock.
+        looked_at: when it was last seen, on the same clock: the moment to which `server_time` belongs.
     """
 
     state: State
@@ -42,6 +48,14 @@ class Copy:
     server_time: datetime | None
     modified_at: datetime | None
     first_seen: float
+    looked_at: float
+
+    def seen_again(self, server_time: datetime | None, modified_at: datetime | None, now: float) -> Copy:
+        """The same version once more. An answer without a time (a proxy strips `Date` from a 304) counts as unchanged
+        for as long as passed here since the last look, never as no time passed (protocol 4)."""
+        if server_time is None and self.server_time is not None:
+            server_time = later(self.server_time, max(0.0, now - self.looked_at))
+        return replace(self, server_time=server_time, modified_at=modified_at or self.modified_at, looked_at=now)
 
     def availability(self, timing: Timing, now: float) -> Availability:
         """Whether its lease may be taken, judged at the last look."""
@@ -79,7 +93,7 @@ class Superseded(StoreError):
 
 
 class Unresolved(StoreUnavailable):
-    """No answer before the deadline: the write may have been applied, or may yet be."""
+    """No answer before the deadline: the write may have been applied, or may yet be, unless nothing was `sent`."""
 
 
 class ServerClock:
@@ -139,6 +153,7 @@ class StateFile:
         self.timing = timing
         self.runtime = runtime
         self.clock = ServerClock(runtime)
+        self.note = Note(store, self.note_name, runtime=runtime, timing=timing, now=self.clock.now)
         self._emit = emit or Emitter(())
         self._copy: Copy | None = None
         self._highest_token: int | None = None
@@ -183,7 +198,7 @@ class StateFile:
         if isinstance(answer, Unchanged):
             if known is None:
                 raise StoreError(f"The store says that the {self.location} is unchanged, but was not asked that.")
-            self._copy = replace(known, server_time=answer.server_time or known.server_time)
+            self._copy = known.seen_again(answer.server_time, None, self.runtime.monotonic())
             return self._copy
         return self._adopt(self._decoded(answer))
 
@@ -215,31 +230,57 @@ class StateFile:
             answer = self._send(body, base.tag if base else None, deadline)
             if isinstance(answer, Written):
                 seen = self.runtime.monotonic()
-                copy = Copy(state, body, answer.tag, answer.server_time, answer.modified_at, seen)
-                return Landed(state, self._adopt(copy), sent)
+                copy = Copy(state, body, answer.tag, answer.server_time, answer.modified_at, seen, seen)
+                return self._stamped(base, Landed(state, self._adopt(copy), sent))
             found = self._reread(deadline)
             if found is not None and write_id in found.state.write_ids:
                 self._emit(WriteResolved(poller=self.poller_name, at=self.runtime.utcnow()))
-                return Landed(state, found, sent, superseded=found.body != body)
+                return self._stamped(base, Landed(state, found, sent, superseded=found.body != body))
             if found is None or base is None or redo is None or not redo(base.state, found.state):
                 raise Superseded(f"The {self.location} was changed by another writer.", document=self.name, found=found)
             self._emit(WriteRedone(poller=self.poller_name, at=self.runtime.utcnow()))
             base = found
 
+    def _stamped(self, base: Copy | None, landed: Landed) -> Landed:
+        """A write that released the lease and landed late (its frozen bytes were sent again for seconds) is stamped
+        anew by one more: else nobody believes it to be released for a whole ttl (protocol 3). Best effort."""
+        released, modified = landed.state.lease.released_at, landed.copy.modified_at
+        if landed.superseded or released is None or modified is None:
+            return landed
+        freed = base is None or released != base.state.lease.released_at  # else it was left as it stood, on purpose
+        if not freed or (modified - released).total_seconds() <= STALE:
+            return landed
+        write_id, attempt = self.runtime.new_id(), self.timing.attempt
+        state = transitions.restamped(landed.state, self.clock.now()).with_write_id(write_id)
+        try:
+            answer = self._send(
+                encode(state), landed.copy.tag, self.runtime.monotonic() + attempt.connect + attempt.read
+            )
+        except StoreError:
+            return landed
+        if answer is None:
+            return landed  # somebody took the lease, or changed the document: so they did not need it
+        now = self.runtime.monotonic()
+        copy = Copy(state, encode(state), answer.tag, answer.server_time, answer.modified_at, now, now)
+        return replace(landed, copy=self._adopt(copy))
+
     def _send(self, body: bytes, if_tag: str | None, deadline: float) -> Written | None:
         """Send the same bytes until an answer comes; None means that the condition did not hold."""
-        attempt = 0
+        attempt, arrived = 0, False  # whether a copy may have reached the store
         while True:
             attempt += 1
-            sent = self._in_time(deadline, attempt)
+            sent = self.runtime.monotonic()
+            if sent >= deadline:  # looked at right before a send: a pause or an answer may have taken too long
+                raise self._unresolved(f"the deadline had passed before attempt {attempt}", sent=arrived)
             try:
                 answer = self.store.write(self.name, body, if_tag=if_tag, timeout=self.timing.attempt)
             except WriteConflict:
                 return None
             except StoreUnavailable as error:
-                self._pause_before_resend(deadline, attempt, error)
+                arrived = arrived or error.sent
+                self._pause_before_resend(deadline, attempt, error, sent=arrived)
             except StoreError as error:
-                if attempt == 1:
+                if not arrived:
                     raise
                 raise self._unresolved(error.message) from error  # refused now, but an earlier copy may land yet
             else:
@@ -264,39 +305,37 @@ class StateFile:
             self._copy = None
             return None
 
-    def _pause_before_resend(self, deadline: float, attempt: int, error: StoreUnavailable) -> None:
+    def _pause_before_resend(
+        self, deadline: float, attempt: int, error: StoreUnavailable, *, sent: bool = True
+    ) -> None:
         pause = self.runtime.jitter(*self.timing.resend)
         if self.runtime.monotonic() + pause >= deadline:
-            raise self._unresolved(f"no answer in {attempt} attempts: {error.message}") from error
+            attempts = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+            raise self._unresolved(f"no answer in {attempts}: {error.message}", sent=sent) from error
         self._emit(
             WriteResent(poller=self.poller_name, at=self.runtime.utcnow(), attempt=attempt + 1, error=error.message)
         )
         self.runtime.sleep(pause)
 
-    def _in_time(self, deadline: float, attempt: int) -> float:
-        """Look at the clock right before a send: a pause or an answer may have taken longer than it should have (a
-        machine that slept, a dribbling answer). The time it is. Raises: Unresolved."""
-        now = self.runtime.monotonic()
-        if now >= deadline:
-            raise self._unresolved(f"the deadline had passed before attempt {attempt}")
-        return now
-
-    def _unresolved(self, told: str) -> Unresolved:
+    def _unresolved(self, reason: str, *, sent: bool = True) -> Unresolved:
         return Unresolved(
-            f"A write to the {self.location} is not resolved: {told}",
+            f"A write to the {self.location} {'is not resolved' if sent else 'was not sent'}: {reason}",
             document=self.name,
-            next_step=f"It may have been applied. What stands there: poller status {self.poller_name}",
+            next_step=f"{'It may have been applied' if sent else 'Nothing was changed'}. "
+            f"What stands there: poller status {self.poller_name}",
+            sent=sent,
         )
 
     def _decoded(self, found: Found) -> Copy:
         state = decode(found.body, location=self.location, document=self.name, poller_name=self.poller_name)
-        return Copy(state, found.body, found.tag, found.server_time, found.modified_at, self.runtime.monotonic())
+        now = self.runtime.monotonic()
+        return Copy(state, found.body, found.tag, found.server_time, found.modified_at, now, now)
 
     def _adopt(self, copy: Copy) -> Copy:
         """Remember the newest version, the moment it was first seen, and the highest token (protocol 12)."""
         known = self._copy
         if known is not None and known.tag == copy.tag:
-            copy = replace(copy, first_seen=known.first_seen)
+            copy = known.seen_again(copy.server_time, copy.modified_at, copy.looked_at)
         token = copy.state.lease.fencing_token
         if self._highest_token is not None and token < self._highest_token:
             raise StateCorrupt(

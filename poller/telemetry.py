@@ -18,6 +18,7 @@ from typing import Any
 
 from opentelemetry import metrics, trace
 
+from poller.model.escape import each_text, shown
 from poller.observability import BatchCommitted, PollerEvent, Rechecked, TickFailed, TickFinished
 
 _SCOPE = "poller"
@@ -76,7 +77,7 @@ def span(name: str, /, **attributes: Any) -> Iterator[None]:
     What is raised through it is marked on the span by its type alone: a message may quote rows or secrets.
     """
     tracer = trace.get_tracer(_SCOPE)
-    told = {f"poller.{key}": value for key, value in attributes.items() if value is not None}
+    told = {f"poller.{key}": each_text(value, shown) for key, value in attributes.items() if value is not None}
     with tracer.start_as_current_span(
         name, attributes=told, record_exception=False, set_status_on_exception=False
     ) as on:

@@ -15,12 +15,12 @@ import threading
 from datetime import datetime
 from typing import Any
 
+from poller import forks
 from poller.errors import CommitError, LeaseLost, StateCorrupt
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription
-from poller.note import Note
 from poller.observability import (
     CommitUnknown,
     Emitter,
@@ -38,6 +38,8 @@ from poller.statefile import Copy, Landed, Rewrite, StateFile, Superseded, Unres
 
 MAKE_WAY = 2.0
 """For so many seconds at most a tenure makes no write when an operator has left a note."""
+FORKED = "forked"
+"""Why a tenure is over in a child process: it never was that one's."""
 
 
 class Tenure:
@@ -54,17 +56,26 @@ class Tenure:
         self._file = file
         self._runtime = file.runtime
         self._emit = emit
-        self._lock = self._runtime.lock()
         self._copy = landed.copy
         self._renewed = landed.sent
         self._deadline = landed.sent + file.timing.tenure
         self._over: str | None = None
         self._ending = False
         """A release is on its way: it may have landed and another may be at work, so nothing is believed any more."""
+        self._make_locks()
+        forks.in_child(self._end_in_child)
+        self.lost: Event = _Lost(self)
+
+    def _make_locks(self) -> None:
+        self._lock = self._runtime.lock()
         self._judging = threading.Lock()  # held for two statements: two threads may find out at once, one tells
         self._lost_flag = self._runtime.event()
-        self._note = Note(file)
-        self.lost: Event = _Lost(self)
+
+    def _end_in_child(self) -> None:
+        """The tenure is the parent's, which goes on with it: a copy of its handler must write nothing (protocol 14)."""
+        self._make_locks()
+        self._lost_flag.set()
+        self._over = self._over or FORKED
 
     @classmethod
     def acquire(
@@ -88,7 +99,9 @@ class Tenure:
         runtime, ttl = file.runtime, file.timing.ttl
 
         def change(state: State, now: datetime) -> State:
-            if state.source_fingerprint in UNKNOWN_FINGERPRINTS:
+            if state.source_fingerprint != source.fingerprint() and source.belongs(
+                state.source_fingerprint, state.source
+            ):
                 state = transitions.bind(state, source)
             return transitions.acquire(state, owner_id=owner_id, ttl=ttl, now=now, starts_batch=starts_batch)
 
@@ -130,6 +143,11 @@ class Tenure:
     def released(self) -> bool:
         """Whether it ended by its own will."""
         return self._over == "released"
+
+    @property
+    def forked(self) -> bool:
+        """Whether another process holds it, of which this one is a copy."""
+        return self._over == FORKED
 
     @property
     def renewed(self) -> float:
@@ -184,9 +202,10 @@ class Tenure:
         metadata: dict[str, Any],
         release: bool,
         memory: dict[str, Any] | None = None,
+        made: str | None = None,
     ) -> None:
         """Move the checkpoint past a delivered batch by one PUT, and with `release` give the lease back by the same.
-        `memory`: what the source knows of its bound.
+        `memory`: what the source knows of its bound; `made`: what tells its table from another of its name.
 
         Raises: LeaseLost (refused: the tenure was over; nothing was written), CommitError (unresolved at the deadline).
         """
@@ -200,6 +219,7 @@ class Tenure:
                     release=release,
                     now=now,
                     memory=memory,
+                    made=made,
                 ),
                 ends=release,
             )
@@ -208,7 +228,8 @@ class Tenure:
             raise CommitError(
                 f"The commit of {batch_id} could not be resolved before the lease's deadline: {error.message}",
                 batch_id=batch_id,
-                next_step="It may have been applied; the next tick reads the truth.",
+                next_step=f"{'It may have been applied' if error.sent else 'Nothing was sent'}; "
+                "the next tick reads the truth.",
             ) from error
         except LeaseLost as error:
             self._emit(StaleCommitRefused(batch_id=batch_id, reason=error.reason, **self.facts()))
@@ -234,12 +255,13 @@ class Tenure:
     def make_way(self) -> None:
         """Where an operator left a note, make no write for a moment, so that theirs gets through (protocol 11).
 
-        Looks once per heartbeat interval. Keeps well within the deadline. Raises nothing.
+        Looks once per heartbeat interval, counted across this process's tenures. Keeps well within the deadline.
+        Raises nothing.
         """
-        if not self._note.due() or not self._lock.acquire(timeout=max(self._left(), 0.001)):
+        if not self._file.note.due() or not self._lock.acquire(timeout=max(self._left(), 0.001)):
             return
         try:
-            if not self._note.is_new():
+            if not self._file.note.is_new():
                 return
             self._emit(MadeWay(**self.facts()))
             self._runtime.sleep(min(MAKE_WAY, self._left() / 2))

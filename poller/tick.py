@@ -9,28 +9,29 @@ stands (protocol 4 and 5). The last batch's commit also gives the lease back, si
 from __future__ import annotations
 
 import logging
-import traceback
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from poller import idle
-from poller.admission import read_unless_deleted, refusal_of
+from poller.admission import check_fingerprint, read_unless_deleted, refusal_of
 from poller.batch import Batch
 from poller.context import Context, instance_name
-from poller.errors import CommitError, LeaseLost, StoreError
+from poller.errors import CommitError, LeaseLost, SourceError, StoreError
 from poller.handlers import Handler, HandlerCancelled, HandlerFailure
 from poller.heartbeat import Heartbeat
 from poller.isolation import NotPortable
-from poller.model import transitions
+from poller.model import escape, transitions
 from poller.model.cursor import Cursor
-from poller.model.document import DeliveryError
-from poller.model.redact import error_line, redact
+from poller.model.document import DeliveryError, State
+from poller.model.limits import LONGEST_CURSOR, LONGEST_NAME
+from poller.model.redact import error_line
 from poller.observability import BatchCommitted, BatchStarted, HandlerFailed, PollerHalted
 from poller.outcome import Outcome, TickResult
 from poller.ports import Bound, Event, Page
 from poller.statefile import Copy, Superseded
 from poller.telemetry import span
 from poller.tenure import Tenure
+from poller.traces import shown, trace_of, users_frames
 
 logger = logging.getLogger("poller")
 
@@ -100,7 +101,7 @@ class Tick:
                 self.source.recall(copy.state.bound)
             start = self.source.start() if copy is None else copy.state.checkpoint.cursor
             self.cursor = start
-            page = self._page(start)
+            page = self._page(start, None if copy is None else copy.state)
             try:
                 if not page.rows:
                     if copy is None:
@@ -116,8 +117,11 @@ class Tick:
                 return self._result("lease_lost", error=lost.message)
         return self._result("held_elsewhere", error="another owner was quicker")
 
-    def _page(self, after: Cursor | None) -> Page:
+    def _page(self, after: Cursor | None, state: State | None) -> Page:
+        before = self.source.describe()
         page = self.source.page(after, self.options.batch_size + 1)
+        if state is not None and self.source.describe() is not before:  # the server was asked what the names mean
+            check_fingerprint(self.context.name, state, self.source)
         self.bound = page.bound
         self.context.watch(self.context.name, self.runtime.utcnow(), page.bound)
         return page
@@ -196,7 +200,7 @@ class Tick:
                 if tenure.released:
                     return self._result("delivered")
                 heartbeat.expect("", self._page_limit())
-                page = self._page(batch.cursor_to)
+                page = self._page(batch.cursor_to, tenure.state)
         except BaseException:
             self._give_back(tenure)
             raise
@@ -210,6 +214,20 @@ class Tick:
         return max(PAGE_LIMIT, PAGE_QUERIES * asked, self.options.handler_limit.total_seconds())
 
     def _batch(self, tenure: Tenure, page: Page) -> Batch:
+        """Raises: SourceError, before a handler sees rows behind which the checkpoint could not be written."""
+        batch = self._batch_of(tenure, page)
+        length = batch.cursor_to.length()
+        if length > LONGEST_CURSOR:
+            table = self.source.describe().table or "the query"
+            raise SourceError(
+                f"{table}: cursor and key of the row after {str(batch.cursor_from or 'the beginning')[:100]} have "
+                f"{length:,} characters; a state document holds at most {LONGEST_CURSOR:,}.",
+                table=table,
+                next_step="Name a shorter key in pk_columns, or leave such rows out by `filter`.",
+            )
+        return batch
+
+    def _batch_of(self, tenure: Tenure, page: Page) -> Batch:
         return Batch.of(
             page,
             min(len(page.rows), self.options.batch_size),
@@ -241,6 +259,7 @@ class Tick:
                 batch_id=batch.batch_id,
                 metadata={"row_count": len(batch)},
                 memory=self.source.remember(),
+                made=self.source.describe().made,
                 release=not (more and self._may_go_on(tenure, seconds) and not heartbeat.gave_up),
             )
         except LeaseLost as lost:
@@ -280,16 +299,18 @@ class Tick:
         over = tenure.remaining() == 0
         if isinstance(error, HandlerCancelled) or (over and isinstance(error, LeaseLost)):
             return self._lost(tenure, lost)
-        kind = error.kind if isinstance(error, HandlerFailure) else type(error).__name__
+        kind = escape.shown(error.kind if isinstance(error, HandlerFailure) else type(error).__name__, LONGEST_NAME)
         text = error_line(error) if self.options.error_text else ""
         told = f"{kind}: {text}" if text else kind
-        if not over:
-            self.emit(HandlerFailed(batch_id=batch.batch_id, attempt=batch.attempt, error=told, **tenure.facts()))
-        if self.options.error_text:
-            trace = error.trace if isinstance(error, HandlerFailure) else "".join(traceback.format_exception(error))
-            logger.error("%s: %s", self.context.name, redact(trace.rstrip() or told))
+        trace = self._trace(error)
         if over:
+            if self.options.error_text:
+                logger.error("%s", escape.escape_lines(trace or told, f"{self.context.name}: "))
             return self._lost(tenure, f"{lost}, and then it raised {told}")
+        failed = HandlerFailed(
+            batch_id=batch.batch_id, attempt=batch.attempt, error=told, trace=trace, **tenure.facts()
+        )
+        self.emit(failed)
         halted = False
         try:
             halted = tenure.fail(
@@ -303,15 +324,28 @@ class Tick:
             last = "; the last time" if batch.attempt > 1 else ","
             reason = f"{batch.batch_id} failed {transitions.times(batch.attempt)}{last} with {told}"
             self._told_halt(reason)
-            return self._result("halted", error=reason, exception=error)
-        return self._result("handler_failed", error=told, exception=error)
+            return self._result("halted", error=reason, exception=error, trace=trace)
+        return self._result("handler_failed", error=told, exception=error, trace=trace)
+
+    def _trace(self, error: BaseException) -> str | None:
+        """Where it failed, as far as that may be shown. The exception itself loses the frames that called the handler:
+        whoever raises it again shows its author where to look."""
+        if isinstance(error, HandlerFailure):
+            return shown(error.trace) or None if self.options.error_text else None
+        BaseException.with_traceback(error, users_frames(error.__traceback__))
+        return shown(trace_of(error)) if self.options.error_text else None
 
     def _lost(self, tenure: Tenure, told: str) -> TickResult:
         """The tenure is over against our will; nothing more is written to the document by it."""
         tenure.give_up()
-        self.context.audit.add(
-            "lease_lost", by=tenure.owner_id, reason=told, before={"fencing_token": tenure.fencing_token}, after=None
-        )
+        if not tenure.forked:
+            self.context.audit.add(
+                "lease_lost",
+                by=tenure.owner_id,
+                reason=told,
+                before={"fencing_token": tenure.fencing_token},
+                after=None,
+            )
         return self._result("lease_lost", error=told)
 
     def _give_back(self, tenure: Tenure) -> None:
@@ -323,7 +357,13 @@ class Tick:
             logger.info("%s: the lease was not given back and will expire: %s", self.context.name, error)
 
     def _result(
-        self, outcome: Outcome, *, error: str | None = None, exception: BaseException | None = None, lag: bool = True
+        self,
+        outcome: Outcome,
+        *,
+        error: str | None = None,
+        exception: BaseException | None = None,
+        trace: str | None = None,
+        lag: bool = True,
     ) -> TickResult:
         in_time = self.runtime.monotonic() < self.ends  # past `functionTimeout` the host ends all pollers in it
         known = self.context.lag(self.cursor, outcome in ("idle", "delivered")) if lag and in_time else None
@@ -339,4 +379,5 @@ class Tick:
             bound=self.bound,
             error=error,
             exception=exception,
+            trace=trace,
         )

@@ -40,9 +40,11 @@ def open_source(config: PollerConfig, name: str, *, file: str = "") -> Source:
     from poller.sources import SqlSource
 
     try:
-        return SqlSource(**config.source.keywords())
+        source = SqlSource(**config.source.keywords())
     except ConfigError as error:
         raise _located(error, f"pollers.{name}.source", file) from None
+    source.error_text = config.error_text
+    return source
 
 
 def _located(error: ConfigError, table: str, file: str) -> ConfigError:

@@ -39,7 +39,8 @@ pollers in the configuration.
 Every command that changes a state document
 
 - shows before and after, and how many rows will be delivered again or never, before it asks;
-- wants the poller's name typed on a terminal, and `--yes` where there is none; with `environment = "production"` in
+- wants the poller's name typed on a terminal (`pause` and `resume`, which move no checkpoint, a `y`), and `--yes` where
+  there is none; with `environment = "production"` in
   `poller.toml` the commands that move a checkpoint want the name, typed or as `--confirm NAME`;
 - changes nothing with `--dry-run`;
 - is refused while a worker holds the lease, unless `--break-lease` is given, if it moves a checkpoint; the worker is

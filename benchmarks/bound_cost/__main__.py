@@ -1,4 +1,4 @@
-"""`python -m benchmarks.bound_cost delay|sample`: JSON lines."""
+"""`python -m benchmarks.bound_cost delay|sample|crowd`: JSON lines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import sqlalchemy as sa
 
+from benchmarks.bound_cost.crowd import crowd
 from benchmarks.bound_cost.delay import POLL, WAYS, Delays, Way, delays
 from benchmarks.bound_cost.probe import LOADS
 from benchmarks.bound_cost.sample import sample_ms
@@ -53,14 +54,25 @@ def sample(servers: dict[str, Server], many: int, beside: tuple[tuple[int, int],
         server.drop_database(url)
 
 
+def crowds(servers: dict[str, Server], seconds: float, every: float) -> None:
+    """Twenty pollers in one process, then ten processes with one each."""
+    for database, server in servers.items():
+        for pollers, processes in ((20, False), (10, True)):
+            url = server.new_database()
+            found = crowd(url, pollers=pollers, processes=processes, seconds=seconds, every=every)
+            print(json.dumps({"database": database, **found}), flush=True)
+            server.drop_database(url)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bound_cost", description=__doc__)
-    parser.add_argument("what", choices=["delay", "sample"])
-    parser.add_argument("--seconds", type=float, default=5.0, help="delay: of each run")
+    parser.add_argument("what", choices=["delay", "sample", "crowd"])
+    parser.add_argument("--seconds", type=float, default=5.0, help="delay, crowd: of each run")
     parser.add_argument("--rounds", type=int, default=2, help="delay: how often each run is made")
     parser.add_argument("--loads", default=",".join(LOADS), help="delay: of idle, busy, late")
     parser.add_argument("--poll", type=float, default=POLL, help="delay: seconds between two polls")
     parser.add_argument("--databases", default="postgresql,mysql", help="of postgresql, mysql (which is MariaDB)")
+    parser.add_argument("--every", type=float, default=1.0, help="crowd: seconds between two polls of one poller")
     parser.add_argument("--samples", type=int, default=400, help="sample: how many (MariaDB: a quarter of it)")
     asked = parser.parse_args()
     with PostgresServer.start() as postgres, MariaDbServer.start() as mariadb:
@@ -68,6 +80,8 @@ def main() -> None:
         servers = {name: all_servers[name] for name in asked.databases.split(",")}
         if asked.what == "delay":
             delay(servers, asked.loads.split(","), asked.seconds, asked.rounds, asked.poll)
+        elif asked.what == "crowd":
+            crowds(servers, asked.seconds, asked.every)
         else:
             sample(servers, asked.samples)
 

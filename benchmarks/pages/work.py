@@ -72,7 +72,7 @@ def _steps(connection: sa.Connection, sql: str, params: dict[str, Any]) -> Count
         tens += 1
         return 0
 
-    driver: Any = connection.connection.driver_connection
+    driver: Any = connection.connection.cursor().connection  # a detached connection no longer names it
     driver.set_progress_handler(ten, 10)
     try:
         found = len(connection.execute(sa.text(sql), params).all())

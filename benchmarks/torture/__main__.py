@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--margin", default="1s", help="bound_margin: 0s, 50ms, 1s")
     parser.add_argument("--burners", type=int, default=2, help="processes that saturate the processor")
     parser.add_argument("--rest", type=float, default=0.0, help="between two transactions of a writer")
+    parser.add_argument("--beside", type=int, default=0, help="other pollers of this process that share its samples")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--features", default="", help=f"comma-separated, of {', '.join(ALL)}; default: all that apply")
     asked = parser.parse_args()
@@ -47,7 +48,7 @@ def main() -> None:
     plan = Plan(
         url="", bound=asked.bound, kind=asked.kind, writers=asked.writers, seconds=asked.seconds,
         longest=asked.longest, features=features, poll=asked.poll, burners=asked.burners, margin=asked.margin,
-        control=asked.control, rest=asked.rest, seed=asked.seed,
+        control=asked.control, rest=asked.rest, beside=asked.beside, seed=asked.seed,
     )  # fmt: skip
     if asked.database == "sqlite":
         with tempfile.TemporaryDirectory() as folder:

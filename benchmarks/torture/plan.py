@@ -29,6 +29,7 @@ class Plan:
             bound; control: instead of a bound, a reader that must lose rows.
         rest: how long a writer rests between two transactions at most; while somebody is always open, the clock that
             a sample reads hardly matters.
+        beside: other pollers of the same process and database, which take samples all the time and share them.
     """
 
     url: str
@@ -45,3 +46,4 @@ class Plan:
     control: str = ""
     seed: int = 1
     rest: float = 0.0
+    beside: int = 0

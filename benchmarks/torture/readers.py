@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import threading
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -12,6 +15,8 @@ from poller.ports import Bound
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
+ENDS = 0.1
+"""How often a poller beside ends after a page."""
 Version = tuple[int, int]
 """A key and the number of its version."""
 
@@ -34,12 +39,38 @@ class Shipped:
         self._seen: list[Version] = []
         self.bounds: dict[str, int] = {}
         self.last: Bound | None = None
+        self._over = threading.Event()
+        self._beside = [threading.Thread(target=self._sample, args=(number,)) for number in range(plan.beside)]
         self._open()
+        for thread in self._beside:
+            thread.start()
+
+    def _sample(self, number: int) -> None:
+        """What another poller of this process does: samples and pages, at moments of its own; now and then it ends, and
+        another begins with what one of those before remembered."""
+        source, chance = self._source_of_plan(), random.Random(number)
+        memories: list[Mapping[str, Any]] = [{}]
+        try:
+            while not self._over.wait(chance.uniform(0, self._plan.poll)):
+                source.page(None, 1)
+                if chance.random() < ENDS:
+                    memories.append(source.remember() or {})
+                    source.close()
+                    source = self._source_of_plan()
+                    source.recall(chance.choice(memories[-3:]))
+        finally:
+            source.close()
 
     def _open(self) -> None:
+        self._source = self._source_of_plan()
+        self._poller = Poller(
+            "torture", source=self._source, store=self._store, app_name="bench", batch_size=1000, observers=()
+        )
+
+    def _source_of_plan(self) -> SqlSource:
         column = {"xid8+pk": "xid", "integer+pk": "id"}.get(self._plan.kind, "updated_at")
         delay: dict[str, Any] = {"commit_delay": self._plan.commit_delay} if self._plan.commit_delay else {}
-        self._source = SqlSource(
+        return SqlSource(
             self._plan.url,
             table="torture",
             cursor_column=column,
@@ -49,9 +80,6 @@ class Shipped:
             bound_margin=self._plan.margin,
             **delay,
             bound_wait="0s",
-        )
-        self._poller = Poller(
-            "torture", source=self._source, store=self._store, app_name="bench", batch_size=1000, observers=()
         )
 
     def poll(self) -> list[Version]:
@@ -71,6 +99,9 @@ class Shipped:
         self._open()
 
     def close(self) -> None:
+        self._over.set()
+        for thread in self._beside:
+            thread.join()
         self._source.close()
 
 

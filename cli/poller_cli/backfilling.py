@@ -9,24 +9,25 @@ come to its end, that is written there too.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from poller.admission import guard
+from poller.admission import check_fingerprint
 from poller.config.types import is_name
 from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable, StateCorrupt
 from poller.model import transitions
 from poller.model.changes import to_resume
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State, stamp
+from poller.model.document import Change, State
 from poller.model.fingerprint import differences
+from poller.model.stamps import stamp, to_the_second
 from poller.operator import Operator
 from poller.ports import Bound
 from poller.sources import SqlSource
 from poller.statefile import Copy, Superseded
 from poller.wiring import open_source
-from poller_cli.backfills import FINISHED, LONGEST_NAME, default_name, free_name, origin, part_suffix
+from poller_cli.backfills import FINISHED, LONGEST_NAME, Backfills, default_name, free_name, origin, part_suffix
 from poller_cli.changes import identity, timing_of
 from poller_cli.effects import BACK, SAME, direction
 from poller_cli.ranges import Range, RangeSource, is_settled, pending
@@ -35,11 +36,11 @@ from poller_cli.resets import is_foreign
 from poller_cli.survey import operator_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from poller.app import App, Poller
 
 MOST_PARTS = 32
-COUNTED = 1_000_000
-"""Rows of a range are counted up to here."""
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Part:
         copy = self.operator.file.read()
         self.state = None if copy is None else copy.state
         own = self.source.describe()
-        if copy is None or not is_foreign(copy.state.source_fingerprint, own):
+        if copy is None or not is_foreign(copy.state, own):
             return
         found = differences(copy.state.source, own)
         shown = "; ".join(map(str, found))
@@ -82,7 +83,7 @@ class Part:
         control = None if self.state is None else self.state.control
         if control is None or not control.paused:
             return None
-        at = f" at {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
+        at = f" at {to_the_second(control.at)}" if control.at else ""
         return f"paused by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}"
 
     @property
@@ -90,7 +91,7 @@ class Part:
         """Whether it was halted because a batch failed too often."""
         return self.state is not None and self.state.control.halted
 
-    def begin(self, of: str, whole: Range) -> None:
+    def begin(self, of: str, whole: Range, cuts: Sequence[Cursor]) -> None:
         """Make its document, if there is none: a backfill can be found and paused before its first row is delivered.
 
         Raises: FingerprintMismatch (another was made meanwhile, of another range), StoreError.
@@ -102,7 +103,7 @@ class Part:
         made = transitions.create(
             self.poller.name, self.source.describe(), self.range.low, now=now, ttl=file.timing.ttl
         )
-        metadata = origin(of, whole, by=self.operator.by, at=now)
+        metadata = origin(of, whole, by=self.operator.by, at=now, cuts=cuts)
         made = made.model_copy(update={"checkpoint": made.checkpoint.model_copy(update={"metadata": metadata})})
         try:
             deadline = runtime.monotonic() + file.timing.tenure
@@ -141,7 +142,7 @@ class Part:
 
 
 def _after(state: State, copy: Copy) -> Copy:
-    return Copy(state, copy.body, copy.tag, copy.server_time, copy.modified_at, copy.first_seen)
+    return replace(copy, state=state)
 
 
 def _finished(state: State, change: Change, now: datetime) -> State:
@@ -171,6 +172,7 @@ class Backfill:
             )
         self.name = self._named(new_name)
         self.begun_with = self._begun_with()
+        self._cuts: list[Cursor] = []
         self.parts = self._parts(self.begun_with or parts)
         for part in self.parts:
             part.look()
@@ -191,7 +193,7 @@ class Backfill:
         with suppress(StateCorrupt):  # what stands there says nothing of a source
             copy = operator_of(poller, "backfill").file.read()
             if copy is not None:
-                guard(poller.name, copy, self._source.describe())
+                check_fingerprint(poller.name, copy.state, self._source)
 
     def refuse_stopped(self, *, retry: bool) -> None:
         """Raises: Refused, where every part that is not finished was paused, or was halted and is not tried again."""
@@ -236,7 +238,7 @@ class Backfill:
     def begin(self) -> None:
         """Make the documents that are not there yet. Raises: as `Part.begin`."""
         for part in self.parts:
-            part.begin(self.of, self.range)
+            part.begin(self.of, self.range, self._cuts)
 
     def count(self, *, retry: bool) -> tuple[int, bool] | None:
         """Rows that are to be delivered now, and whether there are more; None where the database does not tell."""
@@ -248,7 +250,7 @@ class Backfill:
     def count_of(self, part: Part) -> tuple[int, bool] | None:
         """The same of one part."""
         after = None if part.state is None else part.state.checkpoint.cursor
-        return pending(self._source, after, part.range, cap=COUNTED)
+        return pending(self._source, after, part.range)
 
     def close(self) -> None:
         """Let go of the parts' connections; the store is the app's."""
@@ -273,7 +275,7 @@ class Backfill:
         longest = LONGEST_NAME - len(part_suffix(MOST_PARTS, MOST_PARTS))
         if new_name is None:
             ends = self.range.low.value, self.range.high.value
-            return default_name(self.of, *ends, self._source.describe().fingerprint(), longest=longest)
+            return default_name(self.of, *ends, self._source.describe().as_configured().fingerprint(), longest=longest)
         if not is_name(clean(new_name, "--as")) or len(new_name) > longest:
             raise WrongArgument(
                 f"--as: {new_name[:80]!r} is no name: 1 to {longest} lower-case letters, digits, hyphens."
@@ -299,7 +301,7 @@ class Backfill:
 
     def _parts(self, count: int) -> list[Part]:
         try:
-            ranges = self.range.split(self._source, count) if count > 1 else [self.range]
+            ranges = self._ranges(count) if count > 1 else [self.range]
         except ValueError:
             raise WrongArgument(
                 f"--parallel: {self.range.low.value} to {self.range.high.value} cannot be cut into parts: only times "
@@ -310,6 +312,21 @@ class Backfill:
             self._part(self.name + ("" if count == 1 else part_suffix(i, count)), one)
             for i, one in enumerate(ranges, 1)
         ]
+
+    def _ranges(self, count: int) -> list[Range]:
+        """Cut as it was begun, or, where it was not, as the rows stand now."""
+        if self.begun_with is None:
+            ranges = self.range.parts(self._source, count)
+            if any(one.high.tiebreaker is not None for one in ranges):
+                self._cuts = [one.high for one in ranges[:-1]]
+            return ranges
+        read = Backfills(self.app).read
+        begun = (read(self.name + part_suffix(part, count)) for part in range(1, count + 1))
+        first = next((one for one in begun if one is not None), None)
+        if first is None or not first.cuts:
+            return self.range.split(self._source, count)
+        self._cuts = list(first.cuts)
+        return self.range.cut(self._cuts)
 
     def _part(self, name: str, range_: Range) -> Part:
         config = self.app.config.pollers[self.of]
@@ -323,7 +340,7 @@ class Backfill:
             runtime=poller.runtime,
             timing=timing_of(poller),
             by=identity(),
-            reason=f"{self.of} from {range_.low.value} to {range_.high.value}",
+            reason=f"{self.of} {range_.words}",
         )
         return Part(poller, source, range_, operator)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from poller.errors import PollerError, StateCorrupt
-from poller.model.cursor import Cursor
-from poller.model.document import State, stamp
+from poller.model.cursor import Cursor, KeyValue
+from poller.model.document import State
 from poller.model.fingerprint import SourceDescription, differences
+from poller.model.stamps import stamp
 from poller.model.timing import Timing
 from poller.statefile import Copy, StateFile
 from poller_cli.ranges import Range, RangeSource
@@ -58,9 +59,15 @@ def default_name(of: str, begins: str, ends: str, fingerprint: str, *, longest: 
     return of[: longest - len(tail)] + tail
 
 
-def origin(of: str, whole: Range, *, by: str, at: datetime) -> dict[str, Any]:
-    """What a new document's metadata says of where it comes from; `whole` is the range before it was cut into parts."""
-    return {ORIGIN: {"of": of, "from": whole.low.value, "to": whole.high.value, "by": by, "at": stamp(at)}}
+def origin(of: str, whole: Range, *, by: str, at: datetime, cuts: Sequence[Cursor] = ()) -> dict[str, Any]:
+    """What a new document's metadata says of where it comes from.
+
+    Args:
+        whole: the range before it was cut into parts. cuts: where, if between rows: they come and go, and whoever
+            goes on with it cuts it at the same places.
+    """
+    told = {"of": of, "from": whole.low.value, "to": whole.high.value, "by": by, "at": stamp(at)}
+    return {ORIGIN: told | ({"cuts": [one.model_dump(mode="json") for one in cuts]} if cuts else {})}
 
 
 def free_name(app: App, of: str, *, longest: int) -> str:
@@ -83,8 +90,9 @@ class Document:
 
     Attributes:
         of: the configured poller that it belongs to, None where none does. told: the poller's name when it was begun.
-        begins, ends: its stretch. whole: the range of all parts, where it is known.
-        by, at: who began it, and when, where that was written down.
+        begins, ends: its stretch; begins_key, ends_key: the keys that it is cut by, where it is.
+        whole: the range of all parts, where it is known.
+        by, at: who began it, and when, where that was written down. cuts: of all parts, where they are cut by keys.
     """
 
     name: str
@@ -97,6 +105,9 @@ class Document:
     whole: tuple[str, str] | None = None
     by: str | None = None
     at: datetime | None = None
+    begins_key: dict[str, KeyValue] | None = None
+    ends_key: dict[str, KeyValue] | None = None
+    cuts: tuple[Cursor, ...] = ()
 
     @property
     def state(self) -> State:
@@ -129,6 +140,18 @@ def _moment(told: Any) -> datetime | None:
 def _text(told: dict[str, Any], key: str) -> str | None:
     value = told.get(key)
     return value if isinstance(value, str) else None
+
+
+def _key(told: Any) -> dict[str, KeyValue] | None:
+    whole = isinstance(told, dict) and all(isinstance(one, int | str) for one in told.values())
+    return told if whole else None
+
+
+def _cuts(told: Any) -> tuple[Cursor, ...]:
+    try:
+        return tuple(Cursor.model_validate(one) for one in told or ())
+    except (TypeError, ValueError):
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +232,8 @@ class Backfills:
         """Its rows, read through the connection of the poller it belongs to; `of` must be known."""
         of = document.of or ""
         kind = self._described(of).cursor_kind
-        ends = ({"kind": kind, "value": value} for value in (document.begins, document.ends))
-        low, high = map(Cursor.model_validate, ends)
+        ends = ((document.begins, document.begins_key), (document.ends, document.ends_key))
+        low, high = (Cursor.model_validate({"kind": kind, "value": value, "tiebreaker": key}) for value, key in ends)
         return RangeSource(cast("SqlSource", self._app.poller(of).source), Range(low, high))
 
     def command(self, document: Document, config: Path) -> str | None:
@@ -263,11 +286,14 @@ class Backfills:
             whole=whole,
             by=_text(told, "by"),
             at=_moment(told.get("at")),
+            begins_key=_key(source.get("from_key")),
+            ends_key=_key(source.get("to_key")),
+            cuts=_cuts(told.get("cuts")),
         )
 
     def _by_source(self, name: str, source: dict[str, Any]) -> str | None:
         """The configured poller of that source; of several the one that the name begins with, else the first."""
-        stored = {key: value for key, value in source.items() if key not in ("from", "to")}
+        stored = {key: value for key, value in source.items() if key not in ("from", "to", "from_key", "to_key")}
         same = []
         for one in self._app.config.pollers:
             try:

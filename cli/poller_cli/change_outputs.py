@@ -8,7 +8,8 @@ from pydantic import Field
 
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.cursor import Cursor
-from poller_cli.outputs import BoundOutput, Stamp, _Output
+from poller.model.stamps import Stamp
+from poller_cli.outputs import BoundOutput, _Output
 
 __all__ = [
     "ChangeOutput",
@@ -111,6 +112,9 @@ class ChangeOutput(_Output):
     """Of exactly what was replaced: its name in the store."""
     undo: str | None = None
     """The command that takes it back."""
+    configure: str | None = None
+    """Of a clone that is not configured: the TOML to add, so that it runs: what the file says of the poller that was
+    cloned, under the new name."""
     notes: list[str] = Field(default_factory=list)
     parts: list[ChangedPart] = Field(default_factory=list)
     """Of a backfill in parts that was named as a whole: each of them."""

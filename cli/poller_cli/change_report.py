@@ -17,7 +17,7 @@ from poller_cli.confirmation import will_ask
 from poller_cli.effects import NOTHING, Effect
 from poller_cli.outputs import as_json
 from poller_cli.session import Session
-from poller_cli.terminal import print_json, printable, tell
+from poller_cli.terminal import print_json, printable, printable_lines, tell
 
 if TYPE_CHECKING:
     from poller_cli.guards import Consent
@@ -139,6 +139,10 @@ class Report:
         print("Done.")
         for name, text in lines:
             print(printable(f"{name:<9} {text}", indent="  "))
+        if output.configure is not None:
+            checked = self.command("check", self.name)
+            print(f"Next: add this to {self.session.config}, change what is to differ, then run: {checked}")
+            print(f"\n{printable_lines(output.configure)}")
         return exits.DONE
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from poller.errors import FieldDifference, LeaseHeld, StateCorrupt
-from poller.model.changes import is_operators
+from poller.model.changes import kept_by
 from poller.model.document import Change, State
 from poller.model.timing import Timing
 from poller.operator import Applied, Operator
@@ -125,7 +125,7 @@ class Desk:
         shown = self._show(plan, copy)
         if self.consent.dry_run:
             return self.told.report(shown.output)
-        self.confirm(plan.kind, strict=plan.strict)
+        self.confirm(plan.kind, strict=plan.strict, typed=plan.fenced)
 
         def review(copy: Copy) -> None:
             nonlocal shown
@@ -188,7 +188,7 @@ class Desk:
         if plan.fenced:
             lines += [("rows", line) for line in effect.lines()]
         self.told.say_preview(plan.kind, lines, notes)
-        if busy is not None and not self.consent.break_lease and not is_operators(state.lease.owner_id):
+        if busy is not None and not self.consent.break_lease and kept_by(state) is None:
             raise LeaseHeld(
                 f"{state.lease.owner_id or 'Somebody'} holds the lease of {self.name!r} for up to {busy:.0f} s more.",
                 owner_id=state.lease.owner_id,
@@ -219,7 +219,7 @@ class Desk:
         if why is not None:
             tell(f"{self.name}: {why} meanwhile." + (" It is now:" if self.told.shows else ""))
             shown = self._show(plan, copy)
-            self.confirm(plan.kind, strict=plan.strict)
+            self.confirm(plan.kind, strict=plan.strict, typed=plan.fenced)
             return shown
         if before.checkpoint.cursor != now.checkpoint.cursor and plan.fenced:
             line = f"A worker committed meanwhile: the checkpoint was at {now.checkpoint.cursor or 'the beginning'}."
@@ -249,10 +249,11 @@ class Desk:
                 return "its checkpoint moved"
         return None
 
-    def confirm(self, kind: str, *, strict: bool) -> None:
-        """Raises: Refused, unless the operator agreed; `strict` ones need the name in production."""
+    def confirm(self, kind: str, *, strict: bool, typed: bool = True) -> None:
+        """Raises: Refused, unless the operator agreed, by the name where it is to be `typed`; `strict` ones need it in
+        production, whatever was allowed beforehand."""
         production = str(self.session.config) if strict and self.app.config.environment == "production" else None
-        confirm(self.consent, self.name, kind, production=production)
+        confirm(self.consent, self.name, kind, production=production, typed=typed)
 
 
 def timing_of(poller: Poller) -> Timing:

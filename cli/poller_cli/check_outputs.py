@@ -43,9 +43,9 @@ class InitOutput(_Output):
     """`poller init --json`."""
 
     config: str
-    """The configuration that was written."""
+    """The configuration that was written, or added to."""
     handlers: str
-    """The module that was written."""
+    """The module that was written, or added to."""
     name: str
     """The poller's name."""
     app_name: str
@@ -55,7 +55,10 @@ class InitOutput(_Output):
     cursor_time_zone: str | None
     pk_columns: list[str]
     setting: str | None
-    """The environment variable that must hold the database's URL; null where the URL holds no secret."""
+    """The environment variable that must hold the database's URL; null where the URL itself stands in the file: it
+    holds no secret."""
+    added: bool
+    """Whether the poller was added to a file that was there; else both files are new."""
     findings: list[FindingOutput]
     """What to mend in the database, such as the index to create."""
     next: list[str]

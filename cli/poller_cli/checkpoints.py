@@ -14,13 +14,14 @@ from poller.model.checkpoint_file import Origin, begin, read_origin, restore, un
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.model.fingerprint import SourceDescription, differences
+from poller.model.limits import LARGEST_BODY
 from poller.operator import Operator
 from poller.ports import Found
 from poller_cli import exits
 from poller_cli.changes import Desk, Plan
 from poller_cli.effects import NOTHING, CountingSource, Effect, measure
 from poller_cli.refusals import WrongArgument, clean
-from poller_cli.resets import changed_source, impossible, is_foreign, refuse_foreign
+from poller_cli.resets import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller_cli.terminal import is_terminal
 
 if TYPE_CHECKING:
@@ -58,12 +59,13 @@ def _stdin() -> bytes:
     """All of it. Whoever is asked answers there, too: what is read from it is confirmed by an option."""
     if sys.stdin is None or is_terminal(sys.stdin):
         raise WrongArgument("FILE is -, and nothing is piped into stdin.", next_step="Give the name of a file.")
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer.read(LARGEST_BODY + 1)
 
 
 def _local(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(LARGEST_BODY + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -86,7 +88,9 @@ class Restoring:
         self.desk = desk
         self.poller = poller
         self.origin = origin
-        self.source: SourceDescription = poller.source.describe()
+        source = located(poller)
+        kept = source.as_stored(origin.export.source_fingerprint, origin.export.source)
+        self.source: SourceDescription = kept or source
         self._rebind = rebind
         self._token = token_at_least
 
@@ -121,7 +125,7 @@ class Restoring:
     def _refuse_other_source(self) -> None:
         """A checkpoint of another source means nothing here, unless the operator says that it does."""
         export = self.origin.export
-        if is_foreign(export.source_fingerprint, self.source) and not self._rebind:
+        if is_foreign(export, self.source) and not self._rebind:
             found = differences(export.source, self.source)
             shown = "; ".join(map(str, found))
             raise FingerprintMismatch(
@@ -155,7 +159,7 @@ class Restoring:
             self.poller.source,
             state.checkpoint.cursor,
             self.origin.export.cursor,
-            foreign=is_foreign(state.source_fingerprint, self.source),
+            foreign=is_foreign(state, self.source),
         )
         if effect.skips and undoes(state, self.origin):
             return replace(effect, skipped=0, open_ended=False, unknown=False)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from poller.admission import guard
+from poller.admission import check_fingerprint
 from poller.app import App, Poller
 from poller.errors import FingerprintMismatch, PollerError, StateCorrupt, StoreDenied, StoreError, WriteConflict
 from poller.model.cursor import Cursor
@@ -91,6 +91,8 @@ def examine(app: App, name: str) -> Examined:
             poller.source.recall(copy.state.bound)
         checkup = poller.source.checkup(after, poller.runtime.utcnow)
         found.findings += checkup.findings
+        if copy is not None:
+            found.findings += _same_table(poller, copy, found)
         if store_offset is not None and checkup.offset_seconds is not None:
             found.findings.append(_clocks(store_offset, checkup.offset_seconds))
     return found
@@ -228,7 +230,7 @@ def _state(poller: Poller, operator: Operator, copy: Copy | None, found: Examine
     if copy is None:
         return [ok("state", "no document yet: the first tick creates it, where start_from says")]
     try:
-        guard(poller.name, copy, poller.source.describe())
+        check_fingerprint(poller.name, copy.state, poller.source)
     except FingerprintMismatch as mismatch:
         found.mismatch = True
         return [_of(mismatch, "fingerprint")]
@@ -239,6 +241,27 @@ def _state(poller: Poller, operator: Operator, copy: Copy | None, found: Examine
         by, why = control.by or "somebody", control.reason or "no reason given"
         told.append(warn("state", f"{word} by {by}: {why}.", f"poller resume {poller.name}"))
     return told
+
+
+def _same_table(poller: Poller, copy: Copy, found: Examined) -> list[Finding]:
+    """Once the server was asked: what the configuration leaves to it, and whether the table was made anew."""
+    try:
+        check_fingerprint(poller.name, copy.state, poller.source)
+    except FingerprintMismatch as mismatch:
+        found.mismatch = True
+        return [_of(mismatch, "fingerprint")]
+    before, now = (copy.state.source_seen or {}).get("made"), poller.source.describe().made
+    if not before or now is None or before == now:
+        return []
+    return [
+        warn(
+            "table",
+            f"{poller.source.describe().table} is not the table that the last batch came from ({before}, now {now}): it"
+            " was dropped and made anew, restored from a dump, or rebuilt. Rows in it that lie below the checkpoint"
+            " are never read.",
+            f"If its rows are others: poller reset-to-beginning {poller.name}. The next batch ends this warning.",
+        )
+    ]
 
 
 def _clocks(store: float, database: float) -> Finding:

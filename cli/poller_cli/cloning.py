@@ -5,16 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 
 from poller.app import App, Poller
+from poller.config.load import parse, read_text
 from poller.config.types import is_name
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
+from poller.model.redact import redact
 from poller.recovery import Recovery
 from poller_cli import exits
 from poller_cli.changes import Desk, Plan
 from poller_cli.effects import NOTHING, Effect, measure
 from poller_cli.guards import Consent
 from poller_cli.refusals import WrongArgument, clean
+from poller_cli.resets import is_foreign
 from poller_cli.session import Session
+from poller_cli.toml_tables import tables
 
 KIND = "clone-checkpoint"
 
@@ -48,10 +52,9 @@ class Cloning:
 
     def _effect(self, state: State) -> Effect:
         """Counted in whichever configured source the checkpoint belongs to."""
-        fingerprint = self._origin.source_fingerprint
         sources = [one.source for one in (self._new, self._poller) if one is not None]
-        source = next((one for one in sources if one.describe().fingerprint() == fingerprint), None)
-        foreign = source is None or state.source_fingerprint != fingerprint
+        source = next((one for one in sources if not is_foreign(self._origin, one.describe())), None)
+        foreign = source is None or is_foreign(state, source.describe())
         return measure(
             source or self._poller.source, state.checkpoint.cursor, self._origin.checkpoint.cursor, foreign=foreign
         )
@@ -62,7 +65,7 @@ class Cloning:
             notes.append(f"{name} is not configured in {self._app.path} yet.")
             if replacing:
                 notes.append(f"Before it is undone, configure {name} there: a reset needs its source.")
-        elif self._new.source.describe().fingerprint() != self._origin.source_fingerprint:
+        elif is_foreign(self._origin, self._new.source.describe()):
             notes.append(f"{name} is configured with another source; before it runs: poller rebind {name}")
         return notes
 
@@ -81,5 +84,14 @@ class Cloning:
             return desk.told.report(output)
         desk.confirm(KIND, strict=False)
         applied = recovery.apply(KIND, start, self._transition, keep=bool(recovery.highest_token))
-        desk.told.report(desk.told.done(output, applied, NOTHING))
+        desk.told.report(
+            desk.told.done(output, applied, NOTHING).model_copy(update={"configure": self._to_configure()})
+        )
         return exits.DONE
+
+    def _to_configure(self) -> str | None:
+        """What to add to the file, so that the new poller runs; None where it is there."""
+        if self._new is not None:
+            return None
+        raw = parse(read_text(self._app.path), self._app.path)
+        return redact(tables(f"pollers.{self._desk.name}", raw["pollers"][self._poller.name]))

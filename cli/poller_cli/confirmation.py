@@ -14,10 +14,11 @@ def will_ask(consent: Consent) -> bool:
     return consent.confirm is None and not consent.dry_run and sys.stdin is not None and is_terminal(sys.stdin)
 
 
-def confirm(consent: Consent, name: str, kind: str, *, production: str | None) -> None:
+def confirm(consent: Consent, name: str, kind: str, *, production: str | None, typed: bool = True) -> None:
     """Return when the operator agreed to `kind` of the poller `name`.
 
-    `production`: the configuration file that says so, where `--yes` alone is not enough; else None.
+    `production`: the configuration file that says so, where `--yes` alone is not enough; else None. `typed`: whether
+    the name has to be typed, as for all that moves a checkpoint or delivers rows; else a `y` is enough.
     Raises: Refused.
     """
     if consent.confirm is not None:
@@ -29,7 +30,9 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None) -
     if consent.yes and production is None:
         return
     if will_ask(consent):
-        if _typed(f"Type {name} to go on: ") == name:
+        if typed and _answer(f"Type {name} to go on: ") == name:
+            return
+        if not typed and _answer(f"{kind} {name}? [y/N]: ").lower() in ("y", "yes"):
             return
         raise Refused("Not confirmed; nothing was changed.")
     if production is not None:
@@ -42,7 +45,7 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None) -
     )
 
 
-def _typed(question: str) -> str:
+def _answer(question: str) -> str:
     print(question, end="", file=sys.stderr, flush=True)
     try:
         line = sys.stdin.readline()

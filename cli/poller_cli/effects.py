@@ -11,7 +11,8 @@ from typing import Protocol, cast
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Source
-from poller.runner import PENDING_CAP
+from poller_cli.counts import counted
+from poller_cli.counts import rows as rows_of
 
 BACK, SAME, FORWARD = -1, 0, 1
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
@@ -53,9 +54,9 @@ class Effect:
         """For people."""
         told = []
         if self.redelivered:
-            told.append(f"{_count(self.redelivered, self.capped)} will be delivered again")
+            told.append(f"{rows_of(self.redelivered, self.capped)} will be delivered again")
         if self.skipped:
-            told.append(f"{_count(self.skipped, self.capped)} will never be delivered")
+            told.append(f"{rows_of(self.skipped, self.capped)} will never be delivered")
         if self.open_ended:
             told.append("rows that appear up to the new cursor will never be delivered")
         if self.not_counted is not None:
@@ -83,8 +84,8 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
     asked = cast("CountingSource", source)
     try:
         # Both ways, whatever the texts say: the database knows its order, and the wrong way round is an empty range.
-        again, capped = asked.count_between(after, before, cap=PENDING_CAP)
-        ahead, many = asked.count_between(before, after, cap=PENDING_CAP)
+        again, capped = counted(lambda cap: asked.count_between(after, before, cap=cap))
+        ahead, many = counted(lambda cap: asked.count_between(before, after, cap=cap))
         risky = way != BACK and not again  # rows that wait there already do not say that no more will come
         return Effect(again, ahead, capped or many, open_ended=risky and not _below(asked.bound(), after))
     except SourceError as error:
@@ -161,14 +162,11 @@ def _uncounted(why: str, way: int | None) -> Effect:
     return Effect(None, None, not_counted=why, unknown=True)
 
 
-def _count(count: int, capped: bool) -> str:
-    return f"{count:,} {'rows or more' if capped else 'row' if count == 1 else 'rows'}"
-
-
 def rows_up_to(source: Source, cursor: Cursor | None) -> str:
     """How many rows stand up to a cursor, for people. Raises nothing."""
     try:
-        return _count(*cast("CountingSource", source).count_between(None, cursor, cap=PENDING_CAP))
+        asked = cast("CountingSource", source)
+        return rows_of(*counted(lambda cap: asked.count_between(None, cursor, cap=cap)))
     except SourceError as error:
         return f"rows (not counted: {error.message.rstrip('.')})"
     except OverflowError:

@@ -11,13 +11,21 @@ import threading
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from poller.model.redact import redact
-from poller.observability import PollerEvent, TickFailed, TickFinished
+from poller import forks
+from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text
+from poller.model.redact import redact, shortened
+from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
+from poller.runner import PENDING_CAP
+from poller_cli.counts import rows
+from poller_cli.event_words import words
 from poller_cli.pace import span
 from poller_cli.terminal import coloured, complain, is_terminal, of_poller, print_json, printable, printable_lines
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
 """Outcomes that are told once, and not again until something else happens."""
+LONGEST_LINE = 20_000
+"""Of what handlers and libraries log at once, at most so many characters are shown: looking them through for secrets
+takes time, in which no heartbeat runs."""
 _COLOURS = {"WARNING": "yellow", "ERROR": "red"}
 
 
@@ -50,33 +58,36 @@ class EventPrinter:
             self._level = logging.WARNING
         self._quiet_errors = quiet_errors
         self._stop = stop
-        self._lock = threading.Lock()
         self._last: dict[str, str] = {}
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        """In a child process too, which a handler made while another poller's event was told."""
+        self._lock = threading.Lock()
 
     def __call__(self, event: PollerEvent) -> None:
         """Tell one event."""
         with self._lock:
             if self._json_lines is not None:
                 try:
-                    print_json(event.as_json(), self._json_lines, indent=None)
-                except OSError as error:
+                    print_json(_bounded(event.as_json()), self._json_lines, indent=None)
+                except (OSError, ValueError) as error:
                     self._give_up(self._json_lines, error)
             if event.level >= self._level and not self._is_repetition(event):
-                with contextlib.suppress(OSError):  # nobody is left to be told
-                    print(self._line(event), file=sys.stderr, flush=True)
+                with contextlib.suppress(OSError, ValueError):  # nobody is left to be told
+                    print(self._line(event), *self._trace(event), sep="\n", file=sys.stderr, flush=True)
 
-    def _give_up(self, lines: IO[str], error: OSError) -> None:
+    def _give_up(self, lines: IO[str], error: OSError | ValueError) -> None:
         """Say once that nobody hears, and stop. What is still in the stream's buffer goes nowhere."""
         self._json_lines, self.unheard = None, True
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), lines.fileno())
         if self._stop is not None:
             self._stop.set()
-        with contextlib.suppress(OSError):
-            complain(
-                f"What happens can be told on stdout no more: {error.strerror or error}. It stops after the batch in "
-                "hand."
-            )
+        reason = getattr(error, "strerror", None) or error
+        with contextlib.suppress(OSError, ValueError):
+            complain(f"What happens can be told on stdout no more: {reason}. It stops after the batch in hand.")
 
     def _is_repetition(self, event: PollerEvent) -> bool:
         if isinstance(event, TickFailed):
@@ -92,10 +103,18 @@ class EventPrinter:
             told = redact(event.error)
         elif is_terminal(sys.stderr) and isinstance(event, TickFinished):
             told = _tick(event)
+        elif is_terminal(sys.stderr):
+            told = cut(redact(words(event)), LONGEST_SENTENCE)
         else:
             told = _fields(event)
         line = printable(_formed(event.at, level, of_poller(event.poller, told)))
         return coloured(line, _COLOURS[level], sys.stderr) if level in _COLOURS else line
+
+    def _trace(self, event: PollerEvent) -> list[str]:
+        """The lines of a handler's traceback, each with its poller's name: they belong to the line before them."""
+        trace = event.trace if isinstance(event, HandlerFailed) else None
+        lines = trace.split("\n") if trace else []
+        return [f"{event.poller}: {printable_lines(line)}" for line in lines]
 
 
 class LogLines(logging.Formatter):
@@ -104,7 +123,8 @@ class LogLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """All of it, its traceback included: a row's value in it must not steer the terminal, nor show a secret."""
-        return printable_lines(redact(super().format(record)))
+        text = printable_lines(shortened(super().format(record), LONGEST_LINE))
+        return text if record.name == "poller" else text.replace("\n", f"\n{record.name}: ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line, without a traceback, which follows it."""
@@ -127,11 +147,10 @@ def _tick(event: TickFinished) -> str:
     parts = [event.outcome.replace("_", " ")]
     if event.rows:
         rate = event.rows / max(event.duration_seconds, 1e-6)
-        row, batch = "s" * (event.rows != 1), "es" * (event.batches != 1)
-        done = f"{event.rows:,} row{row} in {event.batches} batch{batch}"
+        done = f"{rows(event.rows)} in {event.batches} batch{'es' * (event.batches != 1)}"
         parts.append(f"{done}, {event.duration_seconds:.2f} s, {rate:,.0f} rows/s")
     if event.pending:
-        parts.append(f"{event.pending:,} row{'s' * (event.pending != 1)} pending")
+        parts.append(f"{rows(event.pending, event.pending >= PENDING_CAP)} pending")
     if event.lag_seconds is not None and event.pending:
         parts.append(f"{span(event.lag_seconds)} behind")
     if event.error:
@@ -142,13 +161,19 @@ def _tick(event: TickFinished) -> str:
 def _fields(event: PollerEvent) -> str:
     data = event.as_json()
     name = data.pop("event")
-    for shown_elsewhere in ("poller", "at", "owner_id"):
+    for shown_elsewhere in ("poller", "at", "owner_id", "trace"):
         data.pop(shown_elsewhere, None)
-    return " ".join([name, *(f"{key}={_value(value)}" for key, value in data.items() if value is not None)])
+    return " ".join([name, *(f"{key}={_value(key, value)}" for key, value in data.items() if value is not None)])
 
 
-def _value(value: Any) -> str:
+def _bounded(data: dict[str, Any]) -> dict[str, Any]:
+    """An event for a program: its texts cut, its traceback whole."""
+    trace = {"trace": data["trace"]} if "trace" in data else {}
+    return {**each_text(data, cut), **trace}
+
+
+def _value(name: str, value: Any) -> str:
     if isinstance(value, dict):  # the bound: its kind says enough here, unless something holds it
         value = f"{value['kind']} held by {value['held_by']}" if value.get("held_by") else value["kind"]
-    text = redact(str(value))
+    text = cut(redact(str(value)), LONGEST_SENTENCE if name in ("error", "reason") else LONGEST_VALUE)
     return json.dumps(text, ensure_ascii=False) if " " in text or not text else text

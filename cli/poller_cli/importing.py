@@ -23,15 +23,17 @@ from poller.model import transitions
 from poller.model.checkpoint_file import HIGHEST_TOKEN
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State
+from poller.model.limits import LARGEST_BODY, LONGEST_NAME, read_json
 from poller.ports import Found
 from poller.recovery import Recovery
 from poller.runner import PENDING_CAP
 from poller.sources import SqlSource
 from poller_cli import exits
 from poller_cli.changes import Desk, Plan
+from poller_cli.counts import number
 from poller_cli.effects import measure, of_first
 from poller_cli.refusals import WrongArgument, clean
-from poller_cli.resets import changed_source, is_foreign
+from poller_cli.resets import changed_source, is_foreign, located
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,21 +90,22 @@ def read_foreign(where: str, *, connection: str, environ: Mapping[str, str], now
             raise WrongArgument(f"There is no {location}.", next_step="Its name there is state/POLLER.json.")
         return _parsed(found.body, location, found.server_time or now)
     try:
-        return _parsed(Path(where).read_bytes(), f"file {where}", now)
+        with Path(where).open("rb") as file:
+            return _parsed(file.read(LARGEST_BODY + 1), f"file {where}", now)
     except OSError as error:
         raise WrongArgument(f"The file {where} cannot be read: {error.strerror or error}.") from None
 
 
 def _parsed(body: bytes, location: str, now: datetime) -> Foreign:
     try:
-        data = json.loads(body)
+        data = read_json(body)
         checkpoint, lease = data["checkpoint"], data.get("lease") or {}
         cursor, name = checkpoint.get("cursor"), data["poller_name"]
         expires = lease.get("expires_at")
         expires_at = datetime.fromisoformat(expires) if expires else None
         token = lease.get("fencing_token", 0)
         version = data["version"]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise _not_theirs(location) from None
     if isinstance(cursor, dict):
         raise WrongArgument(
@@ -129,7 +132,7 @@ def _parsed(body: bytes, location: str, now: datetime) -> Foreign:
         poller=name,
         fingerprint=str(data.get("source_fingerprint") or ""),
         parts=parts,
-        batch_id=batch if isinstance(batch, str) else None,
+        batch_id=batch if isinstance(batch, str) and len(batch) <= LONGEST_NAME else None,
         token=token,
         owner=lease.get("owner_id") if isinstance(lease.get("owner_id"), str) else None,
         expires_at=expires_at if expires_at is None or expires_at.tzinfo else expires_at.replace(tzinfo=UTC),
@@ -234,7 +237,7 @@ class Importing:
         self._foreign = foreign
         self._poller = poller
         self._source = cast("SqlSource", poller.source)
-        self._described = poller.source.describe()
+        self._described = located(poller)
         self._cursor, self._notes = convert(foreign, self._source, app.config.pollers[poller.name].source)
 
     def carry_out(self, *, overwrite: bool) -> int:
@@ -256,7 +259,7 @@ class Importing:
                 self._source,
                 state.checkpoint.cursor,
                 self._cursor,
-                foreign=is_foreign(state.source_fingerprint, self._described),
+                foreign=is_foreign(state, self._described),
             ),
             differences=changed_source(self._described),
             notes=lambda _: self._told(),
@@ -279,10 +282,9 @@ class Importing:
 
     def _told(self) -> list[str]:
         waiting = self._source.lag(self._cursor, cap=PENDING_CAP)
-        rows = f"{waiting.pending:,}{' or more' if waiting.pending_capped else ''}"
         return [
             f"From the {self._foreign.location}, poller {self._foreign.poller!r}.",
-            f"Rows that wait behind it: {rows}.",
+            f"Rows that wait behind it: {number(waiting.pending, waiting.pending_capped)}.",
             *self._notes,
             "Nothing keeps that library from going on: see that its function app is stopped.",
         ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field
 
-from poller.model.cursor import Cursor
-from poller.model.document import DeliveryError, stamp
+from poller.model.cursor import Cursor, KeyValue
+from poller.model.document import DeliveryError
+from poller.model.stamps import Stamp
 from poller.outcome import Outcome
-
-Stamp = Annotated[AwareDatetime, PlainSerializer(stamp, return_type=str, when_used="json")]
 
 
 class _Output(BaseModel):
@@ -30,6 +29,9 @@ class BoundOutput(_Output):
     """Which transaction holds it back, if one does."""
     reason: str | None = None
     """Why this kind was taken, or why it does not advance."""
+    below_checkpoint: bool = False
+    """Whether the server has not come as far as the checkpoint: it went back, or the checkpoint was put ahead. No row
+    is read until the checkpoint is moved."""
 
 
 class TickOutput(_Output):
@@ -62,6 +64,8 @@ class LeaseOutput(_Output):
 
     owner_id: str | None = None
     """Null where nobody holds the lease, or where it is not known."""
+    kept_by: str | None = None
+    """The operator for whom the lease is kept though nobody works, after `--break-lease`; null for a worker's lease."""
     fencing_token: int | None = None
     """Grows with every acquisition and every reset; null where it is not known."""
     live: bool | None = None
@@ -138,6 +142,10 @@ class BackfillStatus(PollerStatus):
     """The first value of the cursor column that is in it, in the column's own form."""
     ends: str
     """The first value that is not in it any more."""
+    begins_key: dict[str, KeyValue] | None = None
+    """Where rows of one value were cut by their keys: it begins behind the row of `begins` with this key."""
+    ends_key: dict[str, KeyValue] | None = None
+    """The same of its end: the row of `ends` with this key is its last."""
     finished: bool
     """Whether every row of it was delivered."""
     finished_at: Stamp | None = None

@@ -52,7 +52,7 @@ def carry_out(
                 nothing = desk.show(plan_for(desk.name))
                 if nothing is not None:
                     print(printable(nothing), file=sys.stderr if session.json else sys.stdout, flush=True)
-        confirm(consent, named.name, kind, production=None)
+        confirm(consent, named.name, kind, production=None, typed=False)  # a pause or a resume
     for desk in desks:
         desk.carry_out(plan_for(desk.name))
     if session.json:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL
+
+from poller.sources.identity import identify
 
 HANDLERS = "handlers.py"
 _BEGINS = '"""The handlers of '
@@ -19,8 +22,8 @@ class Project:
     """Everything that was asked or found.
 
     Attributes:
-        url: of the database, with its password; it never reaches a file. state: `sql` or `blob`.
-        setting: the one that holds the URL already, by the user's own name for it; None where the URL was given.
+        url: of the database. state: `sql` or `blob`.
+        setting: the one that holds the URL; None where the URL itself stands in the file, for it is no secret.
     """
 
     folder: Path
@@ -38,14 +41,14 @@ class Project:
     setting: str | None = None
 
     @property
-    def embedded(self) -> bool:
-        """Whether the URL stands in the configuration: a file's, which is no secret, unless a setting holds it."""
-        return self.setting is None and make_url(self.url).get_backend_name() == "sqlite"
+    def has_daylight_saving(self) -> bool:
+        """Whether the clocks of its times are ever set back."""
+        from poller.sources.moments import has_daylight_saving
 
-    @property
-    def variable(self) -> str:
-        """The setting that holds the URL."""
-        return self.setting or re.sub(r"[^A-Z0-9]", "_", self.name.upper()).lstrip("0123456789") + "_DB_URL"
+        try:
+            return self.zone is not None and has_daylight_saving(ZoneInfo(self.zone))
+        except (ValueError, OSError, KeyError):  # no zone: the configuration is refused for it
+            return False
 
     @property
     def function(self) -> str:
@@ -62,20 +65,30 @@ class Project:
             f"store = {_text(self.state)}",
             *(['connection = "AzureWebJobsStorage"   # the setting that holds the connection string']
               if self.state == "blob" else ['url = "sqlite:///state.db"']),
-            "",
+        ]  # fmt: skip
+        return "\n".join(lines) + "\n\n" + self.poller({})
+
+    def poller(self, defaults: Mapping[str, object]) -> str:
+        """The poller's tables in `poller.toml`; what `[defaults]` say of how it works is left to them."""
+        ways = {
+            "schedule": 'schedule = "*/10 * * * * *"          # every ten seconds, UTC',
+            "batch_size": "batch_size = 500",
+        }
+        lines = [
             f"[pollers.{self.name}]",
             f'handler = "{Path(HANDLERS).stem}:{self.function}"',
-            'schedule = "*/10 * * * * *"          # every ten seconds, UTC',
-            "batch_size = 500",
+            *(line for key, line in ways.items() if key not in defaults),
             "",
             f"[pollers.{self.name}.source]",
-            f"url = {_text(self.url) if self.embedded else _setting(self.variable)}",
+            f"url = {_text(self.url) if self.setting is None else _setting(self.setting)}",
             *([f"schema = {_text(self.schema)}"] if self.schema else []),
             f"table = {_text(self.table)}",
             f"cursor_column = {_text(self.cursor)}",
             *([f"cursor_kind = {_text(self.kind)}"] if self.kind != "timestamp+pk" else []),
             *([f"cursor_time_zone = {_text(self.zone)}              # what its values mean: they name no zone"]
               if self.zone else []),
+            *(["allow_dst = true                     # its clocks are set back: one hour of each year happens twice"]
+              if self.has_daylight_saving else []),
             f"pk_columns = [{', '.join(_text(name) for name in self.key)}]",
             'start_from = "beginning"             # or "now": only rows from now on',
         ]  # fmt: skip
@@ -100,11 +113,16 @@ from __future__ import annotations
 from poller import Batch
 
 
-def {self.function}(batch: Batch) -> None:
+{self.handler(annotated=True)}'''
+
+    def handler(self, *, annotated: bool) -> str:
+        """The handler alone; `annotated`: whether its module knows `Batch`."""
+        signature = "batch: Batch) -> None" if annotated else "batch)"
+        return f"""def {self.function}({signature}:
     {self._about}
     for row in batch:
         print(batch.key(row), dict(row))
-'''
+"""
 
 
 def is_ours(handlers: Path) -> bool:
@@ -119,6 +137,20 @@ def slug(text: str, fallback: str) -> str:
     """A name as poller takes it: lower-case letters, digits and hyphens."""
     made = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].strip("-")
     return made or fallback
+
+
+def setting_for(url: URL, fallback: str) -> str:
+    """A name for the setting that holds a database's URL, after the database: all its tables share it.
+
+    `fallback`: what it is named after where the database has no name that a setting can have.
+    """
+    found = identify(url)
+    of_database = (Path(found.database or "").stem if found.dialect == "sqlite" else found.database) or ""
+    return f"{_upper(of_database) or _upper(fallback) or 'POLLER'}_DB_URL"
+
+
+def _upper(text: str) -> str:
+    return re.sub(r"[^A-Z0-9]+", "_", text.upper()).lstrip("0123456789_").rstrip("_").removesuffix("_DB")
 
 
 def _text(value: str) -> str:

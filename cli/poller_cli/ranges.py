@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 from poller.errors import SourceError
-from poller.model.cursor import Cursor
+from poller.model.cursor import Cursor, KeyValue
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import SqlSource
+from poller_cli.counts import COUNTED, counted
 from poller_cli.effects import BACK, direction
+
+WORTH_CUTTING = 1_000
+"""A part of fewer rows is not cut anew, however empty the others are."""
+UNLIMITED = 2**31 - 2
+"""A cap that no count reaches within a `query_timeout`; one more is still a limit for every database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From `low`, which is in it, to `high`, which is not. Neither has a tiebreaker: both mean "at or after"."""
+    """From `low`, which is in it, to `high`, which is not: without a tiebreaker both mean "at or after". Where rows of
+    one value were cut by their keys, it begins behind the row that `low` names, and ends with the one of `high`."""
 
     low: Cursor
     high: Cursor
@@ -35,6 +42,66 @@ class Range:
             Range(self.low.model_copy(update={"value": low}), self.low.model_copy(update={"value": high}))
             for low, high in pairwise(distinct)
         ]
+
+    def split_by_rows(self, source: SqlSource, count: int) -> list[Range] | None:
+        """Up to `count` ranges of about as many rows each, cut between any two rows, those of one value too; None where
+        the database does not count them within its `query_timeout`."""
+        try:
+            total, _ = source.count_between(self.low, self.high, cap=UNLIMITED)
+            ends: list[Cursor] = []
+            done = 0
+            for part in range(1, count):
+                upto = total * part // count
+                if upto > done:
+                    cut = source.cursor_at(ends[-1] if ends else self.low, self.high, upto - done)
+                    if cut is None:
+                        break
+                    ends.append(cut)
+                    done = upto
+        except SourceError:
+            return None
+        return self.cut(ends)
+
+    def cut(self, ends: Sequence[Cursor]) -> list[Range]:
+        """The ranges up to each of these, and up to the end."""
+        return [Range(low, high) for low, high in pairwise([self.low, *ends, self.high])]
+
+    def parts(self, source: SqlSource, count: int) -> list[Range]:
+        """Ranges of the same width; of about as many rows each where most rows would be in one of those, as after a
+        bulk load. Raises: as `split`."""
+        alike = self.split(source, count)
+        try:
+            counts = [source.count_between(one.low, one.high, cap=COUNTED)[0] for one in alike]
+        except SourceError:
+            return alike
+        if max(counts) < WORTH_CUTTING or max(counts) * count <= 2 * sum(counts):
+            return alike
+        return self.split_by_rows(source, count) or alike
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        if self.low.tiebreaker is None and self.high.tiebreaker is None:
+            return f"from {self.low.value} to {self.high.value}"
+        return in_words(self.low.value, self.low.tiebreaker, self.high.value, self.high.tiebreaker)
+
+    def described(self) -> dict[str, Any]:
+        """What a source's description says of it; the keys only where it is cut by them."""
+        keys = {"from_key": self.low.tiebreaker, "to_key": self.high.tiebreaker}
+        told: dict[str, Any] = {"from": self.low.value, "to": self.high.value}
+        return told | {name: key for name, key in keys.items() if key is not None}
+
+
+def in_words(
+    begins: str, begins_key: Mapping[str, KeyValue] | None, ends: str, ends_key: Mapping[str, KeyValue] | None
+) -> str:
+    """A range for people: from a value or after a row, up to a value or a row."""
+    first = f"from {begins}" if begins_key is None else f"after {begins} / {_named(begins_key)}"
+    return first + (f", up to but not including {ends}" if ends_key is None else f", up to {ends} / {_named(ends_key)}")
+
+
+def _named(key: Mapping[str, KeyValue]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in key.items())
 
 
 def _between(low: str, high: str, count: int) -> list[str]:
@@ -67,8 +134,7 @@ class RangeSource:
 
     def describe(self) -> SourceDescription:
         """See `poller.ports.Source.describe`."""
-        told = self._whole.describe().model_dump()
-        return SourceDescription.model_validate({**told, "from": self._part.low.value, "to": self._part.high.value})
+        return self._whole.describe().extended(**self._part.described())
 
     def start(self) -> Cursor | None:
         """See `poller.ports.Source.start`."""
@@ -122,9 +188,9 @@ def is_settled(bound: Bound, high: Cursor) -> bool:
     return direction(high, Cursor(kind=high.kind, value=value)) not in (None, BACK)
 
 
-def pending(source: SqlSource, after: Cursor | None, part: Range, *, cap: int) -> tuple[int, bool] | None:
-    """Rows of the range after a cursor, and whether `cap` cut the count; None where the database does not tell."""
+def pending(source: SqlSource, after: Cursor | None, part: Range) -> tuple[int, bool] | None:
+    """Rows of the range after a cursor, and whether there are more; None where the database does not tell."""
     try:
-        return source.count_between(after or part.low, part.high, cap=cap)
+        return counted(lambda cap: source.count_between(after or part.low, part.high, cap=cap))
     except SourceError:
         return None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, Protocol, cast, runtime_checkable
 
+from poller.admission import Probing, put_back
 from poller.app import Poller
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
 from poller.model.changes import to_reset
 from poller.model.cursor import Cursor
 from poller.model.document import State
-from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription, differences
+from poller.model.fingerprint import SourceDescription, differences
 from poller_cli.changes import Plan
 from poller_cli.effects import CountingSource, measure
 from poller_cli.refusals import WrongArgument, clean
@@ -19,25 +21,60 @@ from poller_cli.refusals import WrongArgument, clean
 
 def reset_plan(poller: Poller, kind: str, cursor: Cursor | None) -> Plan:
     """Move the checkpoint; it then belongs to the configured source, whatever it belonged to before."""
-    source = poller.source.describe()
+    source = located(poller)
     return Plan(
         kind=kind,
         transition=to_reset(cursor, source),
-        effect=lambda state: measure(
-            poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state.source_fingerprint, source)
-        ),
+        effect=lambda state: measure(poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state, source)),
         differences=changed_source(source),
+        notes=lambda state: unreadable(poller, state, source),
     )
 
 
-def is_foreign(fingerprint: str, source: SourceDescription) -> bool:
+class Belonging(Protocol):
+    """What names the source that it belongs to: a state document, or an export."""
+
+    @property
+    def source_fingerprint(self) -> str: ...
+    @property
+    def source(self) -> dict[str, Any] | None: ...
+
+
+@runtime_checkable
+class LocatingSource(Protocol):
+    """A source that can ask its server what the names in the configuration mean; `poller.sources.SqlSource` can."""
+
+    def locate(self) -> SourceDescription: ...
+
+
+def located(poller: Poller) -> SourceDescription:
+    """The configured source, with what its configuration leaves to the server, where that answers: a command must not
+    need it. Raises nothing."""
+    if isinstance(poller.source, LocatingSource):
+        with contextlib.suppress(SourceError):
+            return poller.source.locate()
+    return poller.source.describe()
+
+
+def is_foreign(state: Belonging, source: SourceDescription) -> bool:
     """Whether a checkpoint is known to belong to another source than this one."""
-    return fingerprint not in UNKNOWN_FINGERPRINTS and fingerprint != source.fingerprint()
+    return not source.belongs(state.source_fingerprint, state.source)
+
+
+def unreadable(poller: Poller, state: State, source: SourceDescription) -> list[str]:
+    """A note where the checkpoint belongs to another source, and the configured one does not exist or cannot be
+    reached: then a typo is likelier than a move. Asks the database only then."""
+    if not is_foreign(state, source) or not isinstance(poller.source, Probing):
+        return []
+    missing = poller.source.missing()
+    if missing is None:
+        return []
+    return [f"The configured source cannot be read: {missing.message} {put_back(differences(state.source, source))}"]
 
 
 def changed_source(source: SourceDescription) -> Callable[[State], list[FieldDifference]]:
     """How the document's source differs from the configured one, if it does."""
-    return lambda state: differences(state.source, source) if is_foreign(state.source_fingerprint, source) else []
+    return lambda state: differences(state.source, source) if is_foreign(state, source) else []
 
 
 def refuse_foreign(poller: Poller, cursor: Cursor | None) -> None:

@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
-from poller.admission import guard
+from poller.admission import check_fingerprint
 from poller.app import Poller
 from poller.errors import PollerError, SourceError, StoreDenied, StoreError
+from poller.model.changes import kept_by
+from poller.model.redact import error_line
 from poller.model.timing import Timing
 from poller.operator import Operator
 from poller.outcome import bound_as_json
@@ -124,19 +126,23 @@ def look_at(app: ConsoleApp, document: Document) -> Surveyed[BackfillStatus]:
         poller=of.name,
         begins=document.begins,
         ends=document.ends,
+        begins_key=document.begins_key,
+        ends_key=document.ends_key,
         finished=document.finished,
         finished_at=document.finished_at,
         begun_by=document.by,
         begun_at=document.at,
     )
     status = _document(status, document.copy, _timing(of), of.runtime.monotonic())
-    if is_foreign(document.state.source_fingerprint, source.describe()):
+    if is_foreign(document.state, source.describe()):
         told = f"It was begun with another source than {of.name} is configured with now."
         return Surveyed(status.model_copy(update={"error": told}), exits.MISMATCH)
     try:
         lag = source.lag(cursor, cap=PENDING_CAP)
     except PollerError as error:
         return Surveyed(status.model_copy(update={"error": str(error)}), error.exit_code)
+    except Exception as error:  # noqa: BLE001 - as in `look`
+        return Surveyed(status.model_copy(update={"error": _fault(error)}), exits.FAILED)
     return Surveyed(status.model_copy(update={"pending": lag.pending, "pending_capped": lag.pending_capped}))
 
 
@@ -180,12 +186,20 @@ def look(poller: Poller, *, nulls: bool = True) -> Surveyed[PollerStatus]:
             status = status.model_copy(update={"cursor": poller.source.start()})
         else:
             status = _document(status, copy, _timing(poller), poller.runtime.monotonic())
-            guard(poller.name, copy, poller.source.describe())
+            check_fingerprint(poller.name, copy.state, poller.source)
             poller.source.recall(copy.state.bound or {})
         status = _rows(status, poller, nulls=nulls)
+        if copy is not None:  # by now the server was asked what the names in the configuration mean
+            check_fingerprint(poller.name, copy.state, poller.source)
         return Surveyed(_bound(status, poller))
     except PollerError as error:
         return Surveyed(status.model_copy(update={"error": str(error)}), error.exit_code)
+    except Exception as error:  # noqa: BLE001 - one poller's trouble must not hide another's
+        return Surveyed(status.model_copy(update={"error": _fault(error)}), exits.FAILED)
+
+
+def _fault(error: Exception) -> str:
+    return f"{type(error).__name__}: {error_line(error)}. This is a fault in poller; poller check may show more."
 
 
 def _document(status: S, copy: Copy, timing: Timing, now: float) -> S:
@@ -203,6 +217,7 @@ def _document(status: S, copy: Copy, timing: Timing, now: float) -> S:
             "lease": LeaseOutput(
                 heartbeat_age_seconds=_heartbeat_age(copy),
                 owner_id=state.lease.owner_id,
+                kept_by=kept_by(state),
                 fencing_token=state.lease.fencing_token,
                 live=not available.free,
                 expires_in_seconds=None if available.free else available.expires_in,

@@ -14,8 +14,11 @@ import textwrap
 import traceback
 from typing import IO, Any
 
+from poller.model.escape import cut, escape, escape_lines
 from poller.model.redact import redact
 
+LONGEST_LINE = 5_000
+"""At most so many characters of an error are shown."""
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
 
 
@@ -85,12 +88,12 @@ def coloured(text: str, colour: str, stream: IO[str]) -> str:
 def printable(text: str, *, indent: str = "") -> str:
     """The text as one line, without anything that could steer a terminal."""
     flat = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    return indent + "".join(c if c.isprintable() else "?" for c in flat)
+    return indent + escape(flat)
 
 
 def printable_lines(text: str) -> str:
     """The same for a text of several lines, which stay: a traceback, a record of a handler's."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
+    return escape_lines(text)
 
 
 def folded(text: str, *, hang: int, stream: IO[str]) -> str:
@@ -115,7 +118,7 @@ def folded(text: str, *, hang: int, stream: IO[str]) -> str:
 
 def one_line(text: str) -> str:
     """An error's text as one line, without any known shape of a secret."""
-    return printable(redact(text))
+    return cut(printable(redact(text)), LONGEST_LINE)
 
 
 def of_poller(name: str, text: str) -> str:
@@ -156,11 +159,14 @@ def tell(text: str) -> None:
     print(f"poller: {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 
+def json_text(data: Any, *, indent: int | None = 2) -> str:
+    """JSON in printable ASCII, whatever its texts hold."""
+    return json.dumps(data, indent=indent).replace("\x7f", "\\u007f")
+
+
 def print_json(data: Any, stream: IO[str] | None = None, *, indent: int | None = 2) -> None:
-    """One JSON document on stdout, or on one line with `indent=None`; where that is not UTF-8, in ASCII alone."""
-    stream = stream or sys.stdout
-    plain = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") not in ("utf8", "utf8sig")
-    print(json.dumps(data, indent=indent, ensure_ascii=plain), file=stream, flush=True)
+    """One JSON document on stdout, or on one line with `indent=None`."""
+    print(json_text(data, indent=indent), file=stream or sys.stdout, flush=True)
 
 
 def claim_stdout() -> IO[str]:

@@ -14,9 +14,13 @@ from types import ModuleType
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from poller.model.escape import cut
 from poller.model.transitions import times
 from poller_cli.commands.status import cursor_text, lease_text, state_word
+from poller_cli.counts import rows
+from poller_cli.outputs import BackfillStatus
 from poller_cli.pace import span
+from poller_cli.ranges import in_words
 from poller_cli.terminal import printable
 from poller_cli.watching import History, in_order, sparkline
 from poller_cli.work_outputs import WatchedBackfill, WatchedPoller, WatchOutput
@@ -78,12 +82,11 @@ def _block(
     behind = "unknown"
     if status.pending is not None:
         age = f", {span(status.lag_seconds)}" if status.pending and status.lag_seconds is not None else ""
-        many = "" if status.pending == 1 and not status.pending_capped else "s"
-        behind = f"{status.pending:,}{'+' if status.pending_capped else ''} row{many}{age}"
+        behind = f"{rows(status.pending, status.pending_capped)}{age}"
     rate = watched.rows_per_second
     if isinstance(watched, WatchedBackfill):
         by = f", begun by {watched.status.begun_by}" if watched.status.begun_by else ""
-        _line(text, "of", f"{watched.status.poller}, from {watched.status.begins} to {watched.status.ends}{by}")
+        _line(text, "of", f"{watched.status.poller}, {_range(watched.status)}{by}")
     _line(text, "cursor", cursor_text(status))
     if isinstance(watched, WatchedBackfill):
         _line(text, "left", behind)
@@ -98,12 +101,22 @@ def _block(
         age = f", {span(status.bound.age_seconds)} back" if status.bound.age_seconds is not None else ""
         _line(text, "bound", f"{status.bound.kind}{age}{held}")
     if status.control.by or status.control.reason:
-        _line(text, "stopped", f"by {status.control.by or 'unknown'}: {status.control.reason or 'no reason given'}")
+        _line(
+            text,
+            "stopped",
+            f"by {cut(status.control.by or 'unknown')}: {cut(status.control.reason or 'no reason given')}",
+        )
     if status.last_error is not None and status.attempts:
         _line(text, "failed", f"{times(status.attempts)}: {status.last_error.type}: {status.last_error.message}")
     if status.error is not None:
         _line(text, "error", status.error)
     return text
+
+
+def _range(status: BackfillStatus) -> str:
+    if status.begins_key is None and status.ends_key is None:
+        return f"from {status.begins} to {status.ends}"
+    return in_words(status.begins, status.begins_key, status.ends, status.ends_key)
 
 
 def _line(text: Text, name: str, told: str, bars: str = "", *, narrow: bool = False) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from poller.model.cursor import Cursor
-from poller_cli.outputs import BackfillStatus, PollerStatus, Stamp, _Output
+from poller.model.cursor import Cursor, KeyValue
+from poller.model.stamps import Stamp
+from poller_cli.outputs import BackfillStatus, PollerStatus, _Output
 
 __all__ = ["BackfillOutput", "BackfillPart", "WatchOutput", "WatchedBackfill", "WatchedPoller"]
 
@@ -19,6 +20,10 @@ class BackfillPart(_Output):
     """The first value of the cursor column that is in it, in the column's own form."""
     ends: str
     """The first value that is not in it any more."""
+    begins_key: dict[str, KeyValue] | None = None
+    """Where rows of one value were cut by their keys: it begins behind the row of `begins` with this key."""
+    ends_key: dict[str, KeyValue] | None = None
+    """The same of its end: the row of `ends` with this key is its last."""
     finished: bool
     """Whether every row of it was delivered."""
     halted: bool = False

@@ -27,6 +27,10 @@ def make_orders() -> None:
                 updated_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now'))
             );
             CREATE INDEX IF NOT EXISTS orders_in_order ON orders (updated_at, id);
+            CREATE TRIGGER IF NOT EXISTS orders_touch AFTER UPDATE ON orders WHEN NEW.updated_at IS OLD.updated_at
+            BEGIN
+                UPDATE orders SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now') WHERE id = NEW.id;
+            END;
             """
         )
         connection.executemany(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poller.config.load import load_config, poller_options
+from poller.config.load import load_config, load_each, poller_options, schedule_of
 from poller.config.options import AppConfig, PollerConfig, PollerOptions, SourceOptions, StateOptions
 
 __all__ = [
@@ -12,5 +12,7 @@ __all__ = [
     "SourceOptions",
     "StateOptions",
     "load_config",
+    "load_each",
     "poller_options",
+    "schedule_of",
 ]

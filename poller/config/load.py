@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -27,8 +28,58 @@ def load_config(path: str | os.PathLike[str], environ: Mapping[str, str] | None 
     Raises: ConfigError, in one line that names the file and the dotted key, and never a substituted value.
     """
     file = Path(path)
-    raw = _parse(file)
+    return _checked(parse(read_text(file), file), file, os.environ if environ is None else environ)
+
+
+def load_each(
+    path: str | os.PathLike[str], environ: Mapping[str, str] | None = None, *, text: str | None = None
+) -> tuple[AppConfig | None, dict[str, ConfigError]]:
+    """Read a configuration file as `load_config` does, each poller by itself: a wrong one does not hide the others.
+
+    Args:
+        path, environ: as for `load_config`. text: what would stand in the file, instead of what does.
+    Returns: the configuration with the pollers that are right, None where none is; and why each of the others is wrong.
+        What is wrong for all of them, as in `[state]`, is the error of each.
+    Raises: ConfigError, where the file cannot be read, or names no poller.
+    """
+    file = Path(path)
     variables = os.environ if environ is None else environ
+    raw = parse(read_text(file) if text is None else text, file)
+    named = raw.get("pollers")
+    if not isinstance(named, dict) or not named:
+        return _checked(raw, file, variables), {}
+    right: AppConfig | None = None
+    wrong: dict[str, ConfigError] = {}
+    for name, own in named.items():
+        try:
+            one = _checked({**raw, "pollers": {name: own}}, file, variables)
+        except ConfigError as error:
+            wrong[name] = error
+        else:
+            right = one if right is None else right.model_copy(update={"pollers": {**right.pollers, **one.pollers}})
+    return right, wrong
+
+
+def schedule_of(path: str | os.PathLike[str], name: str, environ: Mapping[str, str] | None = None) -> str:
+    """The schedule of a poller of which other things may be wrong: its own, or the default's where that cannot be told.
+
+    Args: as for `load_config`; name: of the poller.
+    Raises: ConfigError, where the file cannot be read.
+    """
+    file = Path(path)
+    raw = parse(read_text(file), file)
+    pollers = raw.get("pollers")
+    own = pollers.get(name) if isinstance(pollers, dict) else None
+    for table in (own, raw.get("defaults")):
+        if isinstance(table, dict) and "schedule" in table:
+            with suppress(ConfigError):
+                text = substitute(table["schedule"], os.environ if environ is None else environ)
+                return poller_options({"schedule": text}).schedule
+            break
+    return PollerOptions().schedule
+
+
+def _checked(raw: dict[str, Any], file: Path, variables: Mapping[str, str]) -> AppConfig:
     tree = _with_defaults(substitute(raw, variables, file=str(file)), str(file))
     _anchor(tree, file.resolve().parent)
     try:
@@ -50,9 +101,10 @@ def poller_options(options: Mapping[str, Any]) -> PollerOptions:
     raise problem
 
 
-def _parse(file: Path) -> dict[str, Any]:
+def read_text(file: Path) -> str:
+    """What stands in a configuration file. Raises: ConfigError, where it is missing, not to be read, or no UTF-8."""
     try:
-        text = file.read_bytes().decode("utf-8-sig")  # Windows editors put a mark in front
+        return file.read_bytes().decode()
     except FileNotFoundError:
         problem = ConfigError(
             f"There is no configuration file {file}.",
@@ -63,11 +115,15 @@ def _parse(file: Path) -> dict[str, Any]:
         problem = ConfigError(f"{file}: is not UTF-8 text.", file=str(file))
     except OSError as error:
         problem = ConfigError(f"{file}: cannot be read: {error.strerror}.", file=str(file))
-    else:
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            problem = ConfigError(f"{file}: is not valid TOML: {error}.", file=str(file))
+    raise problem
+
+
+def parse(text: str, file: Path) -> dict[str, Any]:
+    """A configuration file's text as a tree; `file`: its name, for the error. Raises: ConfigError."""
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))  # Windows editors put a mark in front
+    except tomllib.TOMLDecodeError as error:
+        problem = ConfigError(f"{file}: is not valid TOML: {error}.", file=str(file))
     raise problem
 
 

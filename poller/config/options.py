@@ -79,8 +79,8 @@ class PollerOptions(_Options):
     process, which is ended at `handler_timeout`."""
 
     error_text: bool = True
-    """Whether the first line of a handler's error is stored and shown; `false` keeps only its type, for handlers
-    whose errors may quote rows."""
+    """Whether the first line of a handler's error is stored and shown, and what the database says of a value that it
+    cannot use; `false` keeps only type and code, where such errors may quote rows."""
 
     audit_window: PositiveDuration | None = None
     """Keep note of what was delivered, so that `poller recheck` finds rows that appeared under the cursor within this
@@ -158,6 +158,10 @@ class SourceOptions(_Options):
 
     allow_dst: bool = False
     """Accept a `cursor_time_zone` with daylight saving time, where an hour happens twice each autumn."""
+
+    stamped_by: Literal["database", "application"] = "database"
+    """Who sets the cursor column: the database by its own clock or sequence, in the zone `cursor_time_zone`, which is
+    compared; or the application, whose word the zone then is, and `bound` the heuristic with `commit_delay`."""
 
     pk_columns: tuple[Column, ...] = Field(min_length=1)
     """The columns that identify a row: unique together and NOT NULL."""

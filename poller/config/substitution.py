@@ -14,10 +14,14 @@ VERBATIM = frozenset({"filter", "query"})
 _REFERENCE = re.compile(r"%%|%([A-Z_][A-Z0-9_]*)%")
 
 
+class MissingSetting(ConfigError):
+    """A value names an environment variable that is not set here. It may be set where the file is deployed."""
+
+
 def substitute(value: Any, environ: Mapping[str, str], *, key: str = "", file: str = "") -> Any:
     """The same tree with every `%NAME%` replaced and every `%%` made a percent; other percents stay.
 
-    Raises: ConfigError, naming the dotted key and the variable that is missing; never a value.
+    Raises: MissingSetting, naming the dotted key and the variable that is missing; never a value.
     """
     if isinstance(value, str):
         return _REFERENCE.sub(lambda match: _one(match, environ, key, file), value)
@@ -43,7 +47,7 @@ def _one(match: re.Match[str], environ: Mapping[str, str], key: str, file: str) 
     if name is None:
         return "%"
     if name not in environ:
-        raise ConfigError(
+        raise MissingSetting(
             (f"{file}: " if file else "") + f"{key}: the environment variable {name} is not set.",
             key=key,
             file=file,

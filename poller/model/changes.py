@@ -9,17 +9,35 @@ from typing import Any, TypeAlias
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
-from poller.model.fingerprint import SourceDescription
+from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription
+from poller.model.limits import LONGEST_NAME
 
 Transition: TypeAlias = Callable[[State, Change, datetime], State]
 
-OPERATORS = "operator/"
-"""What the owner of a lease begins with that an operator keeps."""
+_OPERATORS = "operator/"
 
 
-def is_operators(owner_id: str | None) -> bool:
-    """Whether a lease is only kept by an operator who broke another's."""
-    return owner_id is not None and owner_id.startswith(OPERATORS)
+def keep(state: State, change: Change, *, ttl: float, now: datetime) -> State:
+    """The lease is kept for the operator who makes this change, and nobody works for so many seconds (protocol 11)."""
+    owner_id = f"{_OPERATORS}{change.by[: LONGEST_NAME - 32]}/{change.id[:8]}"
+    return transitions.hold(state, owner_id=owner_id, ttl=ttl, now=now)
+
+
+def kept_by(state: State) -> str | None:
+    """The operator for whom a lease is kept though nobody works; None where a worker holds it, or nobody.
+
+    A mark in the lease says so, not its owner's name: an app may be called "operator". Documents written before there
+    was that mark are told by the record of the change that kept the lease, as long as it is the newest.
+    """
+    lease, change = state.lease, state.control.last_change
+    owner = lease.owner_id
+    if owner is None:
+        return None
+    if lease.operator_token == lease.fencing_token:
+        return owner.removeprefix(_OPERATORS).rpartition("/")[0] or "an operator"
+    if change is not None and owner == f"{_OPERATORS}{change.by}/{change.id[:8]}":
+        return change.by
+    return None
 
 
 def to_pause(state: State, change: Change, now: datetime) -> State:
@@ -43,10 +61,11 @@ def to_reset(cursor: Cursor | None, source: SourceDescription | None) -> Transit
 
 
 def bound_to(state: State, source: SourceDescription) -> State:
-    """Declared to belong to `source`; what is known of another database's clock and transactions says nothing of it."""
-    bound = transitions.bind(state, source)
-    same = bound.source_fingerprint == state.source_fingerprint
-    return bound if same else bound.model_copy(update={"bound": None})
+    """Declared to belong to `source`; what is known of another database's clock and transactions says nothing of it. A
+    document that belongs to it already stays as it is."""
+    if state.source_fingerprint not in UNKNOWN_FINGERPRINTS and source.belongs(state.source_fingerprint, state.source):
+        return state
+    return transitions.bind(state, source).model_copy(update={"bound": None})
 
 
 def to_rebind(source: SourceDescription) -> Transition:

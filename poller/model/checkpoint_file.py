@@ -7,7 +7,6 @@ since stays, the fencing token grows as it always does, and the generation grows
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -18,12 +17,14 @@ from poller.errors import StateCorrupt
 from poller.model import transitions
 from poller.model.changes import bound_to
 from poller.model.cursor import Cursor
-from poller.model.document import Change, Stamp, State, decode
+from poller.model.document import Change, State, decode
 from poller.model.fingerprint import SourceDescription
+from poller.model.limits import HIGHEST_COUNT, NotBoundedJson, read_json
+from poller.model.stamps import Stamp
 
 FORMAT = "poller-checkpoint"
-HIGHEST_TOKEN = 2**53
-"""No token that is typed, or read from a file, may be higher: beyond it JSON numbers are not exact everywhere."""
+HIGHEST_TOKEN = HIGHEST_COUNT // 2
+"""No token that is typed, or read from a file, may be higher: a document's must be able to grow from there."""
 
 
 class CheckpointExport(BaseModel):
@@ -45,7 +46,7 @@ class CheckpointExport(BaseModel):
     """The description that the fingerprint hashes, without secrets."""
     cursor: Cursor | None
     """Everything up to here was delivered; null is the beginning."""
-    generation: int = Field(default=0, ge=0)
+    generation: int = Field(default=0, ge=0, le=HIGHEST_COUNT // 2)
     """Of the checkpoint: how many resets it has seen."""
     fencing_token: int = Field(default=0, ge=0)
     """The document's at that moment; a document that is restored from this goes on above it."""
@@ -95,14 +96,13 @@ def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origi
     Raises: StateCorrupt, naming `location`, for anything else.
     """
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = read_json(body)
+    except NotBoundedJson:
         data = None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         state = decode(body, location=location)
         return Origin(export_of(state, app=app, now=now), state, location)
     try:
-        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
         export = CheckpointExport.model_validate(data)
         if export.fencing_token <= HIGHEST_TOKEN:
             return Origin(export, None, location)
@@ -110,8 +110,6 @@ def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origi
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    except ValueError:
-        told = "a value that JSON cannot hold"
     raise StateCorrupt(f"The {location} is no readable export of a checkpoint: {told}.", document=location)
 
 

@@ -39,6 +39,10 @@ class Cursor(BaseModel):
             raise ValueError(f"value is empty, and a cursor of kind {self.kind} never is")
         return self
 
+    def length(self) -> int:
+        """Characters of the value and the key."""
+        return len(self.value) + sum(len(name) + len(str(part)) for name, part in (self.tiebreaker or {}).items())
+
     def __str__(self) -> str:
         place = self.value or "''"
         if self.tiebreaker is None:

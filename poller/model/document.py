@@ -7,21 +7,14 @@ its fields, never instead, and fields that we do not know survive every write: m
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AwareDatetime,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from poller.errors import StateCorrupt
+from poller.errors import StateCorrupt, StoreError
 from poller.model.cursor import Cursor
+from poller.model.limits import HIGHEST_COUNT, LARGEST_BODY, LONGEST_NAME, LONGEST_REASON, NotBoundedJson, read_json
+from poller.model.stamps import Stamp
 
 VERSION = 1
 WRITE_IDS_KEPT = 8
@@ -29,19 +22,9 @@ WRITE_IDS_KEPT = 8
 answer was lost, and our re-read (protocol, "Mutants")."""
 
 
-def _none_if_empty(value: Any) -> Any:
-    return None if value == "" else value
-
-
-def stamp(moment: datetime) -> str:
-    """A moment as the document writes it: UTC, microseconds, `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-Stamp = Annotated[
-    AwareDatetime, BeforeValidator(_none_if_empty), PlainSerializer(stamp, return_type=str, when_used="json")
-]
-"""A moment on the store's clock, for people; expiry is never computed from it where the store tells time."""
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]
+Reason = Annotated[str, Field(max_length=LONGEST_REASON)]
+Count = Annotated[int, Field(ge=0, le=HIGHEST_COUNT)]
 
 
 class _Part(BaseModel):
@@ -60,10 +43,10 @@ class Checkpoint(_Part):
     """
 
     cursor: Cursor | None = None
-    last_successful_batch_id: str | None = None
+    last_successful_batch_id: Name | None = None
     updated_at: Stamp | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-    generation: int = Field(default=0, ge=0)
+    generation: Count = 0
 
 
 class Lease(_Part):
@@ -76,30 +59,33 @@ class Lease(_Part):
         ttl_seconds: how long after the document's last modification the lease is to be respected.
         released_at: set by a write that leaves the lease free; it counts only while the document's modification
             time is near it, so that an older copy put back by hand frees nothing (protocol 3).
+        operator_token: the fencing token under which an operator keeps the lease though nobody works (protocol 11).
+            Any other token is a worker's.
     """
 
-    owner_id: str | None = None
-    fencing_token: int = Field(default=0, ge=0)
+    owner_id: Name | None = None
+    fencing_token: Count = 0
     acquired_at: Stamp | None = None
     heartbeat_at: Stamp | None = None
     expires_at: Stamp | None = None
     ttl_seconds: float | None = Field(default=None, gt=0)
     released_at: Stamp | None = None
+    operator_token: Count | None = None
 
 
 class DeliveryError(_Part):
     """The last failure of the pending batch: type and first line only, bounded, secrets removed (protocol 9)."""
 
-    type: str
-    message: str = ""
+    type: Name
+    message: Reason = ""
     at: Stamp | None = None
-    batch_id: str | None = None
+    batch_id: Name | None = None
 
 
 class Delivery(_Part):
     """The pending batch: how often it was started (crashes included), and how it last failed."""
 
-    attempts: int = Field(default=0, ge=0)
+    attempts: Count = 0
     last_error: DeliveryError | None = None
 
 
@@ -107,10 +93,10 @@ class Change(_Part):
     """An operator's change, kept in the document that it changed until the next writer has copied it to the audit
     trail, idempotent by `id` (protocol 11)."""
 
-    id: str
-    kind: str
-    by: str
-    reason: str | None = None
+    id: Name
+    kind: Name
+    by: Name
+    reason: Reason | None = None
     at: Stamp | None = None
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
@@ -121,8 +107,8 @@ class Control(_Part):
 
     paused: bool = False
     halted: bool = False
-    by: str | None = None
-    reason: str | None = None
+    by: Name | None = None
+    reason: Reason | None = None
     at: Stamp | None = None
     last_change: Change | None = None
 
@@ -131,19 +117,21 @@ class State(_Part):
     """One poller's whole state. Immutable: transitions return a new one.
 
     `bound` is what the source asked to remember of the bound (sources.md, "Rows that commit late"): the highest clock,
-    the last bound, samples; with `kept_at`, when. Nothing here reads it.
+    the last bound, samples; with `kept_at`, when. Nothing here reads it. `source_seen` is which table the last batch
+    came from (`made`: an object id, or when it was created), beside `source` and not part of the fingerprint.
     """
 
     version: Literal[1] = 1
-    poller_name: str
-    source_fingerprint: str = ""
+    poller_name: Name
+    source_fingerprint: Name = ""
     checkpoint: Checkpoint = Field(default_factory=Checkpoint)
     lease: Lease = Field(default_factory=Lease)
-    write_ids: tuple[str, ...] = ()
+    write_ids: tuple[Name, ...] = ()
     source: dict[str, Any] | None = None
     delivery: Delivery = Field(default_factory=Delivery)
     control: Control = Field(default_factory=Control)
     bound: dict[str, Any] | None = None
+    source_seen: dict[str, Any] | None = None
 
     def with_write_id(self, write_id: str) -> State:
         """The same with one more write id, the newest last; only the last few are kept."""
@@ -151,24 +139,40 @@ class State(_Part):
 
 
 def encode(state: State) -> bytes:
-    """The document's bytes: UTF-8 JSON, indented, since people open it."""
+    """The document's bytes: UTF-8 JSON, indented, since people open it. What is known of the bound is only advice: it
+    is left out where the document would become too large to be read again.
+
+    Raises: StoreError where it would be too large even so.
+    """
+    body = _encoded(state)
+    if len(body) > LARGEST_BODY and state.bound is not None:
+        body = _encoded(state.model_copy(update={"bound": None}))
+    if len(body) > LARGEST_BODY:
+        raise StoreError(
+            f"The state document of {state.poller_name!r} would have {len(body):,} bytes; at most {LARGEST_BODY:,} can "
+            "be read again.",
+            next_step="Nothing was written. Remove what others keep in it (checkpoint.metadata, fields of their own).",
+        )
+    return body
+
+
+def _encoded(state: State) -> bytes:
     return json.dumps(state.model_dump(mode="json"), indent=2, ensure_ascii=False).encode()
 
 
 def decode(body: bytes, *, location: str, document: str = "", poller_name: str | None = None) -> State:
     """Read a document; `location` is where it stands and `document` its name in the store, for the error.
 
-    Raises: StateCorrupt, for a newer version, for JSON that is no state document, for bytes that are no JSON, and
-    for another poller's document. Such a document is never overwritten.
+    Raises: StateCorrupt, for a newer version, for JSON that is no state document, for bytes that are no JSON, for what
+    is beyond the limits or could not be written back, and for another poller's document. Such a document is never
+    overwritten.
     """
     name = poller_name or "NAME"
     keep = f"It was left as it is; restore it with: poller reset-to-checkpoint {name} FILE (a backup or an export)."
     try:
-        data = json.loads(body)
-        # What Python reads beyond JSON (NaN, 1e999, half a surrogate pair) could not be written back as it was.
-        json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise StateCorrupt(f"The {location} is not JSON.", document=document, next_step=keep) from error
+        data = read_json(body)
+    except NotBoundedJson as error:
+        raise StateCorrupt(f"The {location} {error}.", document=document, next_step=keep) from error
     if not isinstance(data, dict) or "version" not in data or "checkpoint" not in data:
         raise StateCorrupt(
             f"The {location} is JSON, but no state document of a poller.", document=document, next_step=keep
@@ -183,10 +187,18 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
     try:
         state = State.model_validate({k: v for k, v in data.items() if v is not None or k not in _OPTIONAL})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])[:LONGEST_NAME]
         raise StateCorrupt(
             f"The {location} is no readable state document: {where}: {first['msg']}.",
+            document=document,
+            next_step=keep,
+        ) from error
+    try:
+        encode(state)
+    except (ValueError, OverflowError, RecursionError, StoreError) as error:
+        raise StateCorrupt(
+            f"The {location} holds what cannot be written back ({type(error).__name__}).",
             document=document,
             next_step=keep,
         ) from error

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from poller.errors import FieldDifference
 
@@ -34,7 +35,13 @@ class DatabaseIdentity(BaseModel):
 
 
 class SourceDescription(BaseModel):
-    """What the fingerprint hashes; kept in the document as `source`, so that a mismatch can be shown field by field."""
+    """What the fingerprint hashes; kept in the document as `source`, so that a mismatch can be shown field by field.
+
+    `left_open`: fields (as in the document, dotted) that the configuration leaves to the server and that nobody has
+    asked it for yet. `configured`: where the server was asked, the description before that; documents that were written
+    without asking hold it. `made`: what tells the table from another of its name (an object id, when it was created);
+    not hashed, for it changes with every restore. None of the three is part of the document's `source`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 
@@ -46,6 +53,9 @@ class SourceDescription(BaseModel):
     cursor_kind: str
     pk_columns: tuple[str, ...]
     filter: str | None = None
+    left_open: tuple[str, ...] = Field(default=(), exclude=True)
+    configured: SourceDescription | None = Field(default=None, exclude=True)
+    made: str | None = Field(default=None, exclude=True)
 
     def canonical(self) -> str:
         """The exact text that is hashed."""
@@ -61,13 +71,63 @@ class SourceDescription(BaseModel):
         """`sha256:` and 64 hexadecimal digits."""
         return "sha256:" + hashlib.sha256(self.canonical().encode()).hexdigest()
 
+    def as_configured(self) -> SourceDescription:
+        """Without what the server said: the same whether it was asked or not."""
+        return self.configured or self
+
+    def resolved(self, said: Mapping[str, Any], made: str | None = None) -> SourceDescription:
+        """With what the server says of the fields that were left open; those it says nothing of stay as configured."""
+        base = self.as_configured()
+        return self._filled(said).model_copy(update={"left_open": (), "configured": base, "made": made})
+
+    def extended(self, **fields: Any) -> SourceDescription:
+        """With more fields in the hash: a part of the source, say."""
+        base = None if self.configured is None else self.configured.model_copy(update=fields)
+        return self.model_copy(update={**fields, "configured": base})
+
+    def as_stored(self, fingerprint: str, stored: Mapping[str, Any] | None) -> SourceDescription | None:
+        """While the server was not asked: the description with a document's own values in the fields left open, where
+        that is what the document's fingerprint hashes; else None."""
+        if not self.left_open or not stored:
+            return None
+        theirs = _flat(dict(stored))
+        filled = self._filled({name: theirs.get(name) for name in self.left_open})
+        return filled if filled.fingerprint() == fingerprint else None
+
+    def belongs(self, fingerprint: str, stored: Mapping[str, Any] | None) -> bool:
+        """Whether a checkpoint with this fingerprint and `source` is this source's, as far as that is known now: one
+        that names no source is, and one that was written before the server was asked."""
+        if fingerprint in UNKNOWN_FINGERPRINTS or fingerprint in (
+            self.fingerprint(),
+            self.as_configured().fingerprint(),
+        ):
+            return True
+        return self.as_stored(fingerprint, stored) is not None
+
+    def _filled(self, said: Mapping[str, Any]) -> SourceDescription:
+        base = self.as_configured()
+        known = {name: said[name] for name in base.left_open if said.get(name) is not None}
+        parts = {name.partition(".")[2]: value for name, value in known.items() if name.startswith("database.")}
+        return base.model_copy(
+            update={
+                "database": base.database.model_copy(update=parts),
+                "schema_name": known.get("schema", base.schema_name),
+            }
+        )
+
 
 def differences(stored: dict[str, Any] | None, configured: SourceDescription) -> list[FieldDifference]:
     """Field by field, what the document's `source` says and what is configured; empty where they agree or where the
-    document does not describe its source. Nested fields are dotted (`database.host`)."""
+    document does not describe its source. Nested fields are dotted (`database.host`). What the configuration leaves
+    open differs only where the server was asked, now and when the document was written."""
     if not stored:
         return []
     ours, theirs = _flat(configured.as_json()), _flat(stored)
+    base = configured.as_configured()
+    unasked = _flat(base.as_json())
+    for name in base.left_open:
+        if configured.left_open or unasked.get(name) == theirs.get(name):
+            ours[name] = theirs.get(name)
     return [
         FieldDifference(field=name, stored=theirs.get(name), configured=ours.get(name))
         for name in sorted(ours.keys() | theirs.keys())

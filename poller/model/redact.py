@@ -8,24 +8,43 @@ from __future__ import annotations
 
 import re
 
+from poller.model.escape import shown
+
 LIMIT = 300
 """At most so many characters are kept."""
+BEYOND = 8192
+"""So many characters behind what is kept are looked through as well."""
+LONGEST_SECRET = 4096
+"""Where a longer text is cut, a secret of up to so many characters may have lost its end, by which it is known."""
 
 _NAMES = (
     r"account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|passphrase|password|passwd|pwd|secret|token|api[_-]?key|"
-    r"access[_-]?key|functions[_-]?key"
+    r"access[_-]?key|functions[_-]?key|private[_-]?key|secret[_-]?key|encryption[_-]?key|signing[_-]?key|"
+    r"instrumentation[_-]?key"
 )
-# A value in quotes ends at its quote, or where the line was cut.
-_QUOTED = r"b?(?P<q>[\"'])(?!\*\*\*(?P=q))(?:[^\\\"'\n]|\\[^\n]|(?!(?P=q))[\"'])*+(?:(?P=q)|\\?$)"
-_BARE = r"(?:\{(?:[^}\r\n]|\}\}){0,128}\}|(?:bearer |basic )?[^\s;&]+)"
-# NAME= and name: and 'name': and X-Name: and NAME%3D. A name is tried once, from its beginning.
-_IS = r"[\"']?(?:\s*[=:]\s*+|%3D)"
-_NAME = rf"(?<![\w-])(?:[\w-]*(?:{_NAMES})|(?:[\w-]*-)?sig){_IS}"
+# Names that are the end of ordinary words, too: a compass, to bypass.
+_SHORT = r"(?:[\w-]*[_-]|db|my|user|root|admin)?pass|(?:[\w-]*[_-])?sas|(?:[\w-]*-)?sig"
+# A value in quotes ends at its quote, or where the line was cut; one that is doubled or escaped is part of it.
+_QUOTED = (
+    r"b?(?P<q>\"\"\"|'''|[\"'])(?!\*\*\*(?P=q))"
+    r"(?:[^\\\"'\n]|\\[^\n]|(?P=q){2}|(?!(?P=q))[\"'])*+(?:(?P=q)|\\?$)"
+)
+# JSON in JSON: \"password\": \"...\"
+_ESCAPED = r"(?P<q>\\+[\"'])(?!\*\*\*(?P=q))(?:(?!(?P=q))[^\n])*+(?:(?P=q)|$)"
+_BARE = r"(?:\{(?:[^}\r\n]|\}\}){0,128}\}[^\s;&]*+|(?:bearer |basic )?[^\s;&]+)"
+# NAME= and name: and 'name': and 'name' => and X-Name: and NAME%3D. A name is tried once, from its beginning.
+_IS = r"(?:\\*[\"'])?(?:\s*(?:={1,3}+>?+|:=?+)\s*+|(?:%22)?%3[DA](?:%22)?)"
+_NAME = rf"(?<![\w-])(?:[\w-]*(?:{_NAMES})|{_SHORT}){_IS}"
 # Only one of an Azure identity's classes is named so before a colon.
 _CREDENTIAL = r"(?<![\w-])(?:[\w-]*credentials?(?:\s*=\s*+|%3D)|[\"'][\w-]*credentials?[\"']\s*:\s*+)"
 _HEADER = r"(?<![\w-])(?:[\w-]*authorization|(?:set-)?cookie)(?:[\"']\s*[=:,]|\s*[=:]|%3D)\s*+"
 _SPOKEN = r"\b(?:password|passwd|pwd|passphrase|identified by)\s+(?:is\s+|was\s+)?"
-_OPTION = rf"(?<![^\s\"'])--?(?:[\w-]*-)?(?:{_NAMES})\s++(?!-)"
+_OPTION = rf"(?<![^\s\"'])--?(?:[\w-]*-)?(?:{_NAMES}|pass)\s++(?!-)"
+_IN_TUPLE = rf"(?<=\()[\"'][\w-]*(?:{_NAMES})[\"'],\s*+"
+# As mysql takes a password; a port, and what other programs' options are called, is none.
+_OTHER_OPTIONS = (
+    r"\d{1,5}(?![^\s:\"'])|(?:ath|attern|arams?|ort|refix|rint|rofile|roject|rune|ackages?|lugins?)\b|\*\*\*"
+)
 
 _PRIVATE_KEY = (
     r"-----BEGIN (?:(?!PRIVATE KEY)[A-Z0-9]+ )*+PRIVATE KEY-----"
@@ -42,16 +61,26 @@ _SHAPES = tuple(
         (r"(?<=://)[^\s/@:]*:[^\s/]*@", "***@"),
         (rf"(?P<name>{_HEADER}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
         (rf"(?P<name>{_HEADER})(?![\"']?\*\*\*)(?!b?[\"'])[^\n]+", r"\g<name>***"),
-        (rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_SPOKEN}|{_OPTION}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
+        (rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_SPOKEN}|{_OPTION}|{_IN_TUPLE}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
+        (rf"(?P<name>{_NAME}|{_OPTION}){_ESCAPED}", r"\g<name>\g<q>***\g<q>"),
+        # In a connection string it ends at a semicolon, whatever stands in it.
+        (r"(?P<name>(?<=;)(?:password|pwd)\s?=\s?)(?!\*\*\*;)[^\s;=\"'{][^;=\n]{0,256}(?=;)", r"\g<name>***"),
         (
-            rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_OPTION})(?!b?[\"']|(?<=using password: )(?:yes|no)\)){_BARE}",
+            rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_OPTION})(?!b?\\*[\"']|(?<=using password: )(?:yes|no)\)){_BARE}",
             r"\g<name>***",
         ),
+        (rf"(?P<name><(?:[\w.-]+:)?[\w.-]*(?:{_NAMES})>)(?!\*\*\*<)[^<\n]+", r"\g<name>***"),
+        (rf"(?P<name>(?<![^\s\"'])-p)(?!{_OTHER_OPTIONS})[^\s\"']+", r"\g<name>***"),
         (r"(?P<name>[?&]code=)[^\s&\"'#;]+", r"\g<name>***"),
         (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", r"\1 ***"),
         (r"\b(sharedkey(?:lite)?)\s+[\w-]+:[a-z0-9+/=_-]+", r"\1 ***"),
         (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", "***"),
         (r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}==", "***"),
+        # A password where the port stands, because the host was left out; last, since it may hold *** by now.
+        (
+            r"(?P<name>(?<=://)[^\s/@:\[\]?#\"',]+:)(?!\d{1,5}(?!\w)|\*\*\*)[\w%$!*+-](?:[^\s/@:]|:(?!//))*+(?![:@])",
+            r"\g<name>***",
+        ),
     )
 )
 
@@ -68,16 +97,34 @@ def redact(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def shortened(text: str, limit: int) -> str:
+    """Redacted, and at most so many characters, the last a "…" where there were more.
+
+    It is cut first: five million characters took 13 s, in which no heartbeat ran. It is cut where more is left than is
+    kept, so that a secret that the cut goes through, and that is not known as one any more, is not among what is kept;
+    nor is it where others before it became shorter.
+    """
+    if len(text) <= limit + BEYOND:
+        whole = redact(text)
+        return whole if len(whole) <= limit else f"{whole[: limit - 1]}…"
+    begun = redact(text[: limit + BEYOND])
+    return f"{begun[: max(0, min(limit - 1, len(begun) - LONGEST_SECRET))]}…"
+
+
 def first_line(text: str, limit: int = LIMIT) -> str:
-    """The first non-empty line, redacted and bounded."""
-    line = next((part.strip() for part in text.splitlines() if part.strip()), "")
-    line = redact(line)
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    """The first non-empty line, redacted, escaped and bounded."""
+    begun = text.lstrip()[: limit + BEYOND + 1]
+    return shown(shortened(begun.splitlines()[0].rstrip(), limit), limit) if begun else ""
+
+
+def said(error: BaseException) -> str:
+    """What an error says; empty where it fails even at that."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - an exception's own __str__ may raise anything, SystemExit too
+        return ""
 
 
 def error_line(error: BaseException) -> str:
     """What an error says, as `first_line`; empty where it fails even at that."""
-    try:
-        return first_line(str(error))
-    except Exception:  # noqa: BLE001 - an exception's own __str__ may raise anything
-        return ""
+    return first_line(said(error))

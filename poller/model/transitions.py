@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from poller.model.cursor import Cursor
-from poller.model.document import Change, Checkpoint, Delivery, DeliveryError, Lease, State, stamp
+from poller.model.document import Change, Checkpoint, Delivery, DeliveryError, Lease, State
 from poller.model.fingerprint import SourceDescription
+from poller.model.stamps import later, stamp
 
 REMEMBER_EVERY = timedelta(minutes=1)
 """How often an idle poller may write down what it saw of the bound."""
@@ -40,7 +41,9 @@ def create(
 
 
 def bind(state: State, source: SourceDescription) -> State:
-    """The same checkpoint, declared to belong to `source`."""
+    """The same checkpoint, declared to belong to `source`. Where the server was not asked what the source's names mean,
+    and the document's own values do not contradict the configuration, they stay."""
+    source = source.as_stored(state.source_fingerprint, state.source) or source
     return state.model_copy(update={"source_fingerprint": source.fingerprint(), "source": source.as_json()})
 
 
@@ -53,9 +56,10 @@ def acquire(state: State, *, owner_id: str, ttl: float, now: datetime, starts_ba
             "fencing_token": state.lease.fencing_token + 1,
             "acquired_at": now,
             "heartbeat_at": now,
-            "expires_at": now + timedelta(seconds=ttl),
+            "expires_at": later(now, ttl),
             "ttl_seconds": ttl,
             "released_at": None,
+            "operator_token": None,
         }
     )
     delivery = _attempts(state, state.delivery.attempts + 1) if starts_batch else state.delivery
@@ -65,7 +69,7 @@ def acquire(state: State, *, owner_id: str, ttl: float, now: datetime, starts_ba
 def renew(state: State, *, now: datetime) -> State:
     """A heartbeat: the lease lasts another ttl from now."""
     ttl = state.lease.ttl_seconds or 0.0
-    return _lease(state, heartbeat_at=now, expires_at=now + timedelta(seconds=ttl))
+    return _lease(state, heartbeat_at=now, expires_at=later(now, ttl))
 
 
 def commit(
@@ -77,10 +81,11 @@ def commit(
     release: bool,
     now: datetime,
     memory: dict[str, Any] | None = None,
+    made: str | None = None,
 ) -> State:
     """The checkpoint moves past a delivered batch, and what the source knows of its bound goes with it (`memory`;
-    None leaves what stands there). With `release` the lease is given back by the same write;
-    without, the next batch is being started, so its attempts are 1 (protocol 7 and 8)."""
+    None leaves what stands there), and which table it was (`made`, likewise). With `release` the lease is given back by
+    the same write; without, the next batch is being started, so its attempts are 1 (protocol 7 and 8)."""
     former = state.checkpoint.cursor
     checkpoint = state.checkpoint.model_copy(
         update={
@@ -95,6 +100,8 @@ def commit(
     moved = state.model_copy(update={"checkpoint": checkpoint, "delivery": delivery})
     if memory is not None:
         moved = moved.model_copy(update={"bound": _kept(memory, now)})
+    if made is not None:
+        moved = moved.model_copy(update={"source_seen": {**(state.source_seen or {}), "made": made}})
     return _emptied(moved, now) if release else renew(moved, now=now)
 
 
@@ -148,7 +155,7 @@ def pause(state: State, *, by: str, reason: str | None, change: Change, now: dat
     control = state.control.model_copy(
         update={"paused": True, "by": by, "reason": reason, "at": now, "last_change": change}
     )
-    return _restamped(state.model_copy(update={"control": control}), now)
+    return restamped(state.model_copy(update={"control": control}), now)
 
 
 def resume(state: State, *, change: Change, now: datetime) -> State:
@@ -163,7 +170,7 @@ def resume(state: State, *, change: Change, now: datetime) -> State:
             "last_change": change,
         }
     )
-    return _restamped(
+    return restamped(
         state.model_copy(update={"control": control, "delivery": _attempts(state, 0)}),
         now,
     )
@@ -190,7 +197,13 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
     kept = {name: value for name, value in (state.bound or {}).items() if name == "kept_at"}  # see `may_remember`
     known = {**kept, "reset": state.lease.fencing_token + 1}
     moved = state.model_copy(
-        update={"checkpoint": checkpoint, "control": control, "delivery": delivery, "bound": known}
+        update={
+            "checkpoint": checkpoint,
+            "control": control,
+            "delivery": delivery,
+            "bound": known,
+            "source_seen": None,
+        }
     )
     return _emptied(_lease(moved, fencing_token=state.lease.fencing_token + 1), now)
 
@@ -199,7 +212,7 @@ def rebind(state: State, *, source: SourceDescription, change: Change, now: date
     """The same cursor is declared to belong to a changed source; fences whoever was at work."""
     control = state.control.model_copy(update={"last_change": change})
     # What is known of one database's transactions and clock says nothing of another's.
-    bound = bind(state.model_copy(update={"control": control, "bound": None}), source)
+    bound = bind(state.model_copy(update={"control": control, "bound": None, "source_seen": None}), source)
     return _emptied(_lease(bound, fencing_token=state.lease.fencing_token + 1), now)
 
 
@@ -210,16 +223,17 @@ def freed(state: State, *, now: datetime) -> State:
 
 
 def hold(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
-    """Keep the lease under an operator's own name for a full ttl: the worker whose lease was broken must have passed
-    its own deadline before another starts (protocol 11). To be applied after a change that raised the token."""
+    """Keep the lease for an operator for a full ttl: the worker whose lease was broken must have passed its own
+    deadline before another starts (protocol 11). To be applied after a change that raised the token."""
     return _lease(
         state,
         owner_id=owner_id,
         acquired_at=now,
         heartbeat_at=now,
-        expires_at=now + timedelta(seconds=ttl),
+        expires_at=later(now, ttl),
         ttl_seconds=ttl,
         released_at=None,
+        operator_token=state.lease.fencing_token,
     )
 
 
@@ -248,9 +262,10 @@ def _attempts(state: State, count: int) -> Delivery:
 
 
 def _emptied(state: State, now: datetime) -> State:
-    return _lease(state, owner_id=None, acquired_at=None, heartbeat_at=None, expires_at=None, released_at=now)
+    empty: dict[str, Any] = dict.fromkeys(("acquired_at", "heartbeat_at", "expires_at", "operator_token"))
+    return _lease(state, owner_id=None, **empty, released_at=now)
 
 
-def _restamped(state: State, now: datetime) -> State:
+def restamped(state: State, now: datetime) -> State:
     """Every write that leaves a lease released stamps it anew, or it would soon no longer count (protocol 3)."""
     return state if state.lease.released_at is None else _lease(state, released_at=now)

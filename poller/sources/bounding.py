@@ -6,12 +6,14 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from poller.model.cursor import Cursor
 from poller.ports import Bound
-from poller.sources import bounds
+from poller.sources import bounds, stamping
 from poller.sources.columns import Column
 from poller.sources.connect import Database
 from poller.sources.inspection import Inspection
@@ -32,8 +34,8 @@ class Bounding:
         self._seat: tuple[Column, Connection] | None = None
         self._memory: dict[str, Any] = {}
 
-    def sample(self, known: Inspection, statements: Statements) -> Bound:
-        """The bound now, in statements of its own, before the page."""
+    def sample(self, known: Inspection, statements: Statements, after: Cursor | None = None) -> Bound:
+        """The bound now, in statements of its own, before the page that begins at the checkpoint `after`."""
         connection = self._database.connection()
         if (
             self._keeper is None
@@ -41,13 +43,29 @@ class Bounding:
             or self._seat[0] != known.cursor
             or self._seat[1] is not connection
         ):
+            self._refuse_other_zone(known)
             context = self.context(known, statements)
             keeper = bounds.Keeper(bounds.choose(self._options.bound, context, connection), context)
             memory = self.remember() or {}
             self._keeper, self._seat = keeper, (known.cursor, connection)
             self.recall(memory)
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
-        return self._keeper.sample(connection)
+        return self._keeper.sample(connection, after)
+
+    def _refuse_other_zone(self, known: Inspection) -> None:
+        """Before anything is read below a bound: the zone in which the database stamps must be the configured one.
+
+        Raises: ConfigError naming `cursor_time_zone`.
+        """
+        o = self._options
+        if o.bound == "none" or o.stamped_by == "application" or not stamping.needs_zone(o, known.cursor):
+            return
+        cursor = stamping.watched(self._database.dialect.family, o)
+        found = stamping.origin(self._database, cursor)
+        told = stamping.stamps(self._database, cursor, found)
+        other = stamping.difference(o.what, o.cursor_column, o.zone or UTC, told, found.hidden)
+        if other is not None:
+            raise other
 
     def wait(self, bound: Bound, known: Inspection, statements: Statements, waiting: Callable[[], bool]) -> Bound:
         """For a process that has just begun to look: more samples, for up to `bound_wait`, where rows wait for it.
@@ -79,8 +97,17 @@ class Bounding:
             self._keeper = self._seat = None
         self._memory = dict(memory)
         if self._keeper is not None:
-            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):  # not ours
                 self._keeper.recall(memory)
+
+    def close(self) -> None:
+        """Leave the samples that are shared; what is known goes on with the next connection."""
+        self._memory = self.remember() or {}
+        self._keeper = self._seat = None
+
+    def begin_anew(self) -> None:
+        """In a child process: as after `close`, but without a look at what other threads of the parent may hold."""
+        self._keeper = self._seat = None
 
     def context(self, known: Inspection, statements: Statements) -> bounds.BoundContext:
         """What a taker may know."""
@@ -101,4 +128,5 @@ class Bounding:
             clock=statements.clock(),
             highest=statements.highest(),
             highest_below=statements.highest(below=True),
+            stamped_by=o.stamped_by,
         )

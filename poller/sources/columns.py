@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 from poller.sources.moments import TextForm
 
@@ -33,6 +34,19 @@ RENDERED_BY_DATABASE = MOMENTS | {Family.OTHER}
 
 
 @dataclass(frozen=True, slots=True)
+class Odd:
+    """A row whose text is not written in the form of the column's first.
+
+    Attributes:
+        form: the first row's. value: this row's text, or whatever it is. key: of this row, by column.
+    """
+
+    form: TextForm
+    value: str
+    key: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column that the cursor rests on.
 
@@ -42,7 +56,8 @@ class Column:
         sql_type: what a CAST back to it names; empty where a value is bound as it is.
         digits: how many fractional digits of a second the type can hold.
         nullable: whether it may be NULL; None where nobody can tell (a view, a query).
-        form: SQLite only: how its stored text is written; odd: a value that is not written so, where there is one.
+        form: SQLite only: how its stored text is written; None where `odd` is not.
+        odd: a row that does not write it like the first one, where there is one.
     """
 
     name: str
@@ -51,4 +66,4 @@ class Column:
     digits: int = 6
     nullable: bool | None = None
     form: TextForm | None = None
-    odd: str | None = None
+    odd: Odd | None = None

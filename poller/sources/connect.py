@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,12 +14,13 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from poller import databases
+from poller import databases, forks
 from poller.errors import SourceUnavailable
+from poller.sources import read_only
 from poller.sources.dialects import Dialect
 from poller.sources.dialects.base import Records
-from poller.sources.filters import escape_colons
 from poller.sources.identity import sqlite_path
+from poller.sources.literals import escape_colons
 
 
 def read_url(url: str | URL | Engine) -> URL:
@@ -41,7 +43,7 @@ def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
 
     def connect_args(chosen: URL) -> dict[str, Any]:
         args = dialect.connect_args(chosen.get_driver_name(), timeout)
-        return {name: value for name, value in args.items() if name not in chosen.query}
+        return {name: value for name, value in args.items() if name not in chosen.query or name in dialect.forced}
 
     return databases.open_engine(
         url, connect_args, key="url", poolclass=NullPool, hide_parameters=True, skip_autocommit_rollback=True
@@ -55,9 +57,37 @@ class Database:
         self.engine = engine
         self.dialect = dialect
         self.timeout = timeout
+        self.lenient = False
+        """Whether what the driver cannot convert is read as text: after it failed, while pages hold such text."""
+        self.page_held_text: bool | None = None
+        """Whether a page of the work in hand held such text; None where none was read."""
         self._connection: Connection | None = None
         self._driver: Any = None
         self._file: tuple[int, int] | None = None
+        self._thread = 0
+        """Which one opened the connection."""
+
+    def before_fork(self) -> None:
+        """SQLite keeps its locks per process, and a file that is open across a fork ends up without them. Closed only
+        by the thread that opened it, for another may be using it."""
+        if self.dialect.family == "sqlite" and self._thread == threading.get_ident() and not self._in_memory():
+            self.close()
+
+    def begin_anew(self) -> None:
+        """In a child process: the parent's connection is its own, and nothing is said on it here."""
+        if self._in_memory():
+            return  # a copy of it is in this process, and shared with nobody
+        forks.keep(self._connection, self._driver)
+        self._connection = self._driver = None
+        databases.abandon(self.engine)
+
+    def _in_memory(self) -> bool:
+        """Whether it is a database of SQLite's that ends with its connections: those of the program itself are used,
+        with their right to write. Any other connection is taken out of the engine's pool and is our own."""
+        if self.dialect.family != "sqlite":
+            return False
+        shared = isinstance(self.engine.pool, sa.StaticPool | sa.pool.SingletonThreadPool)
+        return shared or sqlite_path(self.engine.url) == ":memory:"
 
     @property
     def is_open(self) -> bool:
@@ -77,24 +107,48 @@ class Database:
             try:
                 connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 self._driver = connection.connection.driver_connection  # a detached connection no longer names it
-                if self.dialect.detaches:
+                if not self._in_memory():
                     connection.detach()
                 self.dialect.adopt(self._driver, self.timeout)
                 for statement in self.dialect.session(connection, self.timeout):
                     connection.execute(sa.text(escape_colons(statement)))
+                if not self._in_memory():
+                    read_only.begin(connection, self.dialect.family)
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
+            self._connection, self._thread = connection, threading.get_ident()
         return self._connection
 
     def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
         """One statement, as a snapshot of its own. Raises what the driver raises."""
         connection = self.connection()
         self.dialect.before(self._driver, self.timeout)
-        result = connection.execute(sa.text(sql), dict(params or {}))
-        description = getattr(result.cursor, "description", None)
-        return Records(names=tuple(result.keys()), rows=result.all(), description=description or ())
+        with self.dialect.lenient(self._driver) if self.lenient else contextlib.nullcontext():
+            result = connection.execute(sa.text(sql), dict(params or {}))
+            names, description = tuple(result.keys()), getattr(result.cursor, "description", None) or ()
+            if not self.lenient:
+                return Records(names, result.all(), description)
+            read = self.dialect.fetch_leniently(result)
+        return Records(names, read.rows, description, any_text=read.any_text, escaped=read.escaped)
+
+    def read_leniently(self, error: BaseException) -> bool:
+        """Read as text what the driver cannot convert, from now on; False: that is not why it failed, or is done
+        already."""
+        if self.lenient or not self.dialect.unreadable(error):
+            return False
+        if self.dialect.conversion_breaks:
+            self.close()
+        self.lenient = True
+        return True
+
+    def end_work(self, *, failed: bool = False) -> None:
+        """What belongs together was read: the next is read as usual, unless a page held such text."""
+        if failed:
+            self.lenient = False
+        elif self.page_held_text is not None:
+            self.lenient = self.page_held_text
+        self.page_held_text = None
 
     def driver_connection(self) -> Any:
         """The driver's own connection, or None."""
@@ -105,7 +159,7 @@ class Database:
         held, self._connection = self._connection, None
         if held is not None:
             with contextlib.suppress(Exception):
-                if not self.dialect.detaches:
+                if self._in_memory():
                     self._driver.set_progress_handler(None, 0)
             with contextlib.suppress(Exception):
                 held.close()

@@ -10,6 +10,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError, SourceUnavailable
+from poller.sources.read_only import NEXT_STEP
 
 
 class Fault(enum.Enum):
@@ -23,6 +24,7 @@ class Fault(enum.Enum):
     NO_TABLE = "no table"
     NO_COLUMN = "no column"
     FORBIDDEN = "forbidden"
+    WRITES = "writes"
     VALUE = "value"
     RANGE = "range"
     BUSY = "busy"
@@ -31,6 +33,23 @@ class Fault(enum.Enum):
 
 SCHEMA_FAULTS = frozenset({Fault.NO_TABLE, Fault.NO_COLUMN, Fault.OTHER})
 """After these, what was learned about the table may be out of date: learn it anew and try once more."""
+
+
+QUOTING_FAULTS = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
+"""With these a database may quote what a row holds: conversions, ranges, what functions raise, what we do not know."""
+
+
+def driver_code(error: BaseException) -> str:
+    """What a driver's error is, without a word of its text: the SQLSTATE (not the general one of MySQL's, which says
+    nothing) or number, else its type."""
+    original = getattr(error, "orig", None) or error
+    state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+    args: tuple[object, ...] = getattr(original, "args", ())
+    if state and state != "HY000":
+        return f"SQLSTATE {state}"
+    if len(args) >= 2 and (isinstance(args[0], int) or re.fullmatch(r"[0-9A-Z]{5}", str(args[0]))):
+        return f"error {args[0]}"
+    return type(original).__name__
 
 
 @dataclass(frozen=True)
@@ -119,6 +138,8 @@ def to_error(fault: Fault, detail: str, where: Where) -> SourceError:
             table=what,
             next_step=f"Grant the poller's database user {'SHOW VIEW' if 'SHOW VIEW' in said else 'SELECT'} on it.",
         )
+    if fault is Fault.WRITES:
+        return SourceError(f"{what}: the query writes{said}.", table=what, next_step=NEXT_STEP)
     if fault is Fault.NO_TABLE:
         step = "Check `schema`, `table` and `query`."
         return SourceError(f"{what}: a table is missing{said}.", table=what, next_step=step)

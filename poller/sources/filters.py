@@ -6,19 +6,15 @@ the person who writes the configuration.
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator
-from typing import Any
-
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from poller.errors import ConfigError
+from poller.sources import user_sql
+from poller.sources.literals import escape_colons
+from poller.sources.placeholders import placeholder
+from poller.sources.row_limits import limited_by
 
-_GLOT = {"postgresql": "postgres", "mysql": "mysql", "sqlite": "sqlite", "mssql": "tsql", "oracle": "oracle"}
 _OPEN = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.L_BRACKET: TokenType.R_BRACKET}
 _CLOSE = frozenset(_OPEN.values())
 
@@ -28,31 +24,36 @@ def check_filter(text: str, family: str) -> str:
 
     Raises: ConfigError naming `filter`, unless it is one balanced expression without comments, `;` and placeholders.
     """
-    tokens = _tokens(text, family, key="filter")
-    if any(token.comments for token in tokens) or _has_lone_comment(text, tokens):
+    enclosed = f"({text}\n)"  # else a column named `show` or `lock` would begin a statement
+    if not text.strip():
+        raise _refused("filter", "it is empty", "Leave `filter` out, or write it.")
+    tokens = _tokens(enclosed, family, key="filter")
+    if any(token.comments for token in tokens) or _has_lone_comment(enclosed, tokens):
         raise _refused("filter", "it holds a comment", "Remove the comment.")
+    tokens = tokens[1:-1]
     _refuse_semicolon_and_imbalance(tokens, key="filter")
+    _refuse_placeholder(tokens, family, key="filter")
     try:
-        with _quiet():
-            tree: Any = sqlglot.parse_one(text, into=exp.Condition, dialect=_GLOT.get(family))
-    except SqlglotError as error:
-        raise _refused(
-            "filter",
-            "it is not one SQL expression" + _reason(error),
-            "Write what could stand after WHERE, or use `query` or a view for anything more.",
-        ) from None
-    if tree is None or tree.find(exp.Placeholder) is not None:
-        raise _refused("filter", "it holds a placeholder or nothing", "Write the value itself; nothing is substituted.")
+        found = user_sql.parse(enclosed, family, condition=True)
+        one = isinstance(found, exp.Paren | exp.Subquery)
+        why = None if one and not isinstance(found.this, exp.Alias | exp.Select | exp.SetOperation) else ""
+    except user_sql.Unreadable as error:
+        why = _reason(error)
+    if why is not None:
+        next_step = "Write what could stand after WHERE, or use `query` or a view for anything more."
+        raise _refused("filter", f"it is not one SQL expression{why}", next_step)
     return f"({escape_colons(text)})"
 
 
-def check_query(text: str, family: str) -> str:
+def check_query(text: str, family: str, cursor_column: str) -> str:
     """The query with its colons escaped, ready to be wrapped as a subquery on lines of its own.
 
-    Raises: ConfigError naming `query`, when it holds a `;`, is not balanced or is no query.
+    Raises: ConfigError naming `query`, when it holds a `;` or a placeholder, is not balanced, is no query, or takes
+    only some rows.
     """
     tokens = _tokens(text, family, key="query")
     _refuse_semicolon_and_imbalance(tokens, key="query")
+    _refuse_placeholder(tokens, family, key="query")
     if not tokens or tokens[0].token_type not in {
         TokenType.SELECT,
         TokenType.WITH,
@@ -61,30 +62,28 @@ def check_query(text: str, family: str) -> str:
         TokenType.FROM,
     }:
         raise _refused("query", "it does not begin with SELECT or WITH", "Write one SELECT.")
+    some = limited_by(text, tokens, family, cursor_column)
+    if some is not None:
+        raise _refused(
+            "query",
+            f"it takes only some rows ({some[:60]}), so that the others would never be read",
+            "Remove it: a page has a limit of its own. Leave rows out with WHERE or `filter`.",
+        )
     return escape_colons(text)
-
-
-def escape_colons(sql: str) -> str:
-    """SQL that `sqlalchemy.text` hands on as it is, without taking `:name` for a parameter."""
-    return sql.replace(":", "\\:")
 
 
 def _tokens(text: str, family: str, *, key: str) -> list[Token]:
     if not text.strip():
         raise _refused(key, "it is empty", f"Leave `{key}` out, or write it.")
     try:
-        with _quiet():
-            return list(sqlglot.tokenize(text, read=_GLOT.get(family)))
-    except SqlglotError as error:
-        raise _refused(key, f"it cannot be read as SQL: {_first_line(error)}", "Check its quotes.") from None
+        return user_sql.tokens(text, family)
+    except user_sql.Unreadable as error:
+        raise _refused(key, f"it cannot be read as SQL: {error}", "Check its quotes.") from None
 
 
-def _has_lone_comment(text: str, tokens: list[Token]) -> bool:
-    """Whether a comment hangs on no token (sqlglot drops one that stands at the very end of some dialects)."""
-    if not tokens:
-        return True
-    after = text[tokens[-1].end + 1 :].strip()
-    return bool(after)
+def _has_lone_comment(enclosed: str, tokens: list[Token]) -> bool:
+    """Whether a comment at the end hangs on no token (sqlglot drops it in some dialects)."""
+    return bool(enclosed[tokens[-2].end + 1 : -1].strip())
 
 
 def _refuse_semicolon_and_imbalance(tokens: list[Token], *, key: str) -> None:
@@ -96,9 +95,17 @@ def _refuse_semicolon_and_imbalance(tokens: list[Token], *, key: str) -> None:
         if kind in _OPEN:
             expected.append(_OPEN[kind])
         elif kind in _CLOSE and (not expected or expected.pop() != kind):
-            raise _refused(key, f"its {token.text!r} at character {token.start + 1} closes nothing", "Balance it.")
+            at = token.start + (key == "query")  # a filter stands in parentheses already
+            raise _refused(key, f"its {token.text!r} at character {at} closes nothing", "Balance it.")
     if expected:
         raise _refused(key, "a parenthesis or bracket is never closed", "Balance it.")
+
+
+def _refuse_placeholder(tokens: list[Token], family: str, *, key: str) -> None:
+    found = placeholder(tokens, family)
+    if found is not None:
+        why = f"it holds a placeholder, {found}"
+        raise _refused(key, why, "Write the value itself; nothing is substituted.")
 
 
 def _refused(key: str, why: str, next_step: str) -> ConfigError:
@@ -106,21 +113,4 @@ def _refused(key: str, why: str, next_step: str) -> ConfigError:
 
 
 def _reason(error: Exception) -> str:
-    line = _first_line(error)
-    return "" if line.startswith("Failed to parse") else f": {line}"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(" .")[:200]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep sqlglot from logging what it cannot parse; the error says it better."""
-    logger = logging.getLogger("sqlglot")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
+    return "" if str(error).startswith("Failed to parse") else f": {error}"

@@ -57,6 +57,11 @@ def identify(url: URL) -> DatabaseIdentity:
     )
 
 
+def names_host(url: URL) -> bool:
+    """Whether the URL itself says which server it means."""
+    return bool(url.host or any(_option(url, name) for name in ("host", "hostaddr", "unix_socket")))
+
+
 def sqlite_path(url: URL) -> str:
     """The absolute path of a SQLite file, or `:memory:`."""
     name = url.database or ""

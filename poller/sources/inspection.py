@@ -16,6 +16,7 @@ from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.connect import Database
 from poller.sources.dialects.base import Look
+from poller.sources.forms import mixed_forms
 from poller.sources.options import Options
 from poller.sources.page import Relation
 from poller.sources.uniqueness import unique_sets, weakened
@@ -65,6 +66,7 @@ def inspect_source(
         reflected=reflected,
         cursor=options.cursor_column,
         condition=relation.condition,
+        keys=options.pk_columns,
     )
     provable = inspector is not None and _is_base_table(inspector, options)
     if inspector is not None and provable:
@@ -92,9 +94,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def odd_value(options: Options, value: object, column: str | None = None) -> SourceError:
     """The error for a value that is not like the others of its column, the cursor's unless another is named."""
     name = column or options.cursor_column
+
+    def message(quoted: str) -> str:
+        return (
+            f"{options.what}: column {name} holds {quoted}, which is not written like its other values or is no date;"
+            " such rows do not sort by time."
+        )
+
     return SourceError(
-        f"{options.what}: column {name} holds {str(value)[:40]!r}, which is not written like its other values or is no"
-        " date; such rows do not sort by time.",
+        message(repr(str(value)[:40])),
+        without_values=message("a value"),
         table=options.what,
         column=name,
         next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
@@ -150,7 +159,7 @@ def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) ->
     what = options.what
     if options.cursor_kind == "timestamp+pk":
         if cursor.odd is not None:
-            raise odd_value(options, cursor.odd)
+            raise mixed_forms(options, cursor.odd.form, cursor.odd.value, dict(cursor.odd.key))
         if cursor.family not in MOMENTS and cursor.form is None:
             raise SourceError(
                 f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",

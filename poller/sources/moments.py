@@ -9,12 +9,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
 _FORM = re.compile(
     r"\d{4}-\d\d-\d\d(?:(?P<sep>[T ])\d\d:\d\d(?P<sec>:\d\d(?:\.(?P<frac>\d+))?)?(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
+
+
+def remembered(text: Any) -> datetime:
+    """A moment out of what an earlier process remembered of the bound, in UTC. It stands in a document that others may
+    write: raises ValueError, TypeError or OverflowError for what is none, or names no zone and so compares with none.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a moment without a zone")
+    return moment.astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +57,30 @@ class TextForm:
         )
 
     def pattern(self) -> re.Pattern[str]:
-        """What every other row must match. Without a suffix the fraction may be left out or be of any length, as
-        Python's isoformat and .NET write it: the shorter text sorts first, as it should; before a `Z` it would not.
-        That a shorter one may also be cut off is what `below` is for."""
+        """What every other row must match. Where `varies`, the fraction may be left out or be of any length, as
+        Python's isoformat and .NET write it. That a shorter one may also be cut off is what `below` is for."""
         if not self.separator:
             return re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
         text = rf"\d{{4}}-\d\d-\d\d{self.separator}\d\d:\d\d"
         if self.seconds:
             text += r":\d\d"
-            if not self.zone:
+            if self.varies:
                 text += r"(?:\.\d+)?"
             elif self.digits:
                 text += rf"\.\d{{{self.digits}}}"
         return re.compile(text + re.escape(self.zone), re.ASCII)
+
+    @property
+    def varies(self) -> bool:
+        """Whether fractions may differ in length: the shorter text sorts first, as it should. An offset's sign sorts
+        before a point and a digit, a `Z` after them."""
+        return self.seconds and self.zone != "Z"
+
+    def __str__(self) -> str:
+        if not self.separator:
+            return "YYYY-MM-DD"
+        seconds = ":SS" if self.seconds else ""
+        return f"YYYY-MM-DD{self.separator}HH:MM{seconds}{'.' if self.digits else ''}{'f' * self.digits}{self.zone}"
 
     def render(self, moment: datetime) -> str:
         """A moment of the column's own zone (naive) as the column would write it, cut off, never rounded up."""
@@ -80,14 +102,14 @@ class TextForm:
         was written later then sorts first: only seconds that are over are complete, in any order."""
         if not self.seconds:
             return self.render(floor_to(moment, self.unit))
-        if self.digits and not self.zone:
+        if self.digits and self.varies:
             whole = replace(self, digits=0)
             return whole.render(floor_to(moment - self.unit, whole.unit))
         return self.render(floor_to(moment, self.unit) - self.unit)
 
     def complete(self, text: str) -> str:
         """The same for a text of a row: it without its fraction, where those may differ in length."""
-        return text if self.zone else text.partition(".")[0]
+        return re.sub(r"\.\d+", "", text) if self.varies else text
 
     def offset(self) -> timedelta | None:
         """What the suffix means; None without one."""

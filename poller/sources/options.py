@@ -20,6 +20,9 @@ KINDS: tuple[CursorKind, ...] = get_args(CursorKind)
 _NO_TIME = ("xid8+pk", "rowversion+pk")
 """Kinds whose bound is the database's own and has no instant that a delay could be taken from."""
 
+STAMPED_BY = ("database", "application")
+"""Who gives the cursor's column its values."""
+
 DEFAULT_COMMIT_DELAY = timedelta(seconds=5)
 
 
@@ -34,6 +37,7 @@ class Options:
     cursor_column: str
     cursor_kind: CursorKind
     zone: tzinfo | None
+    stamped_by: str
     pk_columns: tuple[str, ...]
     filter: str | None
     start_from: str
@@ -64,6 +68,7 @@ def read_options(
     cursor_kind: str,
     cursor_time_zone: str | None,
     allow_dst: bool,
+    stamped_by: str,
     pk_columns: Sequence[str],
     filter: str | None,  # noqa: A002 - the key's name
     start_from: object,
@@ -118,6 +123,7 @@ def read_options(
         cursor_column=cursor_column,
         cursor_kind=kind,
         zone=_zone(cursor_time_zone, allow_dst),
+        stamped_by=_stamped_by(stamped_by, kind, bound),
         pk_columns=_names("pk_columns", pk_columns),
         filter=filter,
         start_from=start,
@@ -141,6 +147,27 @@ def _kind(text: str) -> CursorKind:
         key="cursor_kind",
         next_step=f"Use one of {', '.join(KINDS)}.",
     )
+
+
+def _stamped_by(wanted: str, kind: CursorKind, bound: str) -> str:
+    if wanted not in STAMPED_BY:
+        raise ConfigError(
+            f"`stamped_by` is {wanted!r}.", key="stamped_by", next_step='Use "database" or "application".'
+        )
+    if wanted == "application" and kind in _NO_TIME:
+        raise ConfigError(
+            f"`stamped_by` is application, but only the database fills a column of kind {kind}.",
+            key="stamped_by",
+            next_step="Remove it.",
+        )
+    if wanted == "application" and bound not in {"auto", "heuristic", "none"}:
+        raise ConfigError(
+            f"`bound` is {bound} and `stamped_by` is application: what is open in the database says nothing of when an"
+            " application took its values.",
+            key="bound",
+            next_step='Set bound = "auto", which is then the heuristic, or stamped_by = "database".',
+        )
+    return wanted
 
 
 def _names(key: str, names: Sequence[str]) -> tuple[str, ...]:

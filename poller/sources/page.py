@@ -123,6 +123,14 @@ class Statements:
         up_to, end = self._up_to(high)
         return self._counted(_join([*fixed, above, up_to]), cap), params | bound | end
 
+    def at(self, low: Cursor | None, high: Cursor, number: int) -> tuple[str, Params]:
+        """The row with that number, from 1, of those after `low` and not after `high`."""
+        fixed, params = self._fixed(None)
+        above, bound = self._after(low)
+        up_to, end = self._up_to(high)
+        rest = f"FROM {self._relation.sql} WHERE {_join([*fixed, above, up_to])} ORDER BY {self._order}"
+        return self._dialect.at(self._select, rest, number - 1), params | bound | end
+
     def nulls(self, cap: int) -> tuple[str, Params]:
         """How many rows have no cursor, up to `cap`."""
         claimed = self._cursor.nullable is None and not self._relation.wrapped

@@ -88,6 +88,7 @@ def settle(session: Session, cursor: Cursor, column: Column) -> Cursor:
 
 
 _RENDERED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,}Z?", re.ASCII)
+_FRACTION = re.compile(r"\.(\d+)", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _ANYTHING = re.compile(r".*", re.DOTALL)
@@ -183,28 +184,27 @@ def _in_form(session: Session, column: Column, form: TextForm, text: str) -> str
         if as_it_stands:  # no day of ours, but a text among texts
             return text
         raise _refused(session, column.name, text, "timestamps") from None
-    if form.zone or not form.seconds:
-        if as_it_stands:
-            return text
-        offset = form.offset()
-        if moment.tzinfo is not None:
-            if offset is None:
-                raise _refused(session, column.name, text, "timestamps without a zone")
-            moment = (moment.astimezone(UTC) + offset).replace(tzinfo=None)
-        return form.render(moment)
+    if as_it_stands and not form.varies:
+        return text
+    offset = form.offset()
     if moment.tzinfo is not None:
-        raise _refused(session, column.name, text, "timestamps without a zone")
-    return _in_digits(session, column, form, moment, fraction=text.partition(".")[2])
+        if offset is None:
+            raise _refused(session, column.name, text, "timestamps without a zone")
+        moment = (moment.astimezone(UTC) + offset).replace(tzinfo=None)
+    if not form.varies:
+        return form.render(moment)
+    fraction = _FRACTION.search(text)
+    return _in_digits(session, column, form, moment, fraction=fraction[1] if fraction else "")
 
 
 def _in_digits(session: Session, column: Column, form: TextForm, moment: datetime, *, fraction: str) -> str:
     """Fractions may differ in length from row to row, and text is compared as text: what is typed shorter than a row
     writes it would stand before that row, and what is typed longer behind it. So it is written as a row writes it;
     where none stands there, in the digits of the form, and more only where they say more."""
-    whole = replace(form, digits=0).render(moment)
+    whole = replace(form, digits=0, zone="").render(moment)
 
     def written(digits: str) -> str:
-        return f"{whole}.{digits}" if digits else whole
+        return f"{whole}.{digits}{form.zone}" if digits else whole + form.zone
 
     usual = written(fraction.rstrip("0").ljust(form.digits, "0"))
     typed = written(fraction)

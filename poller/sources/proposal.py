@@ -14,12 +14,13 @@ from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning, SQLAlchemyError
 
 from poller.errors import SourceError
+from poller.sources import stamping
 from poller.sources.connect import Database, make_engine, read_url
 from poller.sources.dialects import dialect_for
 from poller.sources.faults import Scrubber, Where, driver_text, to_error
-from poller.sources.filters import escape_colons
 from poller.sources.identity import family_of, identify, place
 from poller.sources.inspection import did_you_mean
+from poller.sources.literals import escape_colons
 from poller.sources.moments import TextForm
 from poller.sources.uniqueness import unique_sets
 
@@ -107,6 +108,14 @@ class Catalogue:
             raise self._translated(error) from None
         return Proposal(table, self._schema, cursors, key, [c["name"] for c in columns])
 
+    def stamps(self, table: str, column: str) -> list[stamping.Stamp]:
+        """The zones in which the database stamps a column that has none. Raises: SourceError."""
+        cursor = stamping.Watched(self._dialect.family, self._schema, table, None, column)
+        try:
+            return stamping.stamps(self._database, cursor, stamping.origin(self._database, cursor))
+        except SQLAlchemyError as error:
+            raise self._translated(error) from None
+
     def _key(self, table: str, columns: dict[str, Any]) -> list[str]:
         primary, unique = unique_sets(self._inspector, table, self._schema)
         if primary and primary in unique:
@@ -124,7 +133,7 @@ class Catalogue:
 
     def _timed(self, table: str, column: Any) -> Candidate | None:
         name, kind = column["name"], column["type"]
-        sees = _rank(name) < len(_NAMES)
+        sees = stamping.promises_updates(name)
         if self._dialect.family == "sqlite":
             form = self._text_form(table, name)
             return (

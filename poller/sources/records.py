@@ -10,7 +10,8 @@ from typing import Any
 
 from poller.errors import SourceError
 from poller.sources.columns import MOMENTS, Column, Family
-from poller.sources.dialects.base import Dialect
+from poller.sources.dialects.base import Dialect, Records
+from poller.sources.forms import mixed_forms
 from poller.sources.inspection import Inspection, odd_value
 from poller.sources.keys import ReadPlan
 from poller.sources.options import Options
@@ -46,6 +47,24 @@ def refuse_bad_records(
         _refuse_neighbours_alike(options, records, plan)
     _refuse_other_types(known, options, dialect, records, plan, names)
     _refuse_odd_moments(known, options, dialect, records, plan)
+
+
+def refuse_escaped(options: Options, found: Records, plan: ReadPlan) -> None:
+    """Return where none of the texts that are no UTF-8 is part of a cursor or a key: escaped, it is another text.
+
+    Raises: SourceError naming the column and the value."""
+    parts = {place: name for name, place in plan.places} | {plan.text_at: options.cursor_column}
+    for row, place in sorted(found.escaped):
+        if place in parts:
+            before = f"{options.what}: column {parts[place]} holds "
+            after = ", which is no valid UTF-8, and would not lead back."
+            raise SourceError(
+                f"{before}{found.rows[row][place][:40]!r}{after}",
+                without_values=f"{before}a text{after}",
+                table=options.what,
+                column=parts[place],
+                next_step="Correct it, or leave the row out with a `filter`.",
+            )
 
 
 def bad_key(options: Options, why: str) -> SourceError:
@@ -107,9 +126,9 @@ def _refuse_odd_moments(
     form = known.cursor.form
     if form is not None and options.cursor_kind == "timestamp+pk":
         fits = form.pattern().fullmatch
-        odd = next((r[plan.text_at] for r in records if not fits(str(r[plan.text_at]))), None)
+        odd = next((r for r in records if not fits(str(r[plan.text_at]))), None)
         if odd is not None:
-            raise odd_value(options, odd)
+            raise mixed_forms(options, form, odd[plan.text_at], {name: odd[place] for name, place in plan.places})
     if not dialect.holds_impossible_dates:
         return
     places = {known.cursor: plan.text_at}

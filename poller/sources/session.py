@@ -7,25 +7,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from poller.errors import SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
+from poller.sources.blame import unreadable
 from poller.sources.bounding import Bounding
 from poller.sources.columns import NUMBERS, Column, Family
 from poller.sources.connect import Database
 from poller.sources.continuity import refuse_changed
 from poller.sources.dialects.base import Records
+from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.forms import FormWatch
 from poller.sources.inspection import Inspection, inspect_source
-from poller.sources.keys import KeyReader, LazyCursors, row_maker
+from poller.sources.keys import KeyReader, LazyCursors, ReadPlan, row_maker
 from poller.sources.moments import parse_utc
 from poller.sources.options import Options
 from poller.sources.page import Range, Relation, Statements
 from poller.sources.parsing import settle
-from poller.sources.records import bad_key, refuse_bad_records
+from poller.sources.records import bad_key, refuse_bad_records, refuse_escaped
+from poller.sources.whereabouts import Whereabouts, ask
 
 PROBE = 10_000
 """Rows looked at where no constraint proves the key; also the cap when NULL cursors are counted for an error."""
@@ -47,8 +55,15 @@ class Session:
         self._statements: Statements | None = None
         self._reader: KeyReader | None = None
         self._types: tuple[Any, ...] | None = None
+        self._looked_through: tuple[Cursor | None, str] | None = None
+        """After which cursor the last page left no row below which bound."""
         self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
         self.bounding = Bounding(database, options)
+        self.whereabouts: Whereabouts | None = None
+        self._asked: Connection | None = None
+        self.forms = FormWatch()
+        self.error_text = True
+        """Whether what is said may quote what a row holds."""
 
     # ------------------------------------------------------------------------------------------------ what is known
 
@@ -68,25 +83,44 @@ class Session:
             if known is not None:
                 self._refuse_bad_keys(known)
             self._known = known
+        self.locate()
         return self._known
+
+    def locate(self) -> None:
+        """Ask the server what the configuration leaves to it, once per connection: another may mean other names."""
+        connection = self.database.connection()
+        if self._asked is not connection:
+            self.whereabouts = ask(self.database, self.options)
+            self._asked = connection
 
     def statements(self) -> Statements:
         """The statements over what is known; while nothing is, only those that need no types."""
-        if self._statements is not None:
-            return self._statements
+        if self._statements is None:
+            statements = self.statements_of(self.options.columns)
+            if self._known is None:
+                return statements
+            self._statements = statements
+        return self._statements
+
+    def statements_of(self, columns: Sequence[str] | None, *, filtered: bool = True) -> Statements:
+        """The same over other columns than are configured; None: all. Not `filtered`: over all rows, whatever the
+        filter takes of them."""
+        relation = self.relation if filtered else replace(self.relation, condition=None)
         known, options = self._known, self.options
         cursor = Column(options.cursor_column, Family.TEXT) if known is None else known.cursor
         keys = [Column(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
         reader = KeyReader(options.cursor_kind, options.what, cursor, keys)
-        projection = options.columns
-        if projection is not None:
-            projection = tuple(dict.fromkeys([*projection, options.cursor_column, *options.pk_columns]))
-        statements = Statements(
-            self.database.dialect, self.quote, self.relation, cursor, keys, projection, reader.helpers
-        )
+        projection = None
+        if columns is not None:
+            projection = tuple(dict.fromkeys([*columns, options.cursor_column, *options.pk_columns]))
         if known is not None:
-            self._statements, self._reader = statements, reader
-        return statements
+            self._reader = reader
+        return Statements(self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers)
+
+    def plan(self, names: Sequence[str]) -> ReadPlan:
+        """Where the cursor's parts stand in a page's records."""
+        assert self._reader is not None  # noqa: S101 - statements() made it
+        return self._reader.plan(names[: len(names) - 1 - len(self._reader.helpers)])
 
     # -------------------------------------------------------------------------------------------------------- reads
 
@@ -102,13 +136,15 @@ class Session:
             return work()
 
     def _page(self, after: Cursor | None, limit: int, until: Cursor | None) -> Page:
+        self._looked_through = None
         known = self.learn()
         if known is None:
             self._refuse_nulls()
-            return Page(rows=[], cursors=[], bound=self.to_come())
+            return Page(rows=[], cursors=[], bound=self.to_come(after))
         after, until = self._settled(after, known), self._settled(until, known)
         refuse_changed(after, known, self.options)
-        bound = self.sample(known)
+        self.forms.look_at_times(self, after)
+        bound = self.sample(known, after)
         if bound.value is None and bound.kind != "none":
             self._refuse_nulls()
             bound = self.bounding.wait(bound, known, self.statements(), lambda: self._waiting(after))
@@ -118,6 +154,8 @@ class Session:
         rows, cursors = self._read(known, stretches, limit)
         if len(rows) < limit or after is None:
             self._refuse_nulls()
+        if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
+            self._looked_through = cursors[-1] if rows else after, bound.value
         return Page(rows=rows, cursors=cursors, bound=bound)
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
@@ -151,19 +189,31 @@ class Session:
         """Up to `limit` rows of some stretches, one after the other, each with the cursor right after it."""
         records: list[Sequence[Any]] = []
         names: tuple[str, ...] = ()
-        statements = self.statements()
+        any_text = False
         for stretch in stretches:
-            found = self.database.run(*statements.select(stretch, limit - len(records)))
+            found = self._select(known, stretch, limit - len(records))
             names = found.names
             self._refuse_changed_types(found)
+            any_text = any_text or found.any_text
+            if found.escaped:
+                refuse_escaped(self.options, found, self.plan(names))
             records.extend(found.rows)
             if len(records) >= limit:
                 break
-        assert self._reader is not None  # noqa: S101 - statements() made it
-        plan = self._reader.plan(names[: len(names) - 1 - len(self._reader.helpers)])
+        self.database.page_held_text = any_text or bool(self.database.page_held_text)
+        plan = self.plan(names)
         refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
         make = row_maker(names[: plan.text_at])
         return [make(record) for record in records], LazyCursors(records, plan)
+
+    def _select(self, known: Inspection, stretch: Range, limit: int) -> Records:
+        """Up to `limit` rows of a stretch. Raises: SourceError naming a value that cannot be read as text either."""
+        try:
+            return self.database.run(*self.statements().select(stretch, limit))
+        except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+            if not self.database.lenient or not self.database.dialect.unreadable(error):
+                raise
+            raise unreadable(self, known, stretch, limit, error) from None
 
     def _refuse_changed_types(self, found: Records) -> None:
         """A column's type that was changed under way raises no error in the database: the driver tells it."""
@@ -180,6 +230,7 @@ class Session:
         if known is not None:
             after = self._settled(after, known)
             refuse_changed(after, known, self.options)
+            after = self._not_looked_through(after)
         timed = self.options.cursor_kind == "timestamp+pk"
         if known is None:
             return Lag(seconds=0.0 if timed else None, pending=0)
@@ -198,6 +249,14 @@ class Session:
                 break
         return Lag(seconds=seconds, pending=min(count, cap), pending_capped=count > cap)
 
+    def _not_looked_through(self, after: Cursor | None) -> Cursor | None:
+        """Right after a page that was not full: its bound, for no row was left below. With a filter that few rows pass
+        both would read all the others. Once only: without a page before it, the lag looks at everything."""
+        seen, self._looked_through = self._looked_through, None
+        if seen is None or seen[0] != after or (after is not None and not _is_later(seen[1], after.value)):
+            return after
+        return Cursor(kind=self.options.cursor_kind, value=seen[1])
+
     def count_between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[int, bool]:
         """How many rows stand after `low` and up to `high`, and whether `cap` cut the count."""
         known = self.learn()
@@ -206,6 +265,15 @@ class Session:
         first, last = self._settled(low, known), self._settled(high, known) or high
         count = int(self.database.run(*self.statements().between(first, last, cap + 1)).rows[0][0])
         return min(count, cap), count > cap
+
+    def cursor_at(self, low: Cursor | None, high: Cursor, number: int) -> Cursor | None:
+        """See `SqlSource.cursor_at`."""
+        known = self.learn()
+        if known is None:
+            return None
+        first, last = self._settled(low, known), self._settled(high, known) or high
+        found = self.database.run(*self.statements_of(()).at(first, last, number))
+        return LazyCursors(found.rows, self.plan(found.names))[0] if found.rows else None
 
     def null_cursors(self, cap: int) -> int:
         """How many rows have no cursor, counted up to `cap`."""
@@ -240,16 +308,21 @@ class Session:
             )
         return Cursor(kind=self.options.cursor_kind, value=value)
 
-    def sample(self, known: Inspection) -> Bound:
-        """The bound now, in statements of its own, before the page."""
-        return self.bounding.sample(known, self.statements())
+    def sample(self, known: Inspection, after: Cursor | None = None) -> Bound:
+        """The bound now, in statements of its own, before the page that begins at the checkpoint `after`."""
+        return self.bounding.sample(known, self.statements(), after)
 
-    def to_come(self) -> Bound:
-        """Of which kind the bound will be, while there is no row to tell the form of the cursor's values from."""
+    def to_come(self, after: Cursor | None = None) -> Bound:
+        """Of which kind the bound will be, while there is no row to tell the form of the cursor's values from. Where
+        there is a checkpoint already, `after`, the bound says whether the server lies below it: with rows again, it may
+        have passed it."""
         kind = self.options.bound
+        known = Inspection(names=(), cursor=Column(self.options.cursor_column, Family.TEXT), keys=(), provable=False)
+        if after is not None and self.options.cursor_kind != "timestamp+pk":
+            bound = self.sample(known, after)
+            if bound.below_checkpoint:
+                return bound
         if kind == "auto":
-            column = Column(self.options.cursor_column, Family.TEXT)
-            known = Inspection(names=(), cursor=column, keys=(), provable=False)
             connection = self.database.connection()
             kind = bounds.choose(kind, self.bounding.context(known, self.statements()), connection).kind
         return Bound(kind=kind, reason="no rows yet")
@@ -291,3 +364,13 @@ class Session:
         for what, sql in checks[: 1 if known.provable else 2]:
             if self.database.run(sql).rows[0][0]:
                 raise bad_key(self.options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
+
+
+def _is_later(value: str, other: str) -> bool:
+    """Whether one cursor value certainly stands after another of its column: numbers, and times of four-digit years."""
+    if value.isdigit() and other.isdigit():
+        return int(value) > int(other)
+    return bool(_TIME.match(value) and _TIME.match(other)) and value > other
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

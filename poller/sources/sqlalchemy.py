@@ -11,24 +11,37 @@ from typing import Any, TypeVar
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from poller.errors import SourceError
+from poller import forks
+from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
+from poller.sources.blame import unread_position
 from poller.sources.checkup import Checkup, examine
 from poller.sources.connect import Database, make_engine, read_url
 from poller.sources.dialects import dialect_for
-from poller.sources.faults import SCHEMA_FAULTS, Fault, Scrubber, Where, driver_text, to_error
-from poller.sources.filters import check_filter, check_query, escape_colons
+from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.faults import (
+    QUOTING_FAULTS,
+    SCHEMA_FAULTS,
+    Fault,
+    Scrubber,
+    Where,
+    driver_code,
+    driver_text,
+    to_error,
+)
 from poller.sources.identity import family_of, identify, place
 from poller.sources.inspection import did_you_mean
 from poller.sources.keys import idempotency_key
+from poller.sources.literals import escape_colons
 from poller.sources.options import read_options
 from poller.sources.page import Relation
 from poller.sources.parsing import parse_cursor
 from poller.sources.session import Session
+from poller.sources.whereabouts import Whereabouts, left_open
 
 _T = TypeVar("_T")
 
@@ -54,6 +67,7 @@ class SqlSource:
         cursor_kind: str = "timestamp+pk",
         cursor_time_zone: str | None = None,
         allow_dst: bool = False,
+        stamped_by: str = "database",
         pk_columns: Sequence[str],
         filter: str | None = None,  # noqa: A002 - the key's name
         start_from: object = "beginning",
@@ -74,6 +88,7 @@ class SqlSource:
             cursor_kind=cursor_kind,
             cursor_time_zone=cursor_time_zone,
             allow_dst=allow_dst,
+            stamped_by=stamped_by,
             pk_columns=pk_columns,
             filter=filter,
             start_from=start_from,
@@ -90,8 +105,7 @@ class SqlSource:
         bounds.check(options.bound, options.cursor_kind, dialect.family)
         self._identity = identify(parsed)
         self._scrub = Scrubber.of(parsed)
-        condition = None if filter is None else check_filter(filter, dialect.family)
-        wrapped = None if query is None else check_query(query, dialect.family)
+        condition, wrapped = _checked(filter, query, dialect.family, options.cursor_column)
         engine = url if isinstance(url, Engine) else make_engine(parsed, dialect, options.query_timeout)
         quote = _quoter(engine)
         if wrapped is None:
@@ -99,9 +113,42 @@ class SqlSource:
         else:
             relation = Relation.query(wrapped, condition, dialect)
         self._session = Session(Database(engine, dialect, options.query_timeout), options, relation, quote)
+        o = options
+        self._said: Whereabouts | None = None
+        self._description = SourceDescription(
+            database=self._identity,
+            schema_name=o.schema,
+            table=o.table,
+            query=o.query,
+            cursor_column=o.cursor_column,
+            cursor_kind=o.cursor_kind,
+            pk_columns=o.pk_columns,
+            filter=o.filter,
+            left_open=left_open(parsed, self._identity, o),
+        )
+        forks.before(self._before_fork)
+        forks.in_child(self._begin_anew)
+
+    def _before_fork(self) -> None:
+        self._session.database.before_fork()
+
+    def _begin_anew(self) -> None:
+        """In a child process: connection and samples are the parent's, also while another of its threads uses them."""
+        self._session.database.begin_anew()
+        self._session.bounding.begin_anew()
+        self._session.forget()
 
     def __repr__(self) -> str:
         return f"SqlSource({self._options.what!r}, {place(self._identity)!r})"
+
+    @property
+    def error_text(self) -> bool:
+        """Whether errors may quote what a row holds, as the database says it; a poller's `error_text` sets it."""
+        return self._session.error_text
+
+    @error_text.setter
+    def error_text(self, shown: bool) -> None:
+        self._session.error_text = shown
 
     # ------------------------------------------------------------------------------------------------- ports.Source
 
@@ -111,18 +158,29 @@ class SqlSource:
         return self._options.query_timeout
 
     def describe(self) -> SourceDescription:
-        """See `poller.ports.Source.describe`."""
-        o = self._options
-        return SourceDescription(
-            database=self._identity,
-            schema_name=o.schema,
-            table=o.table,
-            query=o.query,
-            cursor_column=o.cursor_column,
-            cursor_kind=o.cursor_kind,
-            pk_columns=o.pk_columns,
-            filter=o.filter,
-        )
+        """See `poller.ports.Source.describe`. What the configuration leaves to the server (a schema, a database) is
+        known from the first read on."""
+        said = self._session.whereabouts
+        if said is not None and said is not self._said:
+            self._said, self._description = said, self._description.resolved(said.said, said.made)
+        return self._description
+
+    def locate(self) -> SourceDescription:
+        """`describe` with what the server says of the names in the configuration. Raises: SourceError."""
+        if self.describe().left_open:
+            self._guard(self._session.locate)
+        return self.describe()
+
+    def missing(self) -> SourceError | None:
+        """Why the configured source cannot be read as it is configured: it cannot be reached, or has no such database,
+        table or column; None where it can. Asks the server."""
+        try:
+            self._guard(self._session.learn)
+        except SourceError as error:
+            return error
+        except ConfigError:
+            return None
+        return None
 
     def start(self) -> Cursor | None:
         """See `poller.ports.Source.start`. `now` in a table without rows is the beginning, where the form of its
@@ -163,6 +221,7 @@ class SqlSource:
 
     def close(self) -> None:
         """Close the connection and forget what was learned of the table. May be used again afterwards."""
+        self._session.bounding.close()
         self._session.database.close()
         self._session.forget()
 
@@ -181,6 +240,13 @@ class SqlSource:
         self._refuse_foreign(low)
         self._refuse_foreign(high)
         return (0, False) if high is None else self._guard(lambda: self._session.count_between(low, high, cap))
+
+    def cursor_at(self, low: Cursor | None, high: Cursor, number: int) -> Cursor | None:
+        """The cursor of the row with that number, from 1, of those after `low` and up to `high`; None where there are
+        fewer. Costs the database as much as counting so many rows."""
+        self._refuse_foreign(low)
+        self._refuse_foreign(high)
+        return self._guard(lambda: self._session.cursor_at(low, high, number))
 
     def null_cursors(self, cap: int) -> int:
         """How many rows have no cursor, counted up to `cap`."""
@@ -214,33 +280,47 @@ class SqlSource:
 
     def _guard(self, work: Callable[[], _T]) -> _T:
         """Do the work; reads may be done again, once: on a new connection when the held one broke while idle, with the
-        table looked at anew when it changed. Driver errors become ours, in one line and without secrets."""
+        table looked at anew when it changed; and once with what the driver cannot convert as text. Driver errors become
+        ours, in one line and without secrets."""
         database = self._session.database
         may_retry = True
         while True:
             was_open, had_learned = database.is_open, self._session.known is not None
             try:
-                return work()
-            except DBAPIError as error:
-                fault = self._dialect.classify(error)
-                held = database.driver_connection()
-                again = held is not None and self._dialect.recover(error, held)
-                if not again:
+                done = work()
+                database.end_work()
+                return done
+            except SourceError as error:
+                if not self.error_text:
+                    error.hide_values()
+                raise
+            except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+                if database.read_leniently(error):
+                    continue
+                if isinstance(error, DBAPIError):
                     database.close()
+                    fault = self._dialect.classify(error)
                     again = (fault is Fault.DISCONNECTED and was_open) or (fault in SCHEMA_FAULTS and had_learned)
-                failure = None if again and may_retry else self._failure(fault, driver_text(error))
-                self._session.forget()
-            except SQLAlchemyError as error:
-                database.close()
-                failure = self._failure(Fault.OTHER, str(error))
-            except OverflowError:  # a driver that looks at the numbers itself: SQLite's
-                failure = self._failure(Fault.RANGE, "")
+                    failure = None if again and may_retry else self._failure(fault, error)
+                    self._session.forget()
+                elif isinstance(error, SQLAlchemyError):
+                    database.close()
+                    failure = self._failure(Fault.OTHER, error)
+                elif isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
+                    failure = self._failure(Fault.RANGE, error)
+                else:
+                    failure = unread_position(self._options, error)
             if failure is not None:
+                database.end_work(failed=True)
                 raise failure from None
             may_retry = False
 
-    def _failure(self, fault: Fault, text: str) -> SourceError:
-        detail = self._scrub(text).rstrip(".")
+    def _failure(self, fault: Fault, failed: BaseException) -> SourceError:
+        if fault in QUOTING_FAULTS and not self.error_text:
+            detail = driver_code(failed)
+        else:
+            text = driver_text(failed) if isinstance(failed, DBAPIError) else str(failed)
+            detail = self._scrub(text).rstrip(".")
         o, known = self._options, self._session.known
         where = Where(what=o.what, place=place(self._identity), timeout=format_duration(o.query_timeout))
         error = to_error(fault, detail, where)
@@ -265,6 +345,20 @@ class SqlSource:
             table=o.what,
             next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
         )
+
+
+def _checked(
+    condition: str | None, query: str | None, family: str, cursor_column: str
+) -> tuple[str | None, str | None]:
+    """The user's own SQL, ready to stand inside ours. Raises: ConfigError naming `filter` or `query`."""
+    if condition is None and query is None:
+        return None, None
+    from poller.sources.filters import check_filter, check_query  # loads a parser, which most sources do without
+
+    return (
+        None if condition is None else check_filter(condition, family),
+        None if query is None else check_query(query, family, cursor_column),
+    )
 
 
 def _quoter(engine: Engine) -> Callable[[str], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from azure.core import MatchConditions
 from azure.storage.blob import BlobServiceClient
 
+from poller import tls
 from poller.errors import StoreDenied
 from poller.model.finding import Finding, error, ok, warn
 from poller.stores._blob_container import FAILURES, Container, seconds
@@ -15,12 +16,17 @@ _NO_SUCH_TAG = '"0x0"'
 
 
 def examine(container: Container, name: str) -> list[Finding]:
-    """The container's existence, what may be done in it beside reading and writing documents, soft delete, versioning
-    (told by the blob `name`, where it exists). Changes nothing.
+    """Whether it is reached over https, the container's existence, what may be done in it beside reading and writing
+    documents, soft delete, versioning (told by the blob `name`, where it exists). Changes nothing.
 
     Raises: StoreUnavailable.
     """
-    found = [_container(container), *_listing(container, name), *_appending(container, name)]
+    found = [
+        *tls.of_address(container.client().url),
+        _container(container),
+        *_listing(container, name),
+        *_appending(container, name),
+    ]
     return [*found, *_soft_delete(container), *_versioning(container, name)]
 
 

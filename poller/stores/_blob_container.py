@@ -10,14 +10,15 @@ from urllib.parse import urlsplit
 from azure.core.exceptions import AzureError
 from azure.storage.blob import BlobType, ContainerClient
 
+from poller import forks
 from poller.errors import StoreError, StoreUnavailable
 from poller.ports import DEFAULT_TIMEOUT, Timeout
 from poller.stores._blob_errors import code_of, status_of, translate
 from poller.stores._blob_settings import KEY
 from poller.stores._blob_transport import WholeAnswers
 
-# What a call into the SDK raises: its own errors, and ValueError for an answer that is not a blob service's.
-FAILURES = (AzureError, ValueError)
+# What a call into the SDK raises: its own errors, and all sorts of others over an answer that is not a blob service's.
+FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 _MEGABYTES_64 = 64 * 1024 * 1024
 # Long supported by the service, and known to an Azurite that is started without --skipApiVersionCheck.
@@ -58,11 +59,17 @@ class Container:
 
     def __init__(self, connect: Callable[[WholeAnswers], ContainerClient]) -> None:
         self._connect = connect
-        self._lock = Lock()
-        self._client: ContainerClient | None = None
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
         endpoint = urlsplit(self.client().url)  # holds the SAS token, if there is one: only its front is kept
         self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rpartition('/')[0]}"
         self.name = self.client().container_name
+
+    def _begin_anew(self) -> None:
+        """In a child process too: the parent's connections are forgotten there. To collect them closes the child's
+        descriptors and sends nothing."""
+        self._lock = Lock()
+        self._client: ContainerClient | None = None
 
     def client(self) -> ContainerClient:
         """The SDK's client, made anew after `close`."""

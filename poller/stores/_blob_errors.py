@@ -63,8 +63,8 @@ def translate(error: AzureError, place: str, name: str, *, creating: bool = Fals
     `creating`: the write had If-None-Match, so that a 409 without a code we know can only mean that it exists.
     `reading`: nothing was to be written.
     """
-    unsent = reading or _reason(error).startswith(os.strerror(errno.ECONNREFUSED))
-    unsure = "" if unsent else "; a write may or may not have been applied"
+    refused = _reason(error).startswith(os.strerror(errno.ECONNREFUSED))
+    unsure = "" if reading or refused else "; a write may or may not have been applied"
     status = status_of(error)
     if status:
         return _answered(status, code_of(error), place, name, creating=creating, unsure=unsure)
@@ -78,6 +78,7 @@ def translate(error: AzureError, place: str, name: str, *, creating: bool = Fals
         f"No usable answer came for {place}: {_reason(error)}.",
         document=name,
         next_step=f"Check that the endpoint is right and reachable{unsure}.",
+        sent=not refused,
     )
 
 

@@ -53,6 +53,11 @@ def expand_development_storage(connection_string: str) -> str:
     )
 
 
+def is_development(connection_string: str) -> bool:
+    """Whether it is of an emulator, whose key everybody knows."""
+    return _parts(expand_development_storage(connection_string)).get("accountkey") == _DEVELOPMENT_KEY
+
+
 def check_account_key(connection_string: str) -> None:
     """Refuse a key that was cut or pasted wrongly: the SDK finds out only when it signs the first request.
 

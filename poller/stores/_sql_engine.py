@@ -7,8 +7,10 @@ would keep a row locked, and every other poller waiting, for as long as it stays
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,8 +23,10 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DisconnectionError
 
-from poller.databases import open_engine, read_url
+from poller.databases import open_engine, read_url, use_utf8mb4
 from poller.errors import ConfigError
+from poller.files import OTHERS, create_private
+from poller.model.finding import Finding, ok, warn
 from poller.ports import DEFAULT_TIMEOUT, Timeout
 
 KEY = "state.url"
@@ -55,6 +59,8 @@ def engine_for(url: str, directory: Path) -> Engine:
     if backend == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         _watch_file(engine)
+    if backend in {"mysql", "mariadb"}:
+        event.listen(engine, "connect", lambda dbapi_connection, _record: use_utf8mb4(dbapi_connection))
     return engine
 
 
@@ -72,6 +78,19 @@ def describe(url: URL) -> str:
     port = f":{url.port}" if url.port else ""
     host = f" at {url.host}{port}" if url.host else ""
     return f"{backend} database {url.database or '(default)'}{host}"
+
+
+def rights(engine: Engine) -> list[Finding]:
+    """Whether others than its owner may read or write a SQLite file; nothing for other databases, and where there is no
+    file."""
+    path = Path(engine.url.database or "")
+    if engine.dialect.name != "sqlite" or os.name == "nt" or not path.is_file():
+        return []
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & OTHERS:
+        return [ok("state_file", f"only its owner may read {path.name}")]
+    told = f"{path} has the rights {mode:04o}: others may read or change checkpoints."
+    return [warn("state_file", told, f"chmod 600 {shlex.quote(str(path))}")]
 
 
 class Watchdog:
@@ -193,6 +212,21 @@ def _still(path: Path) -> tuple[bool, int, int] | None:
     return path.with_name(f"{path.name}-wal").exists(), found.st_mtime_ns, found.st_size
 
 
+def _create(path: Path) -> None:
+    """Where there is no file yet, an empty one for its owner alone: SQLite would make one that everybody may read.
+    Those of its log get the same rights. A link that leads nowhere is not followed."""
+    try:
+        os.close(create_private(path))
+    except FileExistsError:
+        if path.is_symlink() and not path.exists():
+            raise sqlite3.OperationalError(
+                f"{path} is a link that leads nowhere: remove it, or correct state.url"
+            ) from None
+    except OSError as error:
+        if not path.exists():
+            raise sqlite3.OperationalError(f"the file cannot be made: {error.strerror}") from None
+
+
 def _watch_file(engine: Engine) -> None:
     """Never go on in a file that is no longer the one of that name: what is written there, nobody else sees, and is
     lost. One that was deleted is not begun anew: that would forget the checkpoint."""
@@ -212,6 +246,8 @@ def _watch_file(engine: Engine) -> None:
 
     def connect(_dialect: object, _record: object, _args: object, options: dict[str, Any]) -> Any:
         refuse_missing()
+        if not is_uri:
+            _create(path)
         if not is_uri and (as_it_is := _still(path)) is not None and not as_it_is[0]:
             # SQLite cannot open it otherwise: it would have to make the files of its log first.
             return sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True, **options)

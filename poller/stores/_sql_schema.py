@@ -1,6 +1,7 @@
 """The two tables, and how each database tells its own time.
 
 Bodies are text, so that a person can read the state with any SQL client. Names compare byte by byte everywhere.
+SQLAlchemy's dialects are imported where their database is used: each costs every command a part of its start.
 """
 
 from __future__ import annotations
@@ -25,22 +26,37 @@ from sqlalchemy import (
     UnicodeText,
     literal_column,
 )
-from sqlalchemy.dialects import mssql, mysql, oracle, postgresql
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-# 400 characters: state/app/name.json needs 150, and SQL Server keys at most 900 bytes.
-_NAME = (
-    Unicode(400)
-    .with_variant(mysql.VARCHAR(400, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
-    .with_variant(mssql.NVARCHAR(400, collation="Latin1_General_100_BIN2"), "mssql")
-)
-_BODY = (
-    Text()
-    .with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
-    .with_variant(mssql.NVARCHAR(), "mssql")  # of no length: (max)
-    .with_variant(UnicodeText(), "oracle")
-)
+_NAME_LENGTH = 400
+"""state/app/name.json needs 150, and SQL Server keys at most 900 bytes."""
+
+
+def _name(dialect: str) -> TypeEngine[Any]:
+    if dialect in {"mysql", "mariadb"}:
+        from sqlalchemy.dialects import mysql
+
+        return mysql.VARCHAR(_NAME_LENGTH, charset="utf8mb4", collation="utf8mb4_bin")
+    if dialect == "mssql":
+        from sqlalchemy.dialects import mssql
+
+        return mssql.NVARCHAR(_NAME_LENGTH, collation="Latin1_General_100_BIN2")
+    return Unicode(_NAME_LENGTH)
+
+
+def _body(dialect: str) -> TypeEngine[Any]:
+    if dialect in {"mysql", "mariadb"}:
+        from sqlalchemy.dialects import mysql
+
+        return mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin")
+    if dialect == "mssql":
+        from sqlalchemy.dialects import mssql
+
+        return mssql.NVARCHAR()  # of no length: (max)
+    return UnicodeText() if dialect == "oracle" else Text()
+
+
 _LINE_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only INTEGER
 _INNODB: dict[str, Any] = {
     f"{dialect}_{option}": value
@@ -65,14 +81,22 @@ class Clock:
 def clock_of(dialect: str) -> Clock:
     """The clock of a SQLAlchemy dialect (its `name`), of microseconds where the database has them."""
     if dialect == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
         return Clock(literal_column("clock_timestamp()"), postgresql.TIMESTAMP(timezone=True), _aware)
     if dialect in {"mysql", "mariadb"}:
+        from sqlalchemy.dialects import mysql
+
         return Clock(literal_column("utc_timestamp(6)"), mysql.DATETIME(fsp=6), _utc)
     if dialect == "sqlite":
         return Clock(literal_column("strftime('%Y-%m-%dT%H:%M:%f', 'now')"), String(32), _utc)
     if dialect == "mssql":
+        from sqlalchemy.dialects import mssql
+
         return Clock(literal_column("sysutcdatetime()"), mssql.DATETIME2(6), _utc)  # type: ignore[no-untyped-call]
     if dialect == "oracle":
+        from sqlalchemy.dialects import oracle
+
         return Clock(literal_column("sys_extract_utc(systimestamp)"), oracle.TIMESTAMP(), _utc)
     # Elsewhere CURRENT_TIMESTAMP may be local time, that steps by an hour: believed only when it carries its zone.
     return Clock(literal_column("CURRENT_TIMESTAMP"), DateTime(timezone=True), _aware)
@@ -93,9 +117,9 @@ def schema_for(dialect: str, prefix: str) -> Schema:
     documents = Table(
         f"{prefix}_documents",
         metadata,
-        Column("name", _NAME, primary_key=True),
+        Column("name", _name(dialect), primary_key=True),
         Column("tag", String(32), nullable=False),
-        Column("body", _BODY),  # nullable: Oracle stores an empty text as NULL
+        Column("body", _body(dialect)),  # nullable: Oracle stores an empty text as NULL
         Column("modified_at", clock.column, nullable=False),
         **_INNODB,
     )
@@ -103,8 +127,8 @@ def schema_for(dialect: str, prefix: str) -> Schema:
         f"{prefix}_log",
         metadata,
         Column("id", _LINE_NUMBER, Identity(), primary_key=True),
-        Column("name", _NAME, nullable=False),
-        Column("line", _BODY),
+        Column("name", _name(dialect), nullable=False),
+        Column("line", _body(dialect)),
         Column("written_at", clock.column, nullable=False),
         Index(f"{prefix}_log_name", "name", "id"),
         **_INNODB,

@@ -2,7 +2,7 @@
 
 One `read` is one GET and one `write` is one PUT, sent once: whoever calls decides about sending again, because only
 the caller can tell whether an earlier copy has landed (protocol, "Facts about azure-storage-blob"). Two exceptions
-cost a request more: a document of no bytes at all (never one of ours) is asked for twice by the SDK, and the first
+cost a request more: a document of no bytes at all (never one of ours) is asked for twice, and the first
 write into a container that does not exist creates it. The tag is the ETag. Server times have a precision of a second.
 
 `Timeout.read` is the limit of an answer as a whole, however slowly it trickles in (a large one has a second more for
@@ -11,8 +11,9 @@ every 100 kB that came). Connecting counts for each of a name's addresses, and s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,11 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient, ContentSettings
 
+from poller import forks
 from poller.errors import ConfigError
 from poller.model.finding import Finding
+from poller.model.limits import LARGEST_BODY
+from poller.model.stamps import in_utc
 from poller.ports import Found, Missing, Timeout, Unchanged, Written
 from poller.stores._blob_checkup import examine
 from poller.stores._blob_container import FAILURES, Container, client_options, seconds
@@ -84,16 +88,14 @@ class BlobStore:
 
         Raises: ConfigError (no https address, not a container's name).
         """
-        if credential is None:
+
+        def default() -> TokenCredential:
             from azure.identity import DefaultAzureCredential
 
-            credential = DefaultAzureCredential(managed_identity_client_id=client_id)
-        token, options = credential, client_options(check_container(container))
+            return DefaultAzureCredential(managed_identity_client_id=client_id)
 
-        def connect(transport: WholeAnswers) -> ContainerClient:
-            return ContainerClient(account_url, credential=token, transport=transport, **options)
-
-        return cls._checked(connect, log_blocks)
+        given = _once_per_process(default) if credential is None else lambda: credential
+        return cls._with_identity(account_url, container, given, log_blocks)
 
     @classmethod
     def from_settings(cls, name: str, container: str, environ: Mapping[str, str]) -> BlobStore:
@@ -105,12 +107,26 @@ class BlobStore:
         found = from_environment(name, environ)
         if isinstance(found, str):
             return cls.from_connection_string(found, container)
-        credential: TokenCredential | None = None
-        if found.credential == "managedidentity":
+        if found.credential != "managedidentity":
+            return cls.from_identity(found.account_url, container, client_id=found.client_id)
+
+        def managed() -> TokenCredential:
             from azure.identity import ManagedIdentityCredential
 
-            credential = ManagedIdentityCredential(client_id=found.client_id)
-        return cls.from_identity(found.account_url, container, client_id=found.client_id, credential=credential)
+            return ManagedIdentityCredential(client_id=found.client_id)
+
+        return cls._with_identity(found.account_url, container, _once_per_process(managed), BLOCKS_PER_APPEND_BLOB)
+
+    @classmethod
+    def _with_identity(
+        cls, account_url: str, container: str, credential: Callable[[], TokenCredential], log_blocks: int
+    ) -> BlobStore:
+        options = client_options(check_container(container))
+
+        def connect(transport: WholeAnswers) -> ContainerClient:
+            return ContainerClient(account_url, credential=credential(), transport=transport, **options)
+
+        return cls._checked(connect, log_blocks)
 
     @classmethod
     def _checked(cls, connect: Callable[[WholeAnswers], ContainerClient], log_blocks: int) -> BlobStore:
@@ -140,8 +156,15 @@ class BlobStore:
         options = {"raw_response_hook": keep_headers, **seconds(timeout)}
         if unless is not None:
             options |= {"etag": unless, "match_condition": MatchConditions.IfModified}
+        client = self._container.client()
         try:
-            download = self._container.client().download_blob(name, **options)
+            try:
+                # One byte more than a document may have tells that it is too large; the rest is not fetched.
+                download = client.download_blob(name, offset=0, length=LARGEST_BODY + 1, **options)
+            except AzureError as error:
+                if status_of(error) != 416:  # of no bytes there is no range
+                    raise
+                download = client.download_blob(name, **options)
             body = download.readall()
         except FAILURES as error:
             if status_of(error) == 304:
@@ -221,12 +244,21 @@ class BlobStore:
         return Written(tag, _datetime(answer.get("date")), _datetime(answer.get("last_modified")))
 
 
+def _once_per_process(make: Callable[[], TokenCredential]) -> Callable[[], TokenCredential]:
+    """A credential has connections of its own, which a child process does not share with its parent."""
+    made = functools.cache(lambda _: make())
+    return lambda: made(forks.generation())
+
+
 def _time(headers: Mapping[str, str], header: str) -> datetime | None:
     try:
-        return parsedate_to_datetime(headers[header])
-    except (KeyError, ValueError):
+        return _datetime(parsedate_to_datetime(headers[header]))
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
 def _datetime(value: object) -> datetime | None:
-    return value if isinstance(value, datetime) else None
+    """A time in UTC; "-0000" says as much, although it has no zone in Python. None for what is no time."""
+    if not isinstance(value, datetime):
+        return None
+    return in_utc(value if value.tzinfo is not None else value.replace(tzinfo=UTC))

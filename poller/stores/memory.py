@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Protocol
 
+from poller import forks
 from poller.errors import WriteConflict
+from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, Missing, Timeout, Unchanged, Written
 
 
@@ -45,10 +47,16 @@ class MemoryStore:
     def __init__(self, clock: WallClock | None = None, *, server_time: bool = True) -> None:
         self._clock: WallClock = clock if clock is not None else _SystemClock()
         self._server_time = server_time
-        self._lock = Lock()
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
         self._writes = 0
         self._documents: dict[str, _Document] = {}
         self._logs: dict[str, list[str]] = {}
+
+    def _begin_anew(self) -> None:
+        """In a child process, which has a copy of the documents: another thread of the parent may have held the
+        lock."""
+        self._lock = Lock()
 
     def read(
         self,
@@ -65,7 +73,7 @@ class MemoryStore:
             return Missing(now)
         if document.tag == unless:
             return Unchanged(now)
-        return Found(document.body, document.tag, now, self._told(document.modified_at))
+        return Found(document.body[: LARGEST_BODY + 1], document.tag, now, self._told(document.modified_at))
 
     def write(
         self,

@@ -10,6 +10,7 @@ Not promised: that a time limit holds for drivers other than SQLite's, psycopg, 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -17,13 +18,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, Row, Table, case, insert, null, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Table, case, func, insert, null, select, update
 from sqlalchemy import inspect as inspect_database
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
+from poller import forks, tls
+from poller.databases import abandon
 from poller.errors import ConfigError, StoreError, StoreUnavailable, WriteConflict
+from poller.model.finding import Finding
+from poller.model.limits import LARGEST_BODY
 from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
-from poller.stores._sql_engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait
+from poller.stores._sql_engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait, rights
 from poller.stores._sql_errors import UNSURE, says_no_table, translate
 from poller.stores._sql_schema import schema_for
 
@@ -54,12 +59,27 @@ class SqlStore:
             self._engine = engine_for(url_or_engine, directory or Path.cwd())
         else:
             self._engine = url_or_engine.execution_options(isolation_level="AUTOCOMMIT")
+        forks.before(self._leave_nothing_open)
+        forks.in_child(self._begin_anew)
         dialect = self._engine.dialect
         self._schema = schema_for(dialect.name, prefix)
+        stored = self._schema.documents.c.body
+        cut = func.substring if dialect.name == "mssql" else func.substr
+        self._body: ColumnElement[Any] = cut(stored, 1, LARGEST_BODY + 1, type_=stored.type).label("body")
         self._update_returns = dialect.update_returning
         self._insert_returns = dialect.insert_returning
         self._place = f"table {prefix}_documents of {describe(self._engine.url)}"
         self._log_place = f"table {prefix}_log of {describe(self._engine.url)}"
+
+    def _leave_nothing_open(self) -> None:
+        """Before a fork: SQLite keeps its locks per process, and a file that is open across a fork ends up without
+        them. What another thread uses just now stays open; a child process forgets it."""
+        if self._owned and self._engine.dialect.name == "sqlite":
+            self._engine.dispose()
+
+    def _begin_anew(self) -> None:
+        """In a child process: the parent's connections are its own, in the pool and out of it."""
+        abandon(self._engine)
 
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
@@ -69,9 +89,9 @@ class SqlStore:
         Raises: StoreUnavailable, StoreDenied.
         """
         documents, clock = self._schema.documents, self._schema.clock
-        body = documents.c.body
+        body = self._body
         if unless is not None:
-            body = case((documents.c.tag == unless, null()), else_=body).label("body")  # type: ignore[assignment]
+            body = case((documents.c.tag == unless, null()), else_=body).label("body")
         wanted = select(documents.c.tag, body, documents.c.modified_at, clock.now.label("now"))
 
         def ask(connection: Connection) -> Found | Unchanged | Missing:
@@ -81,7 +101,7 @@ class SqlStore:
             now = clock.to_utc(row.now)
             if row.tag == unless:
                 return Unchanged(now)
-            return Found((row.body or "").encode(), row.tag, now, clock.to_utc(row.modified_at))
+            return Found((row.body or "").encode()[: LARGEST_BODY + 1], row.tag, now, clock.to_utc(row.modified_at))
 
         def nothing() -> Missing:
             if is_absent(self._engine):
@@ -154,6 +174,10 @@ class SqlStore:
             found.update(self._reading(prefix, ask, list))
         # LIKE ignores case in some databases.
         return iter(sorted(name for name in found if name.startswith(prefix)))
+
+    def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - of whichever document
+        """Whether the connection proves whom it speaks to, and whether others may read a file, for `poller check`."""
+        return [*tls.of_database(self._engine.url, os.environ), *rights(self._engine)]
 
     def locate(self, name: str) -> str:
         """See `StateStore.locate`."""

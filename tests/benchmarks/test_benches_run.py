@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from benchmarks.bound_cost import __main__ as bound_cost
+from benchmarks.bound_cost.crowd import crowd
 from benchmarks.bound_cost.delay import WAYS, Way, delays
 from benchmarks.bound_cost.sample import sample_ms, sessions
 from benchmarks.pages import __main__ as pages
@@ -102,6 +103,14 @@ def test_what_a_bound_costs_is_told_line_by_line(
         monkeypatch.setitem(WAYS, "postgresql", [Way("none"), Way("exact", "0s")])
         bound_cost.delay({"postgresql": postgres_server}, ["idle"], seconds=0.2, rounds=1, every=0.01)
         assert [(line["bound"], line["load"]) for line in printed(capsys)] == [("none", "idle"), ("exact", "idle")]
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_a_crowd_of_pollers_tells_how_old_its_bounds_are(mariadb_db: str, processes: bool) -> None:
+    found = crowd(mariadb_db, pollers=2, processes=processes, seconds=0.5, every=0.1)
+    assert (found["pollers"], found["processes"]) == (2, 2 if processes else 1)
+    assert found["bounds"] > found["unknown"]
+    assert found["age_p99_s"] >= found["age_p50_s"] >= 1, "a margin of a second is waited for"
 
 
 @pytest.mark.parametrize("name", ["postgres_db", "mariadb_db"])

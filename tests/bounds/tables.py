@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller import samplers
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from tests.sources.tables import execute, family
@@ -59,6 +60,16 @@ def source(url: str, **keys: Any) -> Iterator[SqlSource]:
         yield made
     finally:
         made.close()
+
+
+@contextlib.contextmanager
+def another_process() -> Iterator[None]:
+    """Sources that are first read in here share no samples with those outside, as if they were of another process."""
+    ours, samplers.SHARED = samplers.SHARED, samplers.Samplers()
+    try:
+        yield
+    finally:
+        samplers.SHARED = ours
 
 
 def freshly(reader: SqlSource) -> SqlSource:

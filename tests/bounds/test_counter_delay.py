@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError
-from poller.sources.bounds.sampled import ByCounter, Sample
+from poller.samplers import Sample
+from poller.sources.bounds.sampled import ByCounter
 from tests.sources.tables import closing, execute, orders
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

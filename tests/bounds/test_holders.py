@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from poller.sources.bounds import mysql, postgresql
+from poller.sources.bounds import mysql_tracked, postgresql_samples
 from poller.sources.bounds.mysql_look import Look, look
 from tests.bounds.tables import add, freshly, ids, make, session, source
 
@@ -17,7 +18,7 @@ from tests.bounds.tables import add, freshly, ids, make, session, source
 def test_who_was_there_before_a_cold_process_is_named(
     postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(postgresql_samples, "SHOWS_HOLDER_AFTER", 0.0)
     make(postgres_db)
     with session(postgres_db, "begin", "insert into stamped (id) values (1)") as forgotten:
         pid = forgotten.exec_driver_sql("select pg_backend_pid()").scalar_one()
@@ -35,7 +36,7 @@ def test_who_was_there_before_a_cold_process_is_named(
 def test_who_was_there_before_a_cold_process_is_named_on_mariadb(
     family_db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mysql, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(mysql_tracked, "SHOWS_HOLDER_AFTER", 0.0)
     make(family_db)
     with session(family_db, "start transaction", "insert into stamped (id) values (1)") as forgotten:
         number = forgotten.exec_driver_sql("select connection_id()").scalar_one()
@@ -74,8 +75,8 @@ def test_a_stale_look_is_taken_again_at_once(family_db: str, monkeypatch: pytest
     add(family_db, 1)
     reading, done, seen = threading.Event(), threading.Event(), []
 
-    def noted(connection: sa.Connection, statement: sa.TextClause) -> Look:
-        found = look(connection, statement)
+    def noted(connection: sa.Connection, statement: sa.TextClause, own: Collection[int]) -> Look:
+        found = look(connection, statement, own)
         seen.append(found.fresh)
         if not found.fresh:
             done.set()  # whoever was reading reads no more
@@ -90,7 +91,7 @@ def test_a_stale_look_is_taken_again_at_once(family_db: str, monkeypatch: pytest
     with source(family_db) as reader, session(family_db, "start transaction") as writer:
         assert ids(freshly(reader)) == [1]
         writer.exec_driver_sql("insert into stamped (id) values (2)")
-        monkeypatch.setattr(mysql, "look", noted)
+        monkeypatch.setattr(mysql_tracked, "look", noted)
         spoiler = threading.Thread(target=read_all_the_time)
         spoiler.start()
         try:

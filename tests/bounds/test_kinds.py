@@ -149,6 +149,37 @@ def test_numbers_that_no_sequence_orders_are_left_to_the_heuristic(
     assert error.value.key == "bound"
 
 
+def test_numbers_that_are_handed_out_in_blocks_are_a_guess(postgres_db: str) -> None:
+    """INCREMENT BY 50, as Hibernate has it: an application writes 51 to 99 long after 101 was taken by another."""
+    make_counted(postgres_db)
+    execute(postgres_db, "alter sequence stamped_id_seq increment by 50")
+    with session(postgres_db) as slow:
+        block = slow.exec_driver_sql("select nextval('stamped_id_seq')").scalar_one()
+        execute(postgres_db, "insert into stamped (v) values (1)")
+        with source(postgres_db, **INTEGER, commit_delay="1h") as reader:
+            assert ids(reader) == []
+            bound = reader.bound()
+            slow.exec_driver_sql(f"insert into stamped (id) values ({block + 1})")
+            assert ids(reader) == []
+    assert bound.kind == "heuristic"
+    assert "stamped_id_seq has INCREMENT BY 50" in str(bound.reason)
+    with source(postgres_db, **INTEGER, bound="exact") as reader, pytest.raises(ConfigError, match="INCREMENT BY 50"):
+        reader.page(None, 1)
+
+
+def test_a_counter_with_a_step_is_a_guess_too(mariadb_db: str) -> None:
+    make_counted(mariadb_db)
+    with session(mariadb_db, "set global auto_increment_increment = 2") as administrator:
+        try:
+            with source(mariadb_db, **INTEGER, commit_delay="1h") as reader:
+                execute(mariadb_db, "insert into stamped (v) values (1)")
+                bound = reader.bound()
+        finally:
+            administrator.exec_driver_sql("set global auto_increment_increment = 1")
+    assert bound.kind == "heuristic"
+    assert "auto_increment_increment is 2" in str(bound.reason)
+
+
 def test_the_heuristic_of_numbers_is_carried_on_by_memory(postgres_db: str) -> None:
     make(postgres_db, "id bigint primary key")
     add(postgres_db, 1, 2)

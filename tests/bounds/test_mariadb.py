@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources.bounds import mysql
-from tests.bounds.tables import add, freshly, ids, make, session, source
+from poller.sources.bounds import mysql_tracked
+from tests.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.sources.tables import execute
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import wait_until
@@ -115,7 +115,7 @@ def test_a_prepared_xa_transaction_holds_and_is_named(family_db: str) -> None:
 
 
 def test_a_transaction_that_stays_open_is_named(family_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(mysql_tracked, "SHOWS_HOLDER_AFTER", 0.0)
     make(family_db)
     with source(family_db) as reader:
         reader.bound()
@@ -213,7 +213,7 @@ def test_a_cold_process_knows_only_what_is_remembered(family_db: str) -> None:
             assert ids(freshly(first)) == [1]
             memory = first.remember()
             assert memory is not None
-            with source(family_db) as cold, source(family_db) as warm:
+            with another_process(), source(family_db) as cold, source(family_db) as warm:
                 assert cold.page(None, 10).bound.value is None
                 warm.recall(memory)
                 assert ids(freshly(warm)) == [1]
@@ -235,5 +235,7 @@ def test_a_cold_process_knows_only_what_is_remembered(family_db: str) -> None:
         ([(7, "a"), (1 << 48, "b")], (8, "c"), False),
     ],
 )
-def test_only_a_difference_proves_another_transaction(before: list[mysql.Trx], now: mysql.Trx, same: bool) -> None:
-    assert mysql._Open(NOON, None, tuple(before), "app").same(now) is same
+def test_only_a_difference_proves_another_transaction(
+    before: list[mysql_tracked.Trx], now: mysql_tracked.Trx, same: bool
+) -> None:
+    assert mysql_tracked._Open(NOON, None, tuple(before), "app").same(now) is same

@@ -13,10 +13,9 @@ import pytest
 import sqlalchemy as sa
 
 from poller.ports import Bound
-from poller.sources.bounds import mysql, mysql_look
+from poller.sources.bounds import mysql_look, mysql_tracked
 from poller.sources.bounds.mysql_look import Look
 from tests.bounds.tables import add, freshly, ids, make, session, source
-from tests.bounds.test_pretended import context
 from tests.sources.tables import execute
 from tests.support.mysql import MySqlServer
 from tests.support.services import wait_until
@@ -162,7 +161,7 @@ def test_a_statement_told_in_whole_seconds_began_after_the_sample_that_saw_its_s
     mariadb: bool, opened: list[float]
 ) -> None:
     """MariaDB tells it finely; there its word is taken."""
-    tracked = mysql.Tracked(context("mysql", mariadb=mariadb), "server", mysql_look.MYSQL, seen(10))
+    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(10), mariadb=mariadb)
     looks = [seen(10.2, began=8.9), seen(10.4, began=8.9), seen(10.6), seen(10.8, began=8.9), seen(13, began=12)]
     told = [tracked._judge(look).oldest for look in looks]
     del told[2]  # at rest
@@ -175,7 +174,7 @@ READS = (5, 1 << 48, "y")
 
 @pytest.mark.parametrize("beside", [(READS, (5, 100, "x")), ((5, 100, "x"), READS)])
 def test_a_second_transaction_of_a_session_hides_none_that_is_older(beside: tuple[tuple[int, int, str], ...]) -> None:
-    tracked = mysql.Tracked(context("mysql"), "server", mysql_look.MYSQL, seen(0))
+    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     opened = [
         tracked._judge(look).oldest for look in (seen(1, (5, 100, "x")), seen(2, *beside), seen(3, (5, 100, "x")))
     ]
@@ -184,19 +183,20 @@ def test_a_second_transaction_of_a_session_hides_none_that_is_older(beside: tupl
 
 
 def test_both_transactions_of_a_session_are_remembered_for_the_next_process() -> None:
-    tracked = mysql.Tracked(context("mysql"), "server", mysql_look.MYSQL, seen(0))
+    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     tracked._judge(seen(1, (5, 100, "x"), READS))
     memory = tracked.remember()
     assert memory is not None
-    other = mysql.Tracked(context("mysql"), "server", mysql_look.MYSQL, seen(1.5, (5, 100, "x")))
+    other = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(1.5, (5, 100, "x")), mariadb=False)
     assert other._judge(seen(1.6, (5, 100, "x"))).oldest is None, "it has seen no beginning"
     other.recall(memory)
     assert other._judge(seen(2, (5, 100, "x"))).oldest == NOON
 
 
 def test_samples_that_cannot_be_read_are_not_half_taken_in() -> None:
-    tracked = mysql.Tracked(context("mysql"), "server", mysql_look.MYSQL, seen(0))
+    tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     before = tracked.remember()
+    later = (NOON + timedelta(microseconds=1)).isoformat()
     with pytest.raises(ValueError, match="unpack"):
-        tracked.recall({"server": "server", "sampled_at": (NOON + timedelta(1)).isoformat(), "open": {"5": ["other"]}})
+        tracked.recall({"server": "server", "sampled_at": later, "open": {"5": ["other"]}})
     assert tracked.remember() == before

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources.bounds import choose, postgresql
-from tests.bounds.tables import add, ids, make, session, source
+from poller.sources.bounds import choose, postgresql_samples
+from tests.bounds.tables import add, another_process, ids, make, session, source
 from tests.bounds.test_pretended import context
 from tests.sources.tables import execute
 from tests.support.postgres import PostgresServer
@@ -105,7 +105,7 @@ def test_a_prepared_transaction_holds_and_is_named_with_what_ends_it(postgres_db
 
 @pytest.mark.parametrize("bound", ["exact", "observed"])
 def test_a_transaction_that_stays_open_is_named(postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(postgresql_samples, "SHOWS_HOLDER_AFTER", 0.0)
     make(postgres_db)
     with source(postgres_db, bound=bound) as reader:
         reader.bound()
@@ -266,12 +266,12 @@ def test_a_cold_process_knows_only_what_is_remembered(postgres_db: str) -> None:
             assert ids(first) == [1]
             memory = first.remember()
             assert memory is not None
-            with source(postgres_db, bound="observed") as cold:
+            with another_process(), source(postgres_db, bound="observed") as cold:
                 page = cold.page(None, 10)
                 assert list(page.rows) == []
                 assert page.bound.value is None
                 assert page.bound.cold
-            with source(postgres_db, bound="observed") as warm:
+            with another_process(), source(postgres_db, bound="observed") as warm:
                 warm.recall(memory)
                 assert ids(warm) == [1]
                 writer.exec_driver_sql("commit")

@@ -62,8 +62,15 @@ def context(family: str, column: Column = STAMP, **changes: Any) -> BoundContext
     return BoundContext(**{**facts, **changes})
 
 
+HERE = (
+    ("OBJECT_DEFINITION", SimpleNamespace(definition=None, base=None, outside=0)),
+    ("all_synonyms", SimpleNamespace(synonym=None, behind=None, outside=None)),
+)
+"""The rows are of this server's own tables."""
+
+
 def sample(family: str, answers: Sequence[tuple[str, Any]], *, wanted: str = "auto", **changes: Any) -> Bound:
-    connection: Any = Pretended(answers)
+    connection: Any = Pretended([*answers, *HERE])
     return choose(wanted, context(family, **changes), connection).sample(connection)
 
 
@@ -107,9 +114,10 @@ def test_sql_servers_clock_that_was_set_back_under_a_transaction_holds(ages: tup
 
 
 def test_sql_servers_row_versions_need_no_privilege() -> None:
-    answers = [PRIMARY, ("MIN_ACTIVE_ROWVERSION", "00000000000007d1")]
+    row = SimpleNamespace(least="00000000000007d1", used="00000000000007ff")
+    answers = [PRIMARY, ("MIN_ACTIVE_ROWVERSION", row)]
     bound = sample("mssql", answers, column=ROWVERSION, kind="rowversion+pk")
-    assert (bound.kind, bound.value) == ("exact", "00000000000007d1")
+    assert (bound.kind, bound.value, bound.next) == ("exact", "00000000000007d1", "0000000000000800")
 
 
 def test_sql_server_without_the_privilege_is_left_to_the_heuristic() -> None:
@@ -118,6 +126,15 @@ def test_sql_server_without_the_privilege_is_left_to_the_heuristic() -> None:
     bound = sample("mssql", answers)
     assert bound.kind == "heuristic"
     assert "GRANT VIEW SERVER STATE" in str(bound.reason)
+
+
+@pytest.mark.parametrize(("step", "kind"), [(1, "exact"), (50, "heuristic")])
+def test_sql_servers_identity_is_exact_with_a_step_of_1(step: int, kind: str) -> None:
+    answers = [PRIMARY, opened(None, None), ("IsIdentity", 1), ("IDENT_INCR", step), ("IDENT_CURRENT", 7)]
+    answers += [("CLOCK", "2026-07-01T12:00:00.000000Z"), ("HIGHEST", "7")]
+    bound = sample("mssql", answers, column=Column("id", Family.INTEGER), kind="integer+pk")
+    assert bound.kind == kind
+    assert (f"INCREMENT of {step}" in str(bound.reason)) == (kind == "heuristic")
 
 
 def test_sql_servers_secondary_is_refused() -> None:
@@ -131,8 +148,48 @@ def test_a_query_that_skips_what_is_locked_is_refused(hint: str) -> None:
         sample("mssql", [PRIMARY], query=f"SELECT * FROM orders {hint}", table=None)
 
 
+CLOCK = ("CLOCK", "2026-07-01T12:00:00.000000Z")
+FAR = SimpleNamespace(definition="CREATE VIEW v AS SELECT * FROM [far].[shop].[dbo].[t]", base=None, outside=0)
+NAMED = SimpleNamespace(definition=None, base="[far].[shop].[dbo].[t]", outside=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "about", "told"),
+    [
+        ({"query": "select * from far.shop.dbo.t", "table": None}, None, "linked server"),
+        ({"query": "select * from openquery(far, 'select 1')", "table": None}, None, "OPENQUERY"),
+        ({"query": "select * from openrowset(bulk 'x', single_clob) t", "table": None}, None, "OPENROWSET"),
+        ({"query": "select * from dbo.made(1)", "table": None}, None, "function dbo.made"),
+        ({"query": "select 1 id, sysutcdatetime() at", "table": None}, None, "no table"),
+        ({}, FAR, "linked server"),
+        ({}, NAMED, "linked server"),
+        ({}, SimpleNamespace(definition=None, base=None, outside=1), "external table"),
+    ],
+)
+def test_sql_servers_rows_from_elsewhere_are_a_guess(changes: dict[str, Any], about: Any, told: str) -> None:
+    answers = [PRIMARY, opened(None, None), CLOCK, *([("OBJECT_DEFINITION", about)] if about else [])]
+    bound = sample("mssql", answers, **changes)
+    assert bound.kind == "heuristic"
+    assert told in str(bound.reason)
+
+
+def test_sql_servers_rows_of_its_own_stay_exact() -> None:
+    for query in (
+        "with t as (select * from dbo.o) select * from t cross apply openjson(t.x) j",
+        "select * from db.s.t",
+    ):
+        assert sample("mssql", [PRIMARY, opened(None, None)], query=query, table=None).kind == "exact"
+
+
+def test_a_name_of_with_is_not_looked_up_at_sql_server() -> None:
+    connection: Any = Pretended([PRIMARY, opened(None, None), ("OBJECT_DEFINITION", NAMED)])
+    query = "with far as (select 1 as id, sysutcdatetime() as updated_at) select * from far"
+    assert choose("auto", context("mssql", query=query, table=None), connection).kind == "heuristic"
+    assert not any("OBJECT_DEFINITION" in sent for sent in connection.sent)
+
+
 def test_the_sample_of_sql_server_is_no_part_of_the_page() -> None:
-    connection: Any = Pretended([PRIMARY, opened(None, None)])
+    connection: Any = Pretended([PRIMARY, opened(None, None), *HERE])
     choose("auto", context("mssql"), connection).sample(connection)
     assert all("orders" not in sent for sent in connection.sent)
     assert "transaction_type IN (1, 4)" in connection.sent[-1]
@@ -177,6 +234,38 @@ def test_oracle_without_its_views_is_left_to_the_heuristic() -> None:
     bound = sample("oracle", answers)
     assert bound.kind == "heuristic"
     assert "SELECT_CATALOG_ROLE" in str(bound.reason)
+
+
+@pytest.mark.parametrize(
+    ("query", "about", "told"),
+    [
+        ("select * from t@far", (None, None, None), "t@far"),
+        ("select * from table(made(1))", (None, None, None), "table("),
+        (None, ("FAR", None, None), "database link FAR"),
+        (None, (None, "FAR", None), "database link FAR"),
+        (None, (None, None, "ORACLE_LOADER"), "external table"),
+        ("select 'a@b' x from t", (None, None, None), ""),
+        ("select x from t -- ask a@b", (None, None, None), ""),
+    ],
+)
+def test_oracles_rows_from_elsewhere_are_a_guess(query: str | None, about: tuple[Any, ...], told: str) -> None:
+    found = SimpleNamespace(synonym=about[0], behind=about[1], outside=about[2])
+    clock = ("CLOCK", "2026-07-01T12:00:00.000000+00:00")
+    answers = [OPEN_ROLE, ("all_synonyms", found), oracle(None, None), ("dba_2pc_pending", 0), clock]
+    bound = sample("oracle", answers, query=query, table=None if query else "orders")
+    assert bound.kind == ("heuristic" if told else "exact")
+    assert told in str(bound.reason)
+
+
+def test_another_schema_of_oracle_may_use_the_tables_name() -> None:
+    nowhere = SimpleNamespace(synonym=None, behind=None, outside=None)
+    answers = [OPEN_ROLE, ("all_synonyms", nowhere), oracle(None, None), ("dba_2pc_pending", 0)]
+    connection: Any = Pretended(answers)
+    choose("auto", context("oracle", schema=None), connection)
+    (asked,) = [sent for sent in connection.sent if "all_synonyms" in sent]
+    assert "UPPER(owner) IN (h.home, 'PUBLIC')" in asked
+    assert asked.count("UPPER(owner) = h.home") == 2
+    assert "NVL(:schema, SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'))" in asked
 
 
 def test_oracles_standby_is_refused() -> None:

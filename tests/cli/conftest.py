@@ -79,6 +79,11 @@ class Project:
             self.execute(
                 f"CREATE TABLE IF NOT EXISTS {name} (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)"
             )
+            self.execute(
+                f"CREATE TRIGGER IF NOT EXISTS touch_{name} AFTER UPDATE ON {name}"
+                " WHEN NEW.updated_at IS OLD.updated_at BEGIN"
+                f" UPDATE {name} SET updated_at = datetime('now') WHERE id = NEW.id; END"
+            )
         self.write(text, handlers)
 
     def execute(self, statement: str, *rows: tuple[object, ...], database: str = "shop.db") -> list[tuple[Any, ...]]:

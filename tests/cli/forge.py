@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 STOPPED = "stopped"
-CHANGES_OF_FILES: tuple[tuple[Any, str], ...] = ((Path, "write_text"), (os, "link"), (Path, "replace"))
 
 
 class Forge:
@@ -140,9 +139,11 @@ def _die_at(wanted: int, when: str, steps_told: Path) -> None:
         return call
 
     from poller.stores import SqlStore
+    from poller_cli import files
 
+    of_files = [(files, "write_new"), (os, "link"), (Path, "replace")]
     of_store = [(SqlStore, name) for name in ("read", "write", "append", "lines", "names")]
-    for owner, name in (*of_store, *CHANGES_OF_FILES):
+    for owner, name in (*of_store, *of_files):
         setattr(owner, name, dying(name, getattr(owner, name)))
 
 

@@ -232,7 +232,7 @@ def test_a_killed_export_leaves_no_half_file(place: Place, there: bool) -> None:
     steps = place.steps(*command)
     whole = json.loads(file.read_text()) | {"exported_at": ""}
     assert whole["cursor"]["tiebreaker"] == {"id": 5}
-    (written,) = (number for number, step in enumerate(steps, 1) if step.startswith("write_text"))
+    (written,) = (number for number, step in enumerate(steps, 1) if step.startswith("write_new"))
     outcomes = set()
     for step, when in [*every_moment(steps), (written, "within")]:
         put_back()

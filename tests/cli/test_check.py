@@ -20,7 +20,7 @@ from azure.storage.blob import (
 
 from tests.cli.conftest import Ended, Project
 from tests.cli.test_schemas import validator
-from tests.sources.tables import TIMESTAMP, execute, family
+from tests.sources.tables import TIMESTAMP, execute, family, touch_at_updates
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import free_port
@@ -60,6 +60,7 @@ def make_table(url: str, rows: int = 20, *, primary: bool = True) -> None:
         "insert into orders values (:id, :at)",
         rows=[{"id": n, "at": f"{old + timedelta(seconds=n):%Y-%m-%d %H:%M:%S}"} for n in range(1, rows + 1)],
     )
+    touch_at_updates(url)
 
 
 def found(ended: Ended) -> dict[str, dict[str, Any]]:
@@ -207,7 +208,9 @@ def test_a_prepared_transaction_is_named_and_ended(project: Project, postgres_db
 def test_a_prepared_xa_transaction_is_named_and_ended(project: Project, family_db: str) -> None:
     make_table(family_db)
     execute(
-        family_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
+        family_db,
+        "alter table orders modify updated_at datetime(6) not null default now(6) on update now(6)",
+        "create index c on orders (updated_at)",
     )
     engine = sa.create_engine(family_db, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -239,7 +242,9 @@ def test_without_process_it_guesses_and_says_the_grant(
 ) -> None:
     make_table(family_db)
     execute(
-        family_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
+        family_db,
+        "alter table orders modify updated_at datetime(6) not null default now(6) on update now(6)",
+        "create index c on orders (updated_at)",
     )
     name = f"reader_{uuid.uuid4().hex[:8]}"
     database = sa.make_url(family_db).database
@@ -439,3 +444,21 @@ def test_storage_that_may_not_be_appended_to_is_an_error(project: Project, azuri
     assert found(ended)["appending"]["severity"] == "error"
     assert "sp=racwl" in found(ended)["appending"]["mend"]
     assert service.get_blob_client(container, "audit/shop/orders.jsonl").download_blob().readall() == before
+
+
+def test_connections_that_do_not_leave_this_machine_are_well(
+    project: Project, postgres_db: str, azurite: Azurite, container: str
+) -> None:
+    make_table(postgres_db)
+    configure(project, postgres_db, "")
+    both = found(project.run("check", "--json"))
+    assert (both["tls"]["severity"], "does not leave" in both["tls"]["message"]) == ("ok", True)
+    config = project.folder / "poller.toml"
+    config.write_text(config.read_text().replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
+    project.environ["AzureWebJobsStorage"] = azurite.connection_string
+    (poller,) = project.run("check", "--json").json["pollers"]
+    told = [one["message"] for one in poller["findings"] if one["check"] == "tls"]
+    assert told == [
+        "storage is reached over https, or on this machine",
+        "the connection to the database does not leave this machine",
+    ]

@@ -111,7 +111,9 @@ def test_a_prepared_xa_transaction_of_any_name_is_ended_by_what_is_printed(
     name = name.replace("X'00ff27','x',1", "X'00ff27',X'78',1")
     make_table(family_db)
     execute(
-        family_db, "alter table orders modify updated_at datetime(6) not null", "create index c on orders (updated_at)"
+        family_db,
+        "alter table orders modify updated_at datetime(6) not null default now(6) on update now(6)",
+        "create index c on orders (updated_at)",
     )
     engine = sa.create_engine(family_db, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:

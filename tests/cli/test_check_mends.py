@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.cli.conftest import Project
 from tests.cli.test_check import configure, found, mend, wrong
-from tests.sources.tables import execute
+from tests.sources.tables import execute, touch_at_updates
 
 COMMENT = "not what DEFAULT NULL says, it's \\\\ the 'last' write, NULL or not"
 
@@ -26,7 +26,7 @@ def rows(url: str, statement: str) -> list[Any]:
     [
         ("datetime(6) null", "default current_timestamp(6) on update current_timestamp(6)"),
         ("timestamp(3) null", "default null on update current_timestamp(3)"),
-        ("datetime", ""),
+        ("datetime", "on update current_timestamp"),
     ],
 )
 @pytest.mark.parametrize("database", ["mariadb_db", "mysql_db"])
@@ -52,9 +52,10 @@ def test_not_null_leaves_everything_else_of_the_column_as_it_was(
 
     after = rows(url, about)[0]
     assert (after[0], *after[2:]) == (before[0], *before[2:])
-    # What was NULL is now nothing; a TIMESTAMP's would be 0000-00-00, below every checkpoint.
-    now = "current_timestamp(3)" if kind.startswith("timestamp") else None
-    assert after[1] == (now if before[1] in {None, "NULL"} else before[1])
+    # What was NULL is now the present time: else it would be 0000-00-00, below every checkpoint.
+    now = "current_timestamp(3)" if kind.startswith("timestamp") else "current_timestamp"
+    expected = now if before[1] in {None, "NULL"} else before[1].lower()
+    assert after[1].lower().removesuffix("()") == expected
     assert wrong(project.run("check", "--json")) == {}
 
 
@@ -76,13 +77,17 @@ def test_a_computed_column_gets_advice_and_no_statement(project: Project, mariad
 def test_on_postgresql_rows_without_a_time_get_the_present_one_of_the_columns_zone(
     project: Project, postgres_db: str, kind: str, zone: str
 ) -> None:
+    now = f"(now() at time zone '{zone}')" if zone else "now()"
+    body = f"$$ begin new.updated_at \\:= {now}; return new; end $$"
     execute(
         postgres_db,
-        f"create table orders (id int primary key, updated_at {kind}(0))",
+        f"create table orders (id int primary key, updated_at {kind}(0) default {now})",
         "create index on orders (updated_at, id)",
         "insert into orders values (1, '2026-01-01 00:00:00'), (2, null)",
         f"alter database {sa.make_url(postgres_db).database} set timezone = 'America/New_York'",
     )
+    touch_at_updates(postgres_db)
+    execute(postgres_db, f"create or replace function touch_orders() returns trigger language plpgsql as {body}")
     configure(project, postgres_db, f'cursor_time_zone = "{zone}"' if zone else "")
 
     mend(postgres_db, project.run("check", "--json"))
@@ -97,9 +102,10 @@ def test_on_postgresql_rows_without_a_time_get_the_present_one_of_the_columns_zo
 @pytest.mark.parametrize("database", ["mariadb_db", "mysql_db"])
 def test_on_mysql_too(project: Project, database: str, kind: str, request: pytest.FixtureRequest) -> None:
     url: str = request.getfixturevalue(database)
+    touched = f" on update current_timestamp({kind.partition('(')[2].rstrip(')') or 0})"
     execute(
         url,
-        f"create table orders (id int primary key, updated_at {kind} null, key c (updated_at, id))",
+        f"create table orders (id int primary key, updated_at {kind} null{touched}, key c (updated_at, id))",
         "insert into orders values (1, '2026-01-01 00:00:00'), (2, null)",
     )
     configure(project, url, 'cursor_time_zone = "UTC"')

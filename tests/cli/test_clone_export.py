@@ -5,9 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
+import tomllib
+from datetime import date, datetime
+from pathlib import Path
 
 import pytest
 
+from poller_cli.toml_tables import tables
 from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console
 from tests.cli.test_pause import ran
@@ -83,6 +88,39 @@ def test_a_target_at_work_is_refused(project: Project) -> None:
     assert end(worker).code == 0
 
 
+def test_a_clone_names_what_to_configure_and_that_runs(project: Project) -> None:
+    console = ran(project)
+    config = project.folder / "poller.toml"
+    before = config.read_text()
+    printed = console.run("clone-checkpoint", "orders", "orders-v2", "--yes")
+    assert printed.code == 0, printed.err
+    assert f"Next: add this to {config}, change what is to differ, then run: " in printed.out
+    added = printed.out[printed.out.index("[pollers.orders-v2]") :]
+    tree = tomllib.loads(before + added)
+    assert tree["pollers"]["orders-v2"] == tree["pollers"]["orders"]
+    config.write_text(before + added)
+    project.insert(2)
+    ended = console.run("run", "orders-v2", "--once", "--json")
+    assert (ended.code, ended.events[-1]["rows"]) == (0, 2), ended.err
+    again = console.done("clone-checkpoint", "orders", "orders-v2", "--overwrite", "--allow-skip", "--yes")
+    assert "configure" not in again or again["configure"] is None
+
+
+def test_a_table_written_as_toml_reads_back_as_it_was() -> None:
+    tree = {
+        "batch_size": 5,
+        "error_text": True,
+        "lease_ttl": "60s",
+        "source": {
+            "filter": 'a > "b" -- 50 % \\ \n\x7f\u2028',
+            "pk_columns": ["id", "a b"],
+            "at": datetime(2026, 1, 2),
+        },
+        "odd key": {"x": 1.5, "y": [{"z": "1"}], "d": date(2026, 1, 2)},
+    }
+    assert tomllib.loads(tables("pollers.orders-v2", tree)) == {"pollers": {"orders-v2": tree}}
+
+
 def test_a_clone_that_was_deleted_goes_on_above_its_old_token(project: Project) -> None:
     console = ran(project)
     console.done("clone-checkpoint", "orders", "orders-v2", "--yes")
@@ -127,7 +165,7 @@ def test_a_file_is_not_replaced_unless_told(project: Project) -> None:
     console.refused(2, "export-checkpoint", "orders", str(project.folder / "no" / "such" / "x.json"), says="written")
 
 
-def test_a_pipe_is_written_to_and_a_link_is_followed(project: Project) -> None:
+def test_a_pipe_is_written_to_and_a_link_is_refused(project: Project) -> None:
     """As root, to replace what stands at /dev/stdout or /dev/null would break the machine."""
     console = ran(project)
     pipe, link, kept = (project.folder / name for name in ("pipe", "link.json", "kept.json"))
@@ -139,11 +177,35 @@ def test_a_pipe_is_written_to_and_a_link_is_followed(project: Project) -> None:
     assert pipe.is_fifo()
     kept.write_text("old")
     link.symlink_to(kept)
-    assert console.run("export-checkpoint", "orders", str(link)).code == 3
+    for target, options in ((kept, ()), (kept, ("--overwrite",)), (project.folder / "planted", ())):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        console.refused(2, "export-checkpoint", "orders", str(link), *options, says="it is a link")
     assert kept.read_text() == "old"
-    assert console.run("export-checkpoint", "orders", str(link), "--overwrite").code == 0
-    assert link.is_symlink()
-    assert json.loads(kept.read_text())["cursor"]["tiebreaker"] == {"id": 5}
+    assert not (project.folder / "planted").exists()
+
+
+def test_only_its_owner_may_read_what_a_command_writes(project: Project) -> None:
+    def rights(path: Path) -> int:
+        return stat.S_IMODE(path.stat().st_mode)
+
+    before = os.umask(0)
+    try:
+        console = ran(project)
+        kept, theirs = (project.folder / name for name in ("kept.json", "theirs.json"))
+        theirs.touch()
+        theirs.chmod(0o640)
+        for path in (kept, theirs):
+            assert console.run("export-checkpoint", "orders", str(path), "--overwrite").code == 0
+        new = project.folder / "new" / "poller.toml"
+        new.parent.mkdir()
+        command = ("init", "-c", str(new), "--url", f"sqlite:///{project.folder}/shop.db", "--table", "orders")
+        assert console.run(*command, "--app", "shop", "--yes").code == 0
+    finally:
+        os.umask(before)
+    assert rights(kept) == 0o600
+    assert rights(theirs) == 0o640  # what was there stays as its owner made it
+    assert {rights(path) for path in new.parent.iterdir() if path.is_file()} == {0o600}
 
 
 def test_on_a_share_without_hard_links_it_is_written_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,38 @@ def done(project: Project, *arguments: str, schema: str = "change", code: int = 
     return ended
 
 
+def test_what_the_server_says_of_a_name_is_kept(project: Project, servers: psycopg.Connection) -> None:
+    """Also by a reset while the database refuses us; a table that was made anew under its name is warned of."""
+    assert project.run("run", "--once").code == 0
+    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "public"
+    servers.execute("ALTER TABLE orders RENAME TO former")
+    servers.execute("CREATE TABLE orders (LIKE former INCLUDING ALL)")
+    checked = done(project, "check", "orders", schema="check").json["pollers"][0]
+    (table,) = [one for one in checked["findings"] if one["check"] == "table"]
+    assert table["severity"] == "warn"
+    assert "made anew" in table["message"]
+    url = make_url(project.environ["ORDERS_DB_URL"]).set(username="nobody")
+    project.environ["ORDERS_DB_URL"] = url.render_as_string(hide_password=False)
+    done(project, "reset-to-beginning", "orders", "--yes")
+    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "public"
+
+
+def test_another_search_path_is_refused_until_it_is_rebound(project: Project, servers: psycopg.Connection) -> None:
+    path = project.folder / "poller.toml"
+    path.write_text(path.read_text().replace('handler = "', 'audit_window = "2h"\nhandler = "'))
+    assert project.run("run", "--once").code == 0
+    servers.execute("CREATE SCHEMA other")
+    servers.execute("CREATE TABLE other.orders (LIKE orders INCLUDING ALL)")
+    url = make_url(project.environ["ORDERS_DB_URL"]).update_query_dict({"options": "-csearch_path=other"})
+    project.environ["ORDERS_DB_URL"] = url.render_as_string(hide_password=False)
+    for command in ("status", "peek", "recheck", "check"):
+        ended = project.run(command, "orders")
+        assert ended.code == 4, command
+        assert "schema: public -> other" in ended.out + ended.err
+    done(project, "rebind", "orders", "--yes")
+    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "other"
+
+
 def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> None:
     assert project.run("run", "--once").code == 0
     assert done(project, "peek", "orders", schema="peek").json["rows"] == []

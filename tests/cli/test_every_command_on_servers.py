@@ -76,7 +76,9 @@ TABLE = (
     Row("history", ("orders",), "history", ("nosuch",), 2, "nosuch"),
     Row("watch", ("--count", "2", "--interval", "100ms"), "watch", ("--interval", "soon"), 2, "--interval"),
     Row("backfill", ("orders", *DAY, "--yes"), "backfill", ("orders", *DAY), 3, "--yes"),
-    Row("init", (*DATABASE, "--yes", "-c", "new/poller.toml"), "init", (*DATABASE, "--yes"), 3, "--force"),
+    Row(
+        "init", (*DATABASE, "--yes", "-c", "new/poller.toml"), "init", (*DATABASE, "--yes"), 3, "has a poller 'orders'"
+    ),
     Row("schema", ("export",), "schema-export", ("export", "--check", "--directory", "none"), 1, "Not up to date"),
     Row("demo", None, "demo", ("--fast",), 2, "--fast"),
 )

@@ -34,8 +34,8 @@ def test_one_line_makes_a_poller_that_runs_on_each_database(project: Project, an
     assert (ended.json["cursor_column"], ended.json["pk_columns"]) == ("updated_at", ["id"])
     assert ended.json["next"] == ["poller check orders", "poller run orders --once"]
     if ended.json["setting"] is not None:
-        assert ended.json["setting"] == "ORDERS_DB_URL"
-        project.environ["ORDERS_DB_URL"] = any_db
+        assert ended.json["setting"] == f"{sa.make_url(any_db).database}_DB_URL".upper(), "after the database"
+        project.environ[ended.json["setting"]] = any_db
     followed(project)
 
 
@@ -46,10 +46,11 @@ def test_the_password_reaches_no_file_and_no_output(project: Project, postgres_d
     assert ended.code == 0, ended.err
     written = "".join(path.read_text() for path in project.folder.iterdir() if path.suffix in {".toml", ".py"})
     assert "geheim-7" not in written + ended.out + ended.err
-    assert 'url = "%SALES_DB_URL%"' in written
-    assert "SALES_DB_URL" in ended.out
+    setting = f"{sa.make_url(url).database}_DB_URL".upper()
+    assert f'url = "%{setting}%"' in written
+    assert f"First set {setting} to the database's URL: it holds a secret" in ended.out
     assert "poller check sales" in ended.out
-    project.environ["SALES_DB_URL"] = url
+    project.environ[setting] = url
     followed(project, "sales")
 
 
@@ -63,6 +64,49 @@ def test_the_missing_index_is_proposed_with_its_statement(project: Project, post
     assert (ended.json["cursor_column"], ended.json["pk_columns"]) == ("modified", ["a", "b"])
     (statement,) = [f["mend"] for f in ended.json["findings"] if f["check"] == "index"]
     assert statement == "CREATE INDEX events_modified_a_b ON events (modified, a, b);"
+
+
+@pytest.fixture
+def in_new_york(postgres_db: str) -> str:
+    """A database whose sessions are in another zone than UTC, and a table that they stamp."""
+    execute(
+        postgres_db,
+        "create table orders (id int primary key, updated_at timestamp not null default now())",
+        "create index on orders (updated_at, id)",
+        "insert into orders values (1, '2026-01-01')",
+        f"alter database {sa.make_url(postgres_db).database} set timezone = 'America/New_York'",
+    )
+    return postgres_db
+
+
+def test_the_zone_in_which_the_database_stamps_is_written(project: Project, in_new_york: str) -> None:
+    ended = project.run("init", "--url", in_new_york, "--yes", "--json")
+    assert (ended.code, ended.json["cursor_time_zone"]) == (0, "America/New_York")
+    project.environ[ended.json["setting"]] = in_new_york
+    assert project.run("run", "orders", "--once", "--json").events[-1]["rows"] == 1
+    wrong = project.run("init", "--url", in_new_york, "--time-zone", "UTC", "--yes", "--force", "--json")
+    assert wrong.code == 1
+    assert [f["check"] for f in wrong.json["findings"] if f["severity"] == "error"] == ["time_zone"]
+    refused = project.run("run", "orders", "--once")
+    assert "America/New_York" in refused.err
+    assert "stamped_by" in refused.err
+
+
+def test_on_a_terminal_the_databases_zone_is_proposed(project: Project, in_new_york: str) -> None:
+    asked = pexpect.spawn(
+        sys.executable,
+        [*COMMAND[1:], "init", "--url", in_new_york, "--cursor", "updated_at", "--pk", "id"],
+        cwd=str(project.folder),
+        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"},
+        encoding="utf-8",
+        timeout=60,
+    )
+    for question in ("Table", r"Time zone .*America/New_York\]", "Application", "Poller", "sql, blob"):
+        asked.expect(question)
+        asked.sendline("")
+    asked.expect(pexpect.EOF)
+    asked.close()
+    assert 'cursor_time_zone = "America/New_York"' in (project.folder / "poller.toml").read_text()
 
 
 def test_a_table_without_timestamps_is_followed_by_its_number(project: Project, postgres_db: str) -> None:

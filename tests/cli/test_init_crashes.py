@@ -37,7 +37,7 @@ def test_a_killed_init_leaves_no_half_file_and_goes_on(project: Project, forge: 
     before = texts()
     assert forge.run(*command) == 0, forge.err
     whole, steps = texts(), forge.steps
-    writing = [number for number, step in enumerate(steps, 1) if step.startswith("write_text")]
+    writing = [number for number, step in enumerate(steps, 1) if step.startswith("write_new")]
     outcomes = set()
     for step, when in [*every_moment(steps), *((number, "within") for number in writing)]:
         put_back()

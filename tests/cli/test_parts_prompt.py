@@ -23,12 +23,12 @@ def cut(project: Project) -> Console:
 
 def test_all_parts_are_shown_before_the_question(cut: Console) -> None:
     terminal = Terminal(cut.project, "pause", "cut")
-    terminal.child.expect_exact("Type cut to go on: ")
+    terminal.child.expect_exact("pause cut? [y/N]: ")
     shown = terminal.child.before or ""
     for part in ("cut-1of2", "cut-2of2"):
         assert f"pause {part}" in shown
     assert shown.count("no -> yes") == 2
-    terminal.child.send("cut\n")
+    terminal.child.send("y\n")
     code, rest = terminal.end()
     assert (code, rest.count("Done."), "no -> yes" in rest) == (0, 2, False)
     for part in ("cut-1of2", "cut-2of2"):
@@ -38,7 +38,7 @@ def test_all_parts_are_shown_before_the_question(cut: Console) -> None:
 def test_what_is_not_confirmed_changes_no_part(cut: Console) -> None:
     before = cut.everything()
     terminal = Terminal(cut.project, "pause", "cut")
-    terminal.child.expect_exact("Type cut to go on: ")
+    terminal.child.expect_exact("pause cut? [y/N]: ")
     terminal.child.send("no\n")
     assert terminal.end()[0] == 3
     assert cut.everything() == before

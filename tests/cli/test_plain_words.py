@@ -76,7 +76,7 @@ def test_what_is_to_be_added_is_said_in_a_sentence(project: Project) -> None:
 
 def test_ctrl_d_at_the_question_leaves_the_answer_a_line_of_its_own(project: Project) -> None:
     ran(project)
-    terminal = Terminal(project, "pause", "orders")
+    terminal = Terminal(project, "reset-to-beginning", "orders")
     terminal.answer("\x04")
     terminal.child.expect(r"\r\n\S*poller:.* nothing was changed")
     terminal.child.expect(pexpect.EOF)

@@ -64,12 +64,34 @@ def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project)
 def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
     console = ran(project)
     before = console.everything()
-    terminal = Terminal(project, "pause", "orders")
+    terminal = Terminal(project, "reset-to-beginning", "orders")
     terminal.answer(answer)
     code, rest = terminal.end()
     assert code == 3, rest
     assert "nothing was changed" in rest
     assert console.everything() == before
+
+
+@pytest.mark.parametrize("answer", ["\n", "n\n", "orders\n", "\x04"])
+def test_a_pause_moves_no_checkpoint_and_wants_a_y(project: Project, answer: str) -> None:
+    console = ran(project)
+    before = console.everything()
+    terminal = Terminal(project, "pause", "orders")
+    terminal.child.expect_exact("pause orders? [y/N]: ")
+    terminal.child.send(answer)
+    assert terminal.end()[0] == 3
+    assert console.everything() == before
+    assert console.run("pause", "orders").code == 3, "without a terminal it wants --yes"
+
+
+def test_y_pauses_and_y_resumes(project: Project) -> None:
+    console = ran(project)
+    for command, answer, paused in (("pause", "y\n", True), ("resume", "Yes\n", False)):
+        terminal = Terminal(project, command, "orders")
+        terminal.child.expect_exact(f"{command} orders? [y/N]: ")
+        terminal.child.send(answer)
+        assert terminal.end()[0] == 0
+        assert console.state()["control"]["paused"] is paused
 
 
 def test_yes_is_not_asked_but_in_production(project: Project) -> None:

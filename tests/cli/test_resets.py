@@ -112,7 +112,7 @@ def test_without_a_count_a_way_back_goes_and_a_way_forward_counts_as_skipping(pr
         (("--value", "2026-01-01T00:00:00", "--pk", "id=1", "--pk", "id=2"), "given twice"),
         (("--value", "2026-01-01T00:00:00", "--pk", "idd=1"), "Did you mean id?"),
         (("--value", "2026-01-01T00:00:00", "--pk", "id"), "COLUMN=VALUE"),
-        (("--value", "2026-01-01T00:00:00", "--pk", f"id={10**30}"), "range"),
+        (("--value", "2026-01-01T00:00:00", "--pk", f"id={10**30}"), "the key cannot hold it"),
         (("--value", "2026-01-01T00:00:00+02:00", "--pk", "id=1"), "zone"),
         (("--value", "", "--pk", "id=1"), "updated_at"),
         (("--pk", "id=1"), "--value"),

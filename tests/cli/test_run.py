@@ -307,5 +307,12 @@ def handle(batch):
     assert ended.code == 1
     moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
     assert re.search(rf"(?m)^{moment} INFO    shipping: shipped to Oslo$", ended.err)
-    assert re.search(rf"(?m)^{moment} ERROR   orders: Traceback \(most recent call last\):$", ended.err)
+    assert len(re.findall(r"(?m)^\S+ ERROR ", ended.err)) == 1, "one failure, one record"
+    failed = rf"(?m)^{moment} ERROR   orders: handler_failed .*\norders: Traceback \(most recent call last\):\n"
+    assert re.search(failed + r'orders:   File ".*/handlers\.py", line 5, in handle$', ended.err), (
+        "the user's frame first"
+    )
+    assert ended.err.count("Traceback") == 1
+    (event,) = [e for e in project.run("run", "--once", "--json").events if e["event"] == "handler_failed"]
+    assert event["trace"].endswith("ValueError: no")
     assert re.search(rf"(?m)^{moment} INFO    orders: tick outcome=handler_failed", ended.err)

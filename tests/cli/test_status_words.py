@@ -17,11 +17,12 @@ def word(console: Console, name: str = "orders") -> str:
     return line.partition(f"{name}  ")[2]
 
 
-def at_work(console: Console, owner: str = "host/somebody") -> None:
-    """As if a worker held the lease, for a minute from now."""
+def at_work(console: Console, owner: str = "host/somebody", *, kept: bool = False) -> None:
+    """As if a worker held the lease, for a minute from now; or as if an operator kept it."""
     now = datetime.now(UTC)
     lease = {"owner_id": owner, "acquired_at": now.isoformat(), "heartbeat_at": now.isoformat(), "ttl_seconds": 60.0}
     lease |= {"expires_at": (now + timedelta(seconds=60)).isoformat(), "released_at": None}
+    lease["operator_token"] = console.state()["lease"]["fencing_token"] if kept else None
     console.edit(lease=lease)
 
 
@@ -37,12 +38,12 @@ def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> Non
     assert "operator/" not in screen
 
 
-@pytest.mark.parametrize(("owner", "told"), [("host/somebody", "pausing"), ("operator/ada@desk/1234abcd", "paused")])
-def test_a_paused_poller_is_pausing_while_its_batch_is_in_hand(project: Project, owner: str, told: str) -> None:
+@pytest.mark.parametrize(("kept", "told"), [(False, "pausing"), (True, "paused")])
+def test_a_paused_poller_is_pausing_while_its_batch_is_in_hand(project: Project, kept: bool, told: str) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
     assert word(console) == "paused"
-    at_work(console, owner)
+    at_work(console, "operator/ada@desk/1234abcd", kept=kept)
     assert word(console) == told
 
 

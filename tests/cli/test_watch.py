@@ -171,29 +171,34 @@ def test_the_screen_shows_every_poller_and_q_quits(shop: Project) -> None:
         assert child.exitstatus == 0
 
 
-def test_p_pauses_and_r_resumes_the_chosen_one_once_its_name_was_typed(shop: Project) -> None:
+def test_p_asks_why_and_pauses_and_r_resumes_the_chosen_one(shop: Project) -> None:
     assert Console(shop).run("run", "--once").code == 0
     with terminal(shop.folder) as child:
         child.expect("> .*orders")
         child.send("\x1b[B")
         child.expect("> .*invoices")
         child.send("p")
-        child.expect("Type invoices to go on")
-        child.sendline("orders")
+        child.expect("Why is invoices paused?")
+        child.sendline("")
+        child.expect(r"pause invoices\? \[y/N\]")
+        child.sendline("")
         child.expect("Not confirmed")
         child.send(" ")
         child.expect("q quit")
         child.send("p")
-        child.expect("Type invoices to go on")
-        child.sendline("invoices")
+        child.expect("Why is invoices paused?")
+        child.sendline("the printer is out of paper")
+        child.expect(r"pause invoices\? \[y/N\]")
+        child.sendline("y")
         child.expect("Done.")
         child.send(" ")
         child.expect("paused")
         control = {name: Console(shop).state(f"state/shop/{name}.json")["control"] for name in ("orders", "invoices")}
         assert (control["orders"]["paused"], control["invoices"]["paused"]) == (False, True)
+        assert control["invoices"]["reason"] == "the printer is out of paper"
         child.send("r")
-        child.expect("Type invoices to go on")
-        child.sendline("invoices")
+        child.expect(r"resume invoices\? \[y/N\]")
+        child.sendline("y")
         child.expect("Done.")
         child.send(" ")
         child.expect("q quit")
@@ -215,8 +220,10 @@ def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> 
         child.send("\x1b[B")
         child.expect("> .*replay")
         child.send("p")
-        child.expect("Type replay to go on")
-        child.sendline("replay")
+        child.expect("Why is replay paused?")
+        child.sendline("")
+        child.expect(r"pause replay\? \[y/N\]")
+        child.sendline("yes")
         child.expect("Done.")
         child.send(" ")
         child.expect("replay.*paused")

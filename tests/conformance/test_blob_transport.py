@@ -16,6 +16,7 @@ import pytest
 from azure.storage.blob import BlobClient
 
 from poller.errors import StoreError, StoreUnavailable
+from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, Timeout
 from poller.stores import BlobStore
 from tests.conformance.canned import Canned, answer
@@ -197,10 +198,10 @@ def test_a_redirection_is_followed_nowhere() -> None:
 
 
 def test_a_document_of_any_size_that_occurs_is_one_request_each_way(azurite: Azurite, container: str) -> None:
-    """The SDK reads what is beyond 32 MB by further requests, and another writer may come between two of them."""
+    """Another writer may come between two requests; the SDK would read what is beyond 32 MB by further ones."""
     store = BlobStore.from_connection_string(azurite.connection_string, container)
     store.write("other", b"{}", if_tag=None)  # the container
-    body = b" " * (33 * 1024 * 1024)
+    body = b" " * LARGEST_BODY
     mark = azurite.mark()
     store.write(NAME, body, if_tag=None, timeout=PATIENT)
     found = store.read(NAME, timeout=PATIENT)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from poller.errors import WriteConflict
+from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, Missing, StateStore, Unchanged
 from tests.conformance.conftest import Place
 
@@ -187,3 +188,9 @@ def test_a_closed_store_can_be_used_again(store: StateStore) -> None:
     assert found(store).body == b"1"
     store.close()
     store.close()
+
+
+def test_of_a_document_too_large_only_the_beginning_is_read(place: Place) -> None:
+    body = b"x" * (LARGEST_BODY + 5_000_000)
+    place.open().write(NAME, body, if_tag=None)
+    assert found(place.open()).body == body[: LARGEST_BODY + 1]

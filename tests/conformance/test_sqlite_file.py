@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,39 @@ def test_a_state_file_that_was_put_back_from_a_copy_is_read_at_once(tmp_path: Pa
     assert isinstance(found, Found)
     assert found.body == b'{"kept": 1}'
     stores[0].close()
+
+
+def test_only_its_owner_may_read_a_new_state_file(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = SqlStore(f"sqlite:///{tmp_path / 'state.db'}")
+        store.write(NAME, b"{}", if_tag=None)
+        found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        assert found == {"state.db": 0o600, "state.db-wal": 0o600, "state.db-shm": 0o600}
+        assert [one.severity for one in store.checkup(NAME)] == ["ok"]
+        store.close()
+    finally:
+        os.umask(before)
+
+
+def test_a_state_file_with_other_rights_is_left_so_and_warned_of(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    file.touch()
+    file.chmod(0o644)
+    store = SqlStore(f"sqlite:///{file}")
+    store.write(NAME, b"{}", if_tag=None)
+    (found,) = store.checkup(NAME)
+    assert (found.severity, found.mend) == ("warn", f"chmod 600 {file}")
+    assert "0644" in found.message
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    store.close()
+
+
+def test_a_planted_link_is_not_followed_to_make_a_state_file(tmp_path: Path) -> None:
+    file, target = tmp_path / "state.db", tmp_path / "elsewhere"
+    file.symlink_to(target)
+    store = SqlStore(f"sqlite:///{file}")
+    with pytest.raises(StoreUnavailable, match="leads nowhere"):
+        store.write(NAME, b"{}", if_tag=None)
+    assert not target.exists()
+    store.close()

@@ -47,3 +47,4 @@ def test_nor_does_a_write_whose_connection_was_refused(nobody: int) -> None:
     with closing(_blob(nobody)) as made, pytest.raises(StoreUnavailable) as raised:
         made.write("state/shop/orders.json", b"{}", if_tag='"1"')
     assert UNSURE not in str(raised.value)
+    assert not raised.value.sent

@@ -103,6 +103,7 @@ def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgr
     engine = sa.create_engine(postgres_db)
     with engine.begin() as connection:
         connection.execute(sa.text(table.text))
+        connection.execute(sa.text("ALTER TABLE orders DISABLE TRIGGER USER"))
         connection.execute(sa.text("UPDATE orders SET updated_at = now() - interval '1 minute'"))
     engine.dispose()
     shown = dict(re.findall(r'^export (\w+)="(.*)"$', exports.text, re.MULTILINE))
@@ -135,6 +136,18 @@ def test_a_function_app_as_shown_has_the_functions_that_the_page_says(
     code = "import function_app; print(*[f.get_function_name() for f in function_app.app.get_functions()])"
 
     assert run([sys.executable, "-c", code], tmp_path, **ENVIRONMENT).split() == functions
+
+
+def test_the_pipelines_line_as_shown_ends_with_what_is_wrong(tmp_path: Path) -> None:
+    (line,) = blocks("docs/azure-functions.md", "sh")
+    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[1].text)
+    handlers = tmp_path / "handlers.py"
+    handlers.write_text(blocks(GETTING_STARTED, "python")[0].text)
+    assert "on_orders" in run(["bash", "-euc", line.text], tmp_path, **ENVIRONMENT)
+
+    handlers.write_text("def on_oders(batch): pass\n")
+    with pytest.raises(AssertionError, match=r"ConfigError: .*pollers\.orders\.handler"):
+        run(["bash", "-euc", line.text], tmp_path, **ENVIRONMENT)
 
 
 def test_the_function_examples_readme_names_the_settings_that_its_files_want() -> None:
@@ -222,6 +235,15 @@ def test_every_test_that_a_page_names_exists(page: str) -> None:
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in _text(file)]
 
     assert missing == []
+
+
+def test_no_promise_stands_twice() -> None:
+    """As a merge leaves it, with half of its tests in each."""
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    promises = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+
+    assert len(promises) > 40
+    assert {one for one in promises if promises.count(one) > 1} <= {"promise", "---"}
 
 
 def test_what_the_guarantees_call_a_soak_is_one_and_nothing_else_is() -> None:

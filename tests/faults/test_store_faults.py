@@ -70,8 +70,10 @@ def test_one_fault_of_a_write_neither_loses_the_lease_nor_the_write(
 def _happened_once(bench: Bench, operation: Operation, before: State) -> None:
     now = bench.truth()
     assert operation.shows(before, now)
-    assert len(now.write_ids) == len(before.write_ids) + 1, "one write, whatever became of its copies"
-    assert sum(len(record.etags) for record in bench.proxy.requests.select("PUT", NAME)) == 1
+    writes = len(now.write_ids) - len(before.write_ids)
+    most = 2 if operation.ends else 1  # a release that landed late is stamped anew
+    assert 1 <= writes <= most, "one write, whatever became of its copies"
+    assert sum(len(record.etags) for record in bench.proxy.requests.select("PUT", NAME)) == writes
     assert now.lease.fencing_token == before.lease.fencing_token
     assert bench.told("lease_lost") == 0
 

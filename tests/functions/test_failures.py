@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
+import re
 import sys
+import traceback
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import create_engine
@@ -165,3 +170,56 @@ def test_missing_table_is_an_exception(folder: Folder) -> None:
 
     with pytest.raises(PollerError, match="orders"):
         folder.worker().invoke("orders")
+
+
+class Records(logging.Handler):
+    """What reaches the host's log at level Error, and the exception that it logs of a failed invocation."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def of(self, invoke: Callable[[], object]) -> list[str]:
+        logging.getLogger("poller").addHandler(self)
+        try:
+            invoke()
+        except Exception as error:  # noqa: BLE001 - as the host does
+            self.texts.append("".join(traceback.format_exception(error)))
+        finally:
+            logging.getLogger("poller").removeHandler(self)
+        return self.texts
+
+
+@pytest.mark.parametrize(
+    ("defaults", "body"),
+    [
+        ("", "raise LookupError('no such customer')"),
+        ("max_attempts = 1", "raise LookupError('no such customer')"),
+        ('isolation = "process"', "raise LookupError('no such customer')"),
+        ("", "raise LookupError('no such customer, postgresql://app:topsecret@db/shop')"),
+    ],
+    ids=["its own", "halting", "in a process", "with a secret"],
+)
+def test_a_failure_is_one_error_record_with_one_traceback(shop: Folder, defaults: str, body: str) -> None:
+    shop.defaults = defaults
+    worker = shop.worker()
+    (shop.path / "handlers.py").write_text(
+        f"def ship(row):\n    {body}\n\ndef on_orders(batch):\n    ship(batch.rows[0])\n"
+    )
+    sys.modules.pop("handlers")
+    importlib.invalidate_caches()
+    worker = shop.worker()
+
+    (record,) = Records().of(lambda: worker.invoke("orders"))
+
+    assert record.count("in ship") == 1
+    assert record.count("LookupError") >= 1
+    places = re.findall(r'File "[^"]*?([\w.]+/[\w.]+)", line', record)
+    begins = next(n for n, place in enumerate(places) if place.endswith("handlers.py"))
+    assert all(place.endswith("handlers.py") for place in places[begins : begins + 2])
+    assert not any("tick.py" in place or "handlers.py" in place for place in places[:begins])
+    assert not re.search(r"poller/(tick|isolation|handlers)\.py", record), "our frames"
+    assert "topsecret" not in record

@@ -17,7 +17,7 @@ from poller.functions import create_app, on_timer
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.functions import host
-from tests.functions.folder import Folder
+from tests.functions.folder import Folder, add_rows
 
 
 def _poller(name: str = "orders", **options: str) -> Poller:
@@ -70,12 +70,26 @@ def test_function_name_begins_with_a_letter(folder: Folder) -> None:
     assert list(host.functions(folder.app())) == ["poller_2nd_orders"]
 
 
-def test_two_pollers_that_would_be_one_function_are_refused(folder: Folder) -> None:
+def refused(folder: Folder, function: str = "orders") -> ConfigError:
+    """What the function of a wrong poller fails with, twice as once."""
+    worker = folder.worker()
+    errors = []
+    for _ in range(2):
+        with pytest.raises(ConfigError) as caught:
+            worker.invoke(function)
+        errors.append(caught.value)
+    assert str(errors[0]) == str(errors[1])
+    assert "\n" not in str(errors[0])
+    return errors[0]
+
+
+def test_the_second_of_two_pollers_with_one_functions_name_fails(folder: Folder) -> None:
     folder.poller("2nd")
     folder.poller("poller-2nd", "refunds")
 
-    with pytest.raises(ConfigError, match=r"pollers\.2nd and pollers\.poller-2nd would both be .*'poller_2nd'"):
-        folder.app()
+    assert set(host.functions(folder.app())) == {"poller_2nd", "poller_2nd_2"}
+    error = refused(folder, "poller_2nd_2")
+    assert "pollers.2nd and pollers.poller-2nd would both be the function 'poller_2nd'" in str(error)
 
 
 def test_a_configured_handler_that_is_a_generator_is_refused_with_its_key(folder: Folder) -> None:
@@ -84,10 +98,10 @@ def test_a_configured_handler_that_is_a_generator_is_refused_with_its_key(folder
     with (folder.path / "handlers.py").open("a") as handlers:
         handlers.write("\ndef on_orders(batch):\n    for row in batch:\n        yield row\n")
 
-    with pytest.raises(ConfigError, match=r"pollers\.orders\.handler: on_orders is a generator") as refused:
-        folder.app()
+    error = refused(folder)
 
-    assert refused.value.key == "pollers.orders.handler"
+    assert "pollers.orders.handler: on_orders is a generator" in str(error)
+    assert error.key == "pollers.orders.handler"
 
 
 def test_a_decorated_generator_is_refused_while_the_host_indexes() -> None:
@@ -144,12 +158,37 @@ def test_poller_config_names_another_file(folder: Folder, monkeypatch: pytest.Mo
     assert list(host.functions(host.load(folder.path))) == ["other"]
 
 
+def test_an_empty_poller_config_means_the_default(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.poller()
+    folder.write()
+    monkeypatch.setenv("POLLER_CONFIG", "")
+
+    assert list(host.functions(host.load(folder.path))) == ["orders"]
+    monkeypatch.chdir(folder.path)
+    assert list(host.functions(create_app(""))) == ["orders"]
+
+
 def test_missing_file_is_one_clear_line(folder: Folder) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as missing:
         host.load(folder.path)
 
-    assert f"no configuration file poller.toml in {folder.path} nor in /." in str(refused.value)
-    assert "POLLER_CONFIG" in str(refused.value)
+    assert f"no configuration file poller.toml in {folder.path} nor in /." in str(missing.value)
+    assert "POLLER_CONFIG" in str(missing.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("app_name = ", "is not valid TOML"),
+        ('app_name = "shop"\n[state]\nstore = "sql"\n', "pollers: is missing"),
+        ('app_name = "shop"\npollers = 1\n', "pollers: must be a table"),
+    ],
+)
+def test_a_file_without_pollers_to_tell_fails_the_index(folder: Folder, text: str, told: str) -> None:
+    (folder.path / "poller.toml").write_text(text)
+
+    with pytest.raises(ConfigError, match=told):
+        host.load(folder.path)
 
 
 @pytest.mark.parametrize(
@@ -163,20 +202,57 @@ def test_missing_file_is_one_clear_line(folder: Folder) -> None:
         ("", "no url at all", "pollers.orders.source.url"),
     ],
 )
-def test_wrong_configuration_fails_the_index_and_names_file_and_key(
+def test_a_wrong_poller_fails_at_each_tick_and_harms_no_other(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, options: str, url: str, told: str
 ) -> None:
     monkeypatch.delenv("ORDERS_DB_URL", raising=False)
     folder.poller(options=options, url=url)
     if options.startswith("handler"):
         folder.pollers[0] = folder.pollers[0].replace('handler = "handlers:on_orders"\n', "", 1)
+    add_rows(folder.database, 2, table="refunds")
+    folder.poller("refunds", "refunds")
 
-    with pytest.raises(ConfigError) as refused:
-        folder.app()
+    worker = folder.worker()
+    assert set(worker.functions) == {"orders", "refunds"}
+    assert worker.invoke("refunds") is None
+    assert folder.handlers.seen == [1, 2]
+    error = refused(folder)
+    assert str(folder.path / "poller.toml") in str(error)
+    assert told in str(error)
 
-    assert str(folder.path / "poller.toml") in str(refused.value)
-    assert told in str(refused.value)
-    assert "\n" not in str(refused.value)
+
+def test_a_wrong_poller_keeps_its_schedule_where_that_is_right(folder: Folder) -> None:
+    folder.defaults = 'schedule = "0 */5 * * * *"'
+    folder.poller(options="batch_sise = 5")
+    folder.poller("refunds", "refunds", options='schedule = "0 0 3 * * *"\nhandlr = 1')
+    folder.poller("wrong", options='schedule = "often"')
+
+    found = host.functions(folder.app())
+
+    schedules = {name: host.bindings(function)[0]["schedule"] for name, function in found.items()}
+    assert schedules == {"orders": "0 */5 * * * *", "refunds": "0 0 3 * * *", "wrong": "*/10 * * * * *"}
+
+
+def test_a_name_that_no_function_can_have_is_still_shown(folder: Folder) -> None:
+    folder.poller('"Spät Bestellt"')
+
+    (name,) = host.functions(folder.app())
+
+    assert name == "Sp_t_Bestellt"
+    assert "pollers.Spät Bestellt" in str(refused(folder, name))
+
+
+def test_what_is_wrong_for_all_pollers_leaves_the_apps_own_functions(folder: Folder) -> None:
+    folder.state = 'store = "sql"\nurl = "%NOT_SET_ANYWHERE%"'
+    folder.poller()
+    app = folder.app()
+
+    @app.route("health")  # type: ignore[untyped-decorator,unused-ignore]
+    def health(req: func.HttpRequest) -> func.HttpResponse:
+        return func.HttpResponse("ok")
+
+    assert set(host.functions(app)) == {"orders", "health"}
+    assert "state.url: the environment variable NOT_SET_ANYWHERE is not set" in str(refused(folder))
 
 
 # --- the host's limits ------------------------------------------------------------------------------------------------
@@ -191,11 +267,10 @@ def test_tick_that_the_host_would_end_is_refused_and_both_keys_are_named(folder:
     _host_json(folder, timeout)
     folder.poller(options='tick_timeout = "4m30s"')
 
-    with pytest.raises(ConfigError) as refused:
-        folder.app()
+    error = refused(folder)
 
-    assert "pollers.orders.tick_timeout: 4m30s is not below functionTimeout in" in str(refused.value)
-    assert str(folder.path / "host.json") in str(refused.value)
+    assert "pollers.orders.tick_timeout: 4m30s is not below functionTimeout in" in str(error)
+    assert str(folder.path / "host.json") in str(error)
 
 
 @pytest.mark.parametrize("timeout", ["00:04:31", "1.00:00:00", "-1", None])
@@ -213,8 +288,7 @@ def test_app_setting_beats_host_json(folder: Folder, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setenv("AzureFunctionsJobHost__functionTimeout", "00:02:00")
 
-    with pytest.raises(ConfigError, match="AzureFunctionsJobHost__functionTimeout, 2m"):
-        folder.app()
+    assert "AzureFunctionsJobHost__functionTimeout, 2m" in str(refused(folder))
 
 
 @pytest.mark.parametrize(("state", "key"), [('store = "memory"', "state.store"), ('store = "sql"', "state.url")])
@@ -227,10 +301,9 @@ def test_state_that_dies_with_the_worker_is_refused_in_azure_only(
 
     monkeypatch.setenv("WEBSITE_SITE_NAME", "shop-functions")
 
-    with pytest.raises(ConfigError) as refused:
-        folder.app()
-    assert refused.value.key == key
-    assert 'state.store = "blob"' in refused.value.next_step
+    error = refused(folder)
+    assert error.key == key
+    assert 'state.store = "blob"' in error.next_step
 
 
 # --- on_timer ---------------------------------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ def test_second_instance_finds_the_lease_held_and_returns_none(shop: Folder, cap
     assert shop.handlers.seen == [1, 2, 3, 4, 5]
 
 
-def test_same_timer_twice_in_one_worker_runs_one_handler(shop: Folder) -> None:
+def test_same_timer_twice_in_one_worker_runs_one_handler(shop: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "poller")
     worker = shop.worker()
     inside, go_on = threading.Event(), threading.Event()
 
@@ -78,10 +79,15 @@ def test_same_timer_twice_in_one_worker_runs_one_handler(shop: Folder) -> None:
     with ThreadPoolExecutor() as pool:
         running = pool.submit(worker.invoke, "orders")
         assert inside.wait(30)
+        caplog.clear()
         assert worker.invoke("orders") is None
+        (said,) = caplog.records
         go_on.set()
         running.result(30)
 
+    assert (said.levelname, said.name) == ("INFO", "poller.orders")
+    assert "tick outcome=held_elsewhere" in said.getMessage()
+    assert "still runs in this process" in said.getMessage()
     assert shop.handlers.seen == [1, 2, 3, 4, 5]
 
 

@@ -57,6 +57,25 @@ def test_a_poller_that_it_halts_fails_without_it_too(shop: Folder) -> None:
     assert SECRET not in _shown(halted.value)
 
 
+def _notes(_: object) -> list[str]:
+    raise SystemExit(3)
+
+
+def test_an_error_that_cannot_be_printed_fails_the_invocation(shop: Folder) -> None:
+    """Handed to the host as it is, it would end the worker, or have five million characters logged."""
+    worker = shop.worker()
+    hostile = type("Hostile", (Exception,), {"__notes__": property(_notes)})
+    for error, told in ((hostile("no"), "Hostile: no"), (ValueError("y" * 5_000_000), "ValueError: yyy")):
+
+        def hook(_: object, error: Exception = error) -> None:
+            raise error
+
+        shop.handlers.hook = hook
+        with pytest.raises(UnsuccessfulTick, match=f"handler_failed: {told}") as failed:
+            worker.invoke("orders")
+        assert len(_shown(failed.value)) < 10_000
+
+
 def _poller(store: StateStore, folder: Path) -> Poller:
     url = f"sqlite:///{folder / 'orders.db'}"
     source = SqlSource(url, table="orders", cursor_column="at", cursor_time_zone="UTC", pk_columns=["id"])

@@ -67,12 +67,21 @@ def test_worker_reports_the_handlers_own_exception(folder: Folder) -> None:
     assert "poller orders: the handler failed; the checkpoint stays." in invocation["trace"]
 
 
-def test_worker_reports_a_wrong_configuration_in_one_line(folder: Folder) -> None:
+def test_worker_reports_a_wrong_poller_in_one_line(folder: Folder) -> None:
     folder.poller(options="batch_sise = 5")
+
+    (invocation,) = _work(folder, "orders")["invocations"]
+
+    file = folder.path / "poller.toml"
+    told = f'{file}: pollers.orders.batch_sise: there is no such key; did you mean "batch_size"?'
+    assert not invocation["ok"]
+    assert told in invocation["error"]
+
+
+def test_worker_reports_a_file_that_cannot_be_read_in_one_line(folder: Folder) -> None:
+    folder.defaults = "=="
 
     failure = _work(folder)["failure"]
 
-    file = folder.path / "poller.toml"
-    assert failure.partition(" | ")[0] == (
-        f'Message: ConfigError: {file}: pollers.orders.batch_sise: there is no such key; did you mean "batch_size"?'
-    )
+    told = f"Message: ConfigError: {folder.path / 'poller.toml'}: is not valid TOML"
+    assert failure.partition(" | ")[0].startswith(told)

@@ -58,12 +58,29 @@ def hangs_without_a_look(batch: Batch) -> None:
     note("survived")
 
 
+def forks(batch: Batch) -> None:
+    """Its copy returns at once; it does when the copy has ended."""
+    copy = os.fork()
+    if copy:
+        os.waitpid(copy, 0)
+        note("pid", os.getpid())
+        with _noted("done").open("a") as done:
+            done.write(f"{os.getpid()}\n")
+
+
 def dies(batch: Batch) -> None:
     os._exit(7)
 
 
 def fails(batch: Batch) -> None:
     raise ValueError(f"{len(batch)} rows are too many")
+
+
+def fails_a_little_later(batch: Batch) -> None:
+    """Fails, when whoever waited for its process's number had time to answer in its stead."""
+    note("pid", os.getpid())
+    time.sleep(0.5)
+    raise ValueError("no")
 
 
 def waits(batch: Batch) -> None:

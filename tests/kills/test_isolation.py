@@ -98,6 +98,15 @@ def test_a_handler_in_a_child_sees_the_lease_and_its_keys_and_the_child_is_kept(
     assert _gone(pid)
 
 
+def test_a_copy_of_the_handler_that_forked_answers_for_nobody(shop: Shop, tmp_path: Path) -> None:
+    """The handler waits for the end of its copy, which has returned: only then is the batch done."""
+    poller = shop.poller(MemoryStore(), isolation="process", batch_size=3)
+    result = _tick(poller, children.forks)
+    assert (result.outcome, result.rows, result.batches) == ("delivered", 5, 2)
+    assert (tmp_path / "done").read_text().split() == [(tmp_path / "pid").read_text()] * 2
+    poller.close()
+
+
 def test_a_child_is_killed_at_the_leases_deadline_and_what_it_did_is_discarded(
     shop: Shop, store: BlobStore, proxy: FaultProxy, tmp_path: Path
 ) -> None:
@@ -240,9 +249,8 @@ def test_an_answer_to_an_earlier_batch_is_not_taken_for_this_ones(shop: Shop, tm
     poller = shop.poller(store, isolation="process", batch_size=3, max_batches_per_tick=1)
     assert _tick(poller, children.leaves_a_copy).rows == 3
     passed = _state(store).checkpoint.cursor
-    assert _tick(poller, children.waits).outcome == "handler_failed"
+    assert _tick(poller, children.fails_a_little_later).outcome == "handler_failed"
     assert _state(store).checkpoint.cursor == passed
-    assert _gone(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.parametrize(

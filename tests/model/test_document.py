@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller.errors import StateCorrupt
+from poller.errors import StateCorrupt, StoreError
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import WRITE_IDS_KEPT, State, decode, encode, stamp
+from poller.model.document import WRITE_IDS_KEPT, State, decode, encode
+from poller.model.limits import LARGEST_BODY
+from poller.model.stamps import stamp
 from tests.model.example import EXAMPLE, STRANGE, example, strange, unknown
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
@@ -169,9 +171,9 @@ def test_stamps_are_written_in_utc_with_microseconds() -> None:
         (b"<?xml version='1.0'?>", "is not JSON"),
         (b"\xff\xfe\x00garbage", "is not JSON"),
         (EXAMPLE[:-10], "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (EXAMPLE.replace(b'"version": 1', b'"x": NaN, "version": 1'), "is not JSON"),
-        (EXAMPLE.replace(b'"version": 1', b'"x": -1e999, "version": 1'), "is not JSON"),
+        (b"[" * 100_000, "is nested deeper than 64 levels"),
+        (EXAMPLE.replace(b'"version": 1', b'"x": NaN, "version": 1'), "a number that is not finite"),
+        (EXAMPLE.replace(b'"version": 1', b'"x": -1e999, "version": 1'), "a number that is not finite"),
         (EXAMPLE.replace(b'"version": 1', b'"x": "\\ud800", "version": 1'), "is not JSON"),
         (EXAMPLE.replace(b'"version": 1', b'"\\udfff": 1, "version": 1'), "is not JSON"),
         (b"null", "no state document"),
@@ -228,3 +230,50 @@ def test_a_damaged_example_is_read_or_refused_but_never_crashes(at: int, junk: b
     except StateCorrupt:
         return
     encode(state)
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def nested(levels: int) -> bytes:
+    return EXAMPLE.replace(b'"version": 1', b'"x": ' + b"[" * levels + b"]" * levels + b', "version": 1')
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (nested(64), "nested deeper than 64 levels"),
+        (nested(300), "nested deeper than 64 levels"),
+        (
+            EXAMPLE.replace(b'"version": 1', b'"x": "' + b"x" * LARGEST_BODY + b'", "version": 1'),
+            "larger than 1,048,576",
+        ),
+        (EXAMPLE.replace(b"42", b"1" + b"0" * 300), "integer of more than 100 digits"),
+        (EXAMPLE.replace(b"42", b"9007199254740993"), "lease.fencing_token"),
+        (EXAMPLE.replace(b"42", b'42, "fencing_token": 43'), "names a field twice"),
+        (EXAMPLE.replace(b'"orders"', b'"' + b"o" * 2000 + b'"'), "poller_name"),
+        (EXAMPLE.replace(b"funcapp/instance-abc123", b"o" * 2000), "lease.owner_id"),
+        # Written with its indents it would be larger than what is read.
+        (EXAMPLE.replace(b'"version": 1', b'"x": [' + b"1," * 400_000 + b'1], "version": 1'), "cannot be written back"),
+    ],
+)
+def test_what_is_beyond_the_limits_is_refused_in_words(body: bytes, said: str) -> None:
+    with pytest.raises(StateCorrupt, match=r"reset-to-checkpoint") as refused:
+        read(body, poller_name=None)
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 3000
+
+
+def test_what_is_within_the_limits_is_read_and_written() -> None:
+    assert encode(read(encode(read(nested(62))))) == encode(read(nested(62)))
+
+
+def test_what_is_known_of_the_bound_never_makes_a_document_too_large() -> None:
+    state = example().model_copy(update={"bound": {"open": ["x" * 100] * 20_000}})
+    assert read(encode(state)) == example()
+
+
+def test_a_document_that_could_not_be_read_again_is_not_written() -> None:
+    with pytest.raises(StoreError, match="would have") as refused:
+        encode(example().model_copy(update={"source": {"query": "x" * LARGEST_BODY}}))
+    assert "Nothing was written" in refused.value.next_step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -111,3 +112,48 @@ def test_where_the_document_does_not_describe_its_source_no_difference_is_invent
     stored: dict[str, Any] | None,
 ) -> None:
     assert differences(stored, ORDERS) == []
+
+
+def _open(**said: object) -> SourceDescription:
+    """A table whose schema the configuration leaves to the server, asked where anything is said."""
+    made = SourceDescription(
+        database=DatabaseIdentity(dialect="postgresql", host="db", port=5432, database="shop"), table="orders",
+        cursor_column="at", cursor_kind="timestamp+pk", pk_columns=("id",), left_open=("schema",),
+    )  # fmt: skip
+    return made.resolved(said) if said else made
+
+
+def test_what_was_not_asked_for_yet_contradicts_nothing() -> None:
+    stored = _open(schema="ta")
+    assert _open().belongs(stored.fingerprint(), stored.as_json())
+    assert differences(stored.as_json(), _open()) == []
+    assert not _open().belongs(stored.fingerprint(), {**stored.as_json(), "schema": "tb"})
+    assert not _open().belongs("sha256:0", stored.as_json())
+
+
+def test_what_the_server_said_is_compared() -> None:
+    stored = _open(schema="ta")
+    assert stored.belongs(stored.fingerprint(), stored.as_json())
+    assert not _open(schema="tb").belongs(stored.fingerprint(), stored.as_json())
+    assert [str(one) for one in differences(stored.as_json(), _open(schema="tb"))] == ["schema: ta -> tb"]
+
+
+def test_a_document_from_before_belongs_whatever_the_server_says() -> None:
+    before = _open()
+    assert _open(schema="ta").belongs(before.fingerprint(), before.as_json())
+    assert differences(before.as_json(), _open(schema="ta")) == []
+
+
+def test_what_is_hashed_holds_nothing_of_how_it_was_found() -> None:
+    asked = _open(schema="ta")
+    plain = asked.model_copy(update={"left_open": (), "configured": None, "made": None})
+    assert asked.canonical() == plain.canonical()
+    assert set(asked.as_json()) == set(plain.as_json())
+
+
+def test_a_bind_without_the_server_keeps_what_the_document_says() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    state = transitions.create("orders", _open(schema="ta"), None, now=now)
+    assert transitions.bind(state, _open()).source_fingerprint == state.source_fingerprint
+    other = _open().model_copy(update={"table": "others"})
+    assert transitions.bind(state, other).source == other.as_json()

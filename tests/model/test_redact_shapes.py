@@ -61,6 +61,30 @@ SECRET = "hunter2Zx9"
         f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}\n-----END RSA PRIVATE KEY-----",
         f"key = '-----BEGIN ENCRYPTED PRIVATE KEY-----\\n{SECRET}\\n-----END ENCRYPTED PRIVATE KEY-----\\n'",
         f"-----BEGIN OPENSSH PRIVATE KEY-----{SECRET}",
+        f"InstrumentationKey={SECRET};IngestionEndpoint=https://x",
+        f"pass={SECRET}",
+        f"DB_PASS: {SECRET}",
+        f'"pass": "{SECRET} x"',
+        f"private_key={SECRET}",
+        f"privateKey: '{SECRET} x'",
+        f"aws_secret_key = {SECRET}",
+        f"--private-key {SECRET}",
+        f"mysql -u root -p{SECRET} shop",
+        f"mysqldump '-p{SECRET}'",
+        f'{{"password": "x {SECRET}"}}',
+        f'{{\\"password\\": \\"x {SECRET}\\"}}',
+        'password = ""' + f'"x {SECRET}""' + '"',
+        "password = ''" + f"'x {SECRET}''" + "'",
+        f"'password' => 'x {SECRET}'",
+        f"('password', 'x {SECRET}')",
+        f"<db:password>x {SECRET}</db:password>",
+        f"Server=db;Password='a''b;{SECRET}';Encrypt=yes",
+        f'Server=db;Password="a"";{SECRET}";Encrypt=yes',
+        f"Server=db;Password=a b {SECRET};Encrypt=yes",
+        f"GET /login?user=x&password={SECRET}&y=1",
+        f"password%3D{SECRET}%26y",
+        f"%22password%22%3A%22{SECRET}%22",
+        f"postgresql://shop:{SECRET}/shop",
     ],
 )
 def test_these_too_are_cut_out(text: str) -> None:
@@ -98,6 +122,14 @@ def test_these_too_are_cut_out(text: str) -> None:
         "unexpected token 'FROM' near 'customers'",
         "the password is wrong",
         "--token-at-least 42",
+        "psql -p5432 shop",
+        "docker run -p 8080:80 -p8080:80 shop",
+        "find . -path ./x -prune",
+        "bypass=1 compass: north",
+        "trespass: no",
+        "https://example.com: connection refused",
+        "postgresql://[::1]:5432/shop and postgresql://db:5432/shop",
+        "redis://cache:6379 is down",
         "poller reset-to-checkpoint orders FILE --token-at-least 8",
     ],
 )
@@ -113,6 +145,11 @@ def test_what_stands_around_stays() -> None:
     assert redact(f"Authorization: Token {SECRET}\nAccept: json") == "Authorization: ***\nAccept: json"
     assert redact(f"GET /api/ship?code={SECRET}==&name=x") == "GET /api/ship?code=***&name=x"
     assert redact(f"run --password {SECRET} --host db") == "run --password *** --host db"
+    assert redact(f"Server=db;Password=a {SECRET};Encrypt=yes") == "Server=db;Password=***;Encrypt=yes"
+    assert redact(f"mysql -p{SECRET} -u root") == "mysql -p*** -u root"
+    assert redact(f'{{"pass": "{SECRET}", "host": "db"}}') == '{"pass": "***", "host": "db"}'
+    assert redact(f"'password' => '{SECRET}'") == "'password' => '***'"
+    assert redact("mysql://root:123456789/shop") == "mysql://root:***/shop"
     assert redact(f"ALTER ROLE app PASSWORD '{SECRET}' LOGIN") == "ALTER ROLE app PASSWORD '***' LOGIN"
 
 
@@ -120,8 +157,9 @@ def test_what_stands_around_stays() -> None:
 
 FRAGMENTS = st.sampled_from(
     [
-        *("password", "PWD", "token", "x-api-key", "sig", "Authorization", "Cookie", "credential", "code"),
+        *("password", "PWD", "token", "x-api-key", "sig", "Authorization", "Cookie", "credential", "code", "pass"),
         *("=", ":", " ", ": ", " = ", "%3D", "'", '"', "\\", "{", "}", ";", "&", "?", "@", "/", "://", "--", "-", ","),
+        *("=>", " -p", '\\"', "(", "<", ">", "''", '""', "%22", "%3A"),
         *("Bearer ", "SharedKey ", "is ", "\n", "***", "abc", "12345678", "b'", "eyJ", ".", "IDENTIFIED BY "),
         *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "postgresql://u:", "https://u:"),
     ]
@@ -166,6 +204,8 @@ SEEDS = [
     *("bearer ", "bearer a", "basic  ", "sharedkey a:", "eyJaaaaaaaa.", "eyJ", "A" * 86, "A", "/", "password is '"),
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN A ", "identified by ", " ", "{", "'", "@", "://", "b'"),
     *("sig=", "x-sig", "PASSWORD", "password\\", "credential ", "'credential' ", "a" * 7, "a:", "\\", "}", "}}"),
+    *(" -p", " -pa", "<password>", "<password", ";password=a ", ";password=", "('password', ", "pass=", "pass", "=''"),
+    *('\\"password\\": \\"', "://a:b ", "db_pass", "%22password%22%3A", "password ==", "a_", "_pass", "password=''"),
 ]
 
 

@@ -111,6 +111,15 @@ def test_the_cursor_before_the_beginning_can_be_restored() -> None:
     assert state.checkpoint.last_successful_batch_id is None
 
 
+def test_after_a_reset_or_rebind_the_next_batch_says_which_table_it_is() -> None:
+    state = transitions.commit(
+        acquired(example()), cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, made="oid 7"
+    )
+    assert state.source_seen == {"made": "oid 7"}
+    assert transitions.reset(state, cursor=None, change=change(kind="reset"), now=NOW).source_seen is None
+    assert transitions.rebind(state, source=SOURCE, change=change(kind="rebind"), now=NOW).source_seen is None
+
+
 def test_a_reset_to_the_same_place_is_still_a_change() -> None:
     held = acquired(example())
     found = transitions.reset(held, cursor=held.checkpoint.cursor, change=change(kind="reset"), now=NOW)

@@ -50,12 +50,12 @@ PROTOCOL = (
         (
             Edit(
                 "statefile.py",
-                """                self._pause_before_resend(deadline, attempt, error)
+                """                self._pause_before_resend(deadline, attempt, error, sent=arrived)
             except StoreError as error:
-                if attempt == 1:""",
+                if not arrived:""",
                 """                return Written(if_tag or "1", None, None)
             except StoreError as error:
-                if attempt == 1:""",
+                if not arrived:""",
             ),
         ),
         "that never landed|are both believed|is unresolved",
@@ -66,13 +66,13 @@ PROTOCOL = (
         (
             Edit(
                 "statefile.py",
-                """                self._pause_before_resend(deadline, attempt, error)
+                """                self._pause_before_resend(deadline, attempt, error, sent=arrived)
             except StoreError as error:
-                if attempt == 1:""",
-                """                self._pause_before_resend(deadline, attempt, error)
+                if not arrived:""",
+                """                self._pause_before_resend(deadline, attempt, error, sent=arrived)
                 return None
             except StoreError as error:
-                if attempt == 1:""",
+                if not arrived:""",
             ),
         ),
         "is unresolved",
@@ -86,7 +86,11 @@ PROTOCOL = (
     ),
     Mutant(
         "--break-lease releases at once",
-        (Edit("operator.py", "return self.keep(changed, change, held, now) if held else changed", "return changed"),),
+        (
+            Edit(
+                "operator.py", "return keep(changed, change, ttl=held, now=now) if held else changed", "return changed"
+            ),
+        ),
         BOTH,
         BREAKS,
         line="`--break-lease` that releases at once",

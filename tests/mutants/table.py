@@ -60,7 +60,7 @@ FURTHER = (
     ),
     Mutant(
         "a resend does not look at the deadline",
-        (Edit("statefile.py", "sent = self._in_time(deadline, attempt)", "sent = self.runtime.monotonic()"),),
+        (Edit("statefile.py", "            if sent >= deadline:  # looked at", "            if False:  # looked at"),),
         "without knowing its deadline to be ahead",
     ),
     Mutant(
@@ -98,19 +98,13 @@ FURTHER = (
     ),
     Mutant(
         "--break-lease keeps the lease for the operator's own ttl, not the worker's",
-        (
-            Edit(
-                "operator.py",
-                "return max(copy.state.lease.ttl_seconds or self._timing.ttl, left - self._timing.margin)",
-                "return self._timing.ttl",
-            ),
-        ),
+        (Edit("operator.py", "return worker if ttl < worker <= LONGEST_TRUSTED else ttl", "return ttl"),),
         BOTH,
         BREAKS,
     ),
     Mutant(
         "a document that is put back is free at once",
-        (Edit("recovery.py", "held = (start.lease.ttl_seconds or file.timing.ttl) if keep else 0.0", "held = 0.0"),),
+        (Edit("recovery.py", "held = operator.keeps_for(start.lease) if keep else 0.0", "held = 0.0"),),
         BOTH,
         MEDDLED,
     ),
@@ -128,11 +122,36 @@ FURTHER = (
         "no way is made for an operator's note",
         (
             Edit(
-                "tenure.py", "            if not self._note.is_new():\n                return\n", "            return\n"
+                "tenure.py",
+                "            if not self._file.note.is_new():\n                return\n",
+                "            return\n",
             ),
         ),
         "was kept out",
         ENDLESS,
+    ),
+    Mutant(
+        "every tenure starts the clock of the looks for a note anew",
+        (
+            Edit(
+                "tenure.py",
+                "        self.lost: Event = _Lost(self)\n",
+                "        self.lost: Event = _Lost(self)\n        file.note._looked = file.runtime.monotonic()\n",
+            ),
+        ),
+        "was kept out",
+        ENDLESS,
+    ),
+    Mutant(
+        "a release that landed late is not stamped anew",
+        (
+            Edit(
+                "statefile.py",
+                "return self._stamped(base, Landed(state, self._adopt(copy), sent))",
+                "return Landed(state, self._adopt(copy), sent)",
+            ),
+        ),
+        "that nobody believes",
     ),
     Mutant(
         "the checkpoint passes the row that was looked ahead",
@@ -182,7 +201,7 @@ FURTHER = (
         (
             Edit(
                 "statefile.py",
-                "                if attempt == 1:\n                    raise\n",
+                "                if not arrived:\n                    raise\n",
                 "                raise\n",
             ),
         ),

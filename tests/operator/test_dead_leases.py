@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 
 from poller.errors import LeaseHeld
 from poller.model import transitions
+from poller.model.changes import kept_by
+from poller.model.limits import LONGEST_NAME
+from poller.model.stamps import FIRST, LAST
 from tests.operator.test_operator import TIMING, World
+from tests.runner.clockwork import MIDNIGHT
 
 GONE = TIMING.ttl + TIMING.margin
 
@@ -52,20 +58,76 @@ def test_the_lease_of_a_worker_that_lives_stays_as_it_is(world: World) -> None:
         world.reset()
 
 
-def test_a_broken_lease_is_kept_for_as_long_as_its_owner_may_trust_it(world: World) -> None:
-    """Another program wrote the document: it names no ttl, only when it expires."""
-    foreign = {"ttl_seconds": None, "expires_at": world.runtime.utcnow() + timedelta(seconds=600)}
-    world.change(lambda state: state.model_copy(update={"lease": state.lease.model_copy(update=foreign)}))
-    applied = world.reset(break_lease=True)
-    assert applied.held == 600 + TIMING.margin
-    world.runtime.sleep(600)
-    assert world.operator.busy(world.operator.look()) is not None
-    world.runtime.sleep(TIMING.margin)
+def rewrite(world: World, **lease: Any) -> None:
+    """Another program writes this into the lease."""
+    world.change(lambda state: state.model_copy(update={"lease": state.lease.model_copy(update=lease)}))
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [
+        {"ttl_seconds": None, "expires_at": MIDNIGHT + timedelta(days=365)},
+        {"ttl_seconds": None, "expires_at": LAST},
+        {"expires_at": FIRST, "released_at": FIRST, "owner_id": None},
+        {"ttl_seconds": 31_536_000.0},
+        {"ttl_seconds": 1e300},
+        {"ttl_seconds": 5.0},
+    ],
+    ids=str,
+)
+def test_a_broken_lease_is_kept_for_one_ttl_whatever_stood_there(world: World, lease: dict[str, Any]) -> None:
+    rewrite(world, **lease)
+    for _ in range(2):  # an operator's own hold is kept again, and no longer
+        assert world.reset(break_lease=True).held == TIMING.ttl + TIMING.margin
+    assert world.operator.busy(world.operator.look()) == TIMING.ttl + TIMING.margin
+    world.runtime.sleep(TIMING.ttl + TIMING.margin)
     assert world.operator.busy(world.operator.look()) is None
 
 
-def test_a_broken_lease_of_our_own_is_kept_for_its_ttl(world: World) -> None:
-    assert world.reset(break_lease=True).held == TIMING.ttl + TIMING.margin
+def test_a_worker_with_a_longer_ttl_is_waited_for(world: World) -> None:
+    """As in the middle of a deployment: it may trust its lease for longer than the configuration says now."""
+    rewrite(world, ttl_seconds=90.0)
+    assert world.reset(break_lease=True).held == 90 + TIMING.margin
+
+
+def test_a_worker_of_an_app_called_operator_is_no_operator() -> None:
+    world = World()
+    now = world.runtime.utcnow()
+    taken = partial(transitions.acquire, owner_id="operator/host-1/1a2b3c4d", ttl=60, now=now)
+    world.change(taken)
+    assert kept_by(world.state) is None
+    with pytest.raises(LeaseHeld):
+        world.reset()
+    world.operator.pause()
+    assert kept_by(world.state) is None
+    world.reset(break_lease=True)
+    assert kept_by(world.state) == "ada"
+    world.runtime.sleep(TIMING.ttl + TIMING.margin)
+    world.operator.resume()
+    world.change(taken)
+    assert kept_by(world.state) is None, "an operator's hold ends with the next tenure"
+
+
+def test_a_hold_outlives_the_next_change_of_an_operator(world: World) -> None:
+    world.reset(break_lease=True)
+    world.operator.pause()
+    assert kept_by(world.state) == "ada"
+    world.reset()
+
+
+def test_a_hold_of_a_document_without_the_mark_is_still_read(world: World) -> None:
+    """An earlier version kept it: the newest change's record tells whose it is, and nothing else does."""
+    world.reset(break_lease=True)
+    rewrite(world, operator_token=None)
+    assert kept_by(world.state) == "ada"
+    rewrite(world, owner_id="operator/ada/00000000")
+    assert kept_by(world.state) is None
+
+
+def test_a_hold_by_the_longest_of_names_can_be_read_again(world: World) -> None:
+    world.operator.by = "a" * LONGEST_NAME
+    world.reset(break_lease=True)
+    assert kept_by(world.operator.look().state)
 
 
 def test_who_paused_and_why_outlives_a_halt_and_the_reset_after_it(world: World) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from poller.errors import LeaseHeld, StateCorrupt, StoreError, WriteConflict
+from poller.errors import LeaseHeld, StateCorrupt, StoreError, StoreUnavailable, WriteConflict
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import State, decode, encode
@@ -20,7 +20,7 @@ from poller.statefile import Copy, StateFile
 from poller.stores import MemoryStore
 from tests.runner.clockwork import Clockwork
 from tests.runner.fakes import DESCRIPTION
-from tests.runner.wire import STATE, Wire, lost_after, preceded, then_lost
+from tests.runner.wire import STATE, Wire, fine, lost_after, lost_before, preceded, then_lost
 
 TIMING = Timing(60.0, 15.0)
 NOTE = "control/shop/orders.json"
@@ -237,3 +237,28 @@ def test_a_document_that_is_gone_is_told_from_one_that_never_was(world: World) -
     world.memory.append("audit/shop/orders.jsonl", "{}")
     with pytest.raises(StateCorrupt, match="reset-to-checkpoint orders"):
         world.operator.look()
+
+
+def test_a_change_that_was_outrun_says_that_nothing_was_changed(world: World) -> None:
+    """Also where the time is over right before the next try: then nothing was sent, and nothing is unsure."""
+    world.wire.write_faults.append(preceded(lambda: world.commit(6, release=True)))
+    world.wire.read_faults.extend([fine, fine, preceded(lambda: world.runtime.sleep(61))])
+    with pytest.raises(WriteConflict, match="Nothing was changed") as outrun:
+        world.operator.pause()
+    assert "may have been applied" not in str(outrun.value)
+    assert not world.state.control.paused
+
+
+def test_a_change_that_never_left_is_not_called_unsure(world: World) -> None:
+    def refused(do: Callable[[], Any]) -> Any:
+        raise StoreUnavailable("Connection refused.", document=STATE, sent=False)
+
+    world.wire.write_faults.extend([refused] * 500)
+    with pytest.raises(StoreUnavailable, match=r"was not sent.*Nothing was changed"):
+        world.operator.pause()
+
+
+def test_a_change_that_may_have_been_applied_says_so(world: World) -> None:
+    world.wire.write_faults.extend([lost_before] * 500)
+    with pytest.raises(StoreUnavailable, match="may have been applied"):
+        world.operator.pause()

@@ -50,11 +50,17 @@ def test_the_compose_example_delivers_each_order_once(postgres_db: str, azurite:
         with engine.begin() as connection:
             connection.execute(text((EXAMPLE / "orders.sql").read_text().replace(":", r"\:")))
             # As if they had been there for a while: what is younger than `commit_delay` is left for a later tick.
+            connection.execute(text("ALTER TABLE orders DISABLE TRIGGER USER"))
             connection.execute(text("UPDATE orders SET updated_at = now() - interval '1 hour'"))
         assert deliver(postgres_db, azurite) == [str(number) for number in range(1, 1001)]
         with engine.begin() as connection:
             late = "now() - interval '1 minute'"
             connection.execute(text(f"UPDATE orders SET status = 'paid', updated_at = {late} WHERE id = 7"))
         assert deliver(postgres_db, azurite) == ["7"]
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE orders ENABLE TRIGGER USER"))
+            connection.execute(text("UPDATE orders SET status = 'paid' WHERE id = 8"))
+            young = "SELECT now() - updated_at < interval '1 minute' FROM orders WHERE id = 8"
+            assert connection.execute(text(young)).scalar_one()
     finally:
         engine.dispose()

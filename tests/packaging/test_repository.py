@@ -43,6 +43,21 @@ def test_no_committed_file_names_the_address_of_a_registry() -> None:
     assert found == []
 
 
+def ignored_by_core_tools(lines: list[str], path: str) -> bool:
+    """By the rules of Azure Functions Core Tools 4, which are not git's: every pattern is one for a path's beginning, a
+    star is one or more characters other than a slash, and what any `!` pattern matches is taken, wherever that
+    stands. (Its GitIgnoreParser.cs was read; it is not run here.)"""
+
+    def matches(pattern: str) -> bool:
+        parts = (re.escape(part).replace(r"\*", "[^/]+") for part in pattern.lstrip("/").split("**"))
+        return re.match("(.+)".join(parts), path) is not None
+
+    rules = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if any(rule.startswith("!") and matches(rule[1:]) for rule in rules):
+        return False
+    return any(not rule.startswith("!") and matches(rule) for rule in rules)
+
+
 @pytest.mark.parametrize(
     ("path", "deployed"),
     [
@@ -61,11 +76,33 @@ def test_no_committed_file_names_the_address_of_a_registry() -> None:
         ("local.settings.json", False),
         ("requirements-dev.txt", False),
         ("state.db", False),
+        (".python_packages/lib/site-packages/psycopg/__init__.py", True),
+        (".python_packages/lib/site-packages/psycopg_binary/.libs/libpq.so", True),
+        (".python_packages/lib/site-packages/babel/global.db", True),
+        (".python_packages/lib/site-packages/poller-0.1.0.dist-info/LICENSE", True),
     ],
 )
 def test_a_deployment_takes_the_library_and_leaves_the_workshop(path: str, deployed: bool) -> None:
-    ignored = GitIgnoreSpec.from_lines((REPOSITORY / ".funcignore").read_text().splitlines())
-    assert ignored.match_file(path) is not deployed
+    lines = (REPOSITORY / ".funcignore").read_text().splitlines()
+    assert GitIgnoreSpec.from_lines(lines).match_file(path) is not deployed
+    assert ignored_by_core_tools(lines, path) is not deployed
+
+
+@pytest.mark.parametrize("folder", ["", "examples/functions/"])
+@pytest.mark.parametrize(
+    ("path", "deployed"),
+    [
+        (".python_packages/lib/site-packages/yaml/.hidden/data.db", True),
+        ("handlers.py", True),
+        (".venv/bin/python", False),
+        (".env", False),
+        ("local.settings.json", False),
+    ],
+)
+def test_a_local_builds_packages_are_deployed(folder: str, path: str, deployed: bool) -> None:
+    lines = (REPOSITORY / folder / ".funcignore").read_text().splitlines()
+    assert GitIgnoreSpec.from_lines(lines).match_file(path) is not deployed
+    assert ignored_by_core_tools(lines, path) is not deployed
 
 
 def test_the_host_waits_longer_than_a_tick_lasts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from poller.model.document import stamp
+from poller.model.stamps import stamp
 from poller.observability import BoundHeld, ClockWentBack
 from poller.ports import Bound
 from tests.runner.fakes import World

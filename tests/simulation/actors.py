@@ -115,6 +115,9 @@ class Worker:
                     world.fail(f"{process.name} finds the document corrupt: {error}")
             world.say(process.name, "tick: %s", outcome)
             self._count(outcome)
+            held_up = plan.stalls or plan.gil or plan.stops  # right before it, for longer than it is tried
+            if client.unbelieved is not None and not held_up:
+                world.fail(f"{process.name} leaves a release behind that nobody believes")
             if source.idle:
                 schedule.laws.idle(client, client.writes - client.exceptions)
             if plan.aligned:

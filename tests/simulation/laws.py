@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poller.observability import PollerEvent
@@ -29,7 +30,7 @@ takes its own for lost: nothing is skipped by that, and no row comes again."""
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A write on its way; `document` is what it writes, `owner` the tenure it is sent by (None for an acquire, a halt
-    and an operator). `remembers`: it only keeps what is known of the bound."""
+    and an operator). `remembers`: it only keeps what is known of the bound; `stamps`: it only stamps a late release."""
 
     client: str
     role: str
@@ -41,6 +42,7 @@ class Sent:
     document: Document = field(default_factory=dict)
     owner: str | None = None
     remembers: bool = False
+    stamps: bool = False
 
 
 class Laws:
@@ -56,6 +58,8 @@ class Laws:
         """Somebody changed the document beside all rules: what rests on its history is not claimed any more."""
         self.handled: defaultdict[str, set[int]] = defaultdict(set)
         self.landed_writes = 0
+        self.late: set[str | None] = set()
+        """Tags of releases that landed long after their stamp."""
         self.skipped: set[int] = set()
         """Rows that an operator's reset passed."""
         self.delivered: set[int] = set()
@@ -96,10 +100,13 @@ class Laws:
         """Judge a write of the state document when it leaves."""
         document = json.loads(body)
         tenure = self._sender(client, document, if_tag)
-        label = f"write {document['write_ids'][-1][:6]} on tag {if_tag} ({self._kind(document, if_tag)})"
+        kind = self._kind(document, if_tag)
+        label = f"write {document['write_ids'][-1][:6]} on tag {if_tag} ({kind})"
         owner = tenure.owner_id if tenure is not None else None
-        remembers = "remembers" in label
-        sent = Sent(client.name, client.role, client.scope, name, body, if_tag, label, document, owner, remembers)
+        remembers, stamps = kind == "remembers", kind == "release" and if_tag in self.late
+        sent = Sent(
+            client.name, client.role, client.scope, name, body, if_tag, label, document, owner, remembers, stamps
+        )
         self._world.say(client.name, "sends %s", label)
         if client.role == "worker" and document["lease"]["fencing_token"] < client.highest_token:
             self._fail(f"{client.name} goes on under a lower token than {client.highest_token}, which it had")
@@ -118,9 +125,11 @@ class Laws:
                 self._fail(f"{client.name} starts {label} without knowing its deadline to be ahead")
         return sent
 
-    def landed(self, sent: Sent, tag: str) -> None:
+    def landed(self, sent: Sent, tag: str, modified_at: datetime | None) -> None:
         """Judge a version of the state document when it stands."""
         before, after = self.document, sent.document
+        if self._is_late(sent, modified_at):
+            self.late.add(tag)
         if before == {} and sent.role == "worker":
             self._fail(f"{sent.label} overwrites a document that cannot be read")
             return
@@ -149,6 +158,16 @@ class Laws:
         else:
             self._judge_operator(sent, before, after)
 
+    def _is_late(self, sent: Sent, modified_at: datetime | None) -> bool:
+        """Whether a write gave the lease back so late that its stamp says little (protocol 3): one more stamps it, and
+        that may be late as well."""
+        released = sent.document["lease"]["released_at"]
+        base = self.versions.get(sent.if_tag)
+        before = base["lease"]["released_at"] if base else None
+        if modified_at is None or released in (None, before) or sent.stamps:
+            return False
+        return (modified_at - datetime.fromisoformat(released)).total_seconds() > 1.0
+
     def replaced(self, body: bytes | None, tag: str | None) -> None:
         """Somebody else changed or removed the document."""
         try:
@@ -159,6 +178,8 @@ class Laws:
             self.meddled = True
             self._remembered = float("-inf")
             self._highest_token = document["lease"]["fencing_token"] if document else 0
+        elif document and document["lease"]["released_at"]:
+            self.late.add(tag)  # touched: what was released before is modified now
         self.document = document
         if tag is not None and document is not None:
             self.versions[tag] = document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 Meddling: TypeAlias = Literal["none", "deleted", "corrupted", "older"]
@@ -30,6 +30,7 @@ class Plan:
         operators, breaks: how many interfere; whether all that each does is to break leases.
         touches: how often metadata is touched. meddling: what somebody does beside all rules.
         endless: rows arrive faster than they are worked off, until the operators got through.
+        far: how many seconds longer a request of an operator takes, each way.
         cold: a fresh process must look twice before it knows which rows are safe to read.
     """
 
@@ -69,6 +70,7 @@ class Plan:
     touches: int = 0
     meddling: Meddling = "none"
     endless: bool = False
+    far: float = 0.0
     cold: bool = False
 
 
@@ -78,7 +80,7 @@ def draw(seed: int) -> Plan:
     rng = random.Random(f"plan {seed}")
     pick = rng.choice
     if seed % 50 == 7:
-        return Plan(
+        plan = Plan(
             seed=seed,
             processes=pick((1, 2)),
             rows=0,
@@ -90,6 +92,8 @@ def draw(seed: int) -> Plan:
             operators=pick((1, 2)),
             endless=True,
         )
+        # Tenures shorter than a heartbeat, one right after the other, and operators whom each of them outruns.
+        return replace(plan, max_batches=1, period=0.001, far=0.05) if rng.random() < 0.5 else plan
     if seed % 20 == 13:
         return Plan(
             seed=seed,

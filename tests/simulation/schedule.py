@@ -141,6 +141,7 @@ class Schedule:
             latency=plan.latency * plan.ttl,
             lateness=plan.lateness * plan.ttl,
             denied=plan.denied,
+            far=plan.far,
         )
         self.outsider.set_up()
         self.workers = [Worker(self, number) for number in range(plan.processes)]

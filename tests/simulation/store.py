@@ -39,7 +39,8 @@ FATES = (
 
 @dataclass
 class Network:
-    """How bad it is now. Rates are per request; `outage`: nothing gets a good answer before that true time."""
+    """How bad it is now. Rates are per request; `outage`: nothing gets a good answer before that true time; `far`: how
+    many seconds longer an operator's request takes, each way."""
 
     rate: float = 0.0
     dribbles: float = 0.0
@@ -47,6 +48,7 @@ class Network:
     lateness: float = 10.0
     denied: float = 0.0
     outage: float = 0.0
+    far: float = 0.0
 
 
 class Server:
@@ -75,7 +77,7 @@ class Server:
             return conflict
         self.world.say("server", "applied %s from %s as tag %s", sent.label, sent.client, written.tag)
         if sent.name == self.state_name:
-            self.laws.landed(sent, written.tag)
+            self.laws.landed(sent, written.tag, written.modified_at)
         return written
 
     def body(self) -> bytes | None:
@@ -108,9 +110,11 @@ class Client:
 
     Attributes:
         writes, exceptions: how many writes and appends this tick has sent, and how many of them even an idle tick may
-            send: the first document, what is known of the bound, and whose expired lease the latter freed. A record for
-            the audit trail that an earlier tick has not got rid of is that one's.
+            send: the first document, what is known of the bound, whose expired lease the latter freed, and the second
+            stamp of a release that landed late. A record for the audit trail that an earlier tick has not got rid of is
+            that one's.
         highest_token: of the writes that it knows to have landed.
+        unbelieved: the tag of a release that is known to have landed late, until one more write stamps it.
     """
 
     def __init__(self, server: Server, process: Process, role: Role) -> None:
@@ -122,6 +126,7 @@ class Client:
         self.writes = 0
         self.exceptions = 0
         self.highest_token = 0
+        self.unbelieved: str | None = None
         self.in_flight: Sent | None = None
         self.unresolved: Sent | None = None
         self._refused = False
@@ -135,6 +140,7 @@ class Client:
         """A new tick, or a new command."""
         self._process.scope += 1
         self.writes = self.exceptions = 0
+        self.unbelieved = None
 
     # --- the port --------------------------------------------------------------------------------------------------
 
@@ -159,7 +165,9 @@ class Client:
             sent = Sent(self.name, self.role, self.scope, name, bytes(body), if_tag, label=name)
             return self._change(lambda: server.apply(sent), timeout)
         sent = server.laws.sending(self, name, bytes(body), if_tag)
-        self.exceptions += if_tag is None or sent.remembers
+        self.exceptions += if_tag is None or sent.remembers or sent.stamps
+        if sent.stamps:
+            self.unbelieved = None
         self.in_flight = sent
         try:
             answer = self._change(lambda: server.apply(sent), timeout)
@@ -172,6 +180,8 @@ class Client:
             self.in_flight = None
         self.unresolved = None
         self.highest_token = sent.document["lease"]["fencing_token"]
+        if answer.tag in server.laws.late:
+            self.unbelieved = answer.tag
         return answer
 
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
@@ -267,7 +277,8 @@ class Client:
         return None
 
     def _latency(self) -> float:
-        return 0.0005 + self._world.rng.random() * self._server.network.latency
+        far = self._server.network.far if self.role == "operator" else 0.0
+        return far + 0.0005 + self._world.rng.random() * self._server.network.latency
 
     def _gave_up(self, limit: float) -> float:
         """A reset comes at once, a black hole lasts as long as our patience."""

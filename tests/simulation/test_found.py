@@ -6,7 +6,8 @@ import json
 from datetime import timedelta
 
 from poller.model import transitions
-from poller.model.document import encode, stamp
+from poller.model.document import encode
+from poller.model.stamps import stamp
 from poller.operator import Operator
 from tests.simulation.plan import Plan
 from tests.simulation.runtime import SimRuntime

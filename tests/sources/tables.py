@@ -38,6 +38,27 @@ def execute(url: str, *statements: str, rows: Sequence[Mapping[str, Any]] = ()) 
             connection.execute(sa.text(statements[-1]), list(rows))
 
 
+def touch_at_updates(url: str, name: str = "orders", column: str = "updated_at") -> None:
+    """Let an UPDATE of a row stamp it anew, unless it sets the stamp itself."""
+    kind = family(url)
+    if kind == "postgresql":
+        execute(
+            url,
+            f"create function touch_{name}() returns trigger language plpgsql as"
+            f" $$ begin new.{column} \\:= now(); return new; end $$",
+            f"create trigger touch before update on {name} for each row"
+            f" when (new.{column} is not distinct from old.{column}) execute function touch_{name}()",
+        )
+    elif kind == "mysql":
+        execute(url, f"alter table {name} modify {column} datetime(6) null on update current_timestamp(6)")
+    else:
+        execute(
+            url,
+            f"create trigger touch_{name} after update on {name} when new.{column} is old.{column} begin"
+            f" update {name} set {column} = datetime('now') where id = new.id; end",
+        )
+
+
 def make_orders(url: str, stamps: Sequence[str], *, name: str = "orders") -> None:
     """`orders(id, updated_at, status, total)` with one row per stamp, ids from 1; stamps like 2026-01-01 00:00:00.5."""
     kind = family(url)
@@ -60,7 +81,7 @@ def add_orders(url: str, stamps: Sequence[str], *, first: int, name: str = "orde
         execute(url, f"insert into {name} values (:id, :at, :status, :total)", rows=rows)
 
 
-def orders(url: str | sa.URL, **keys: Any) -> SqlSource:
+def orders(url: str | sa.URL | sa.Engine, **keys: Any) -> SqlSource:
     """A source over `orders` that reads everything that is committed."""
     defaults: dict[str, Any] = {
         "table": None if "query" in keys else "orders",

@@ -160,7 +160,8 @@ def test_naive_local_columns_are_bounded_by_their_own_clock(any_db: str) -> None
     make_orders(any_db, stamps)
     query = "select id, cast(updated_at as timestamp) as updated_at from orders"
     query = query if any_db.startswith("postgres") else "select id, updated_at from orders"
-    with closing(orders(any_db, query=query, bound="heuristic", cursor_time_zone="Asia/Kolkata")) as source:
+    keys = {"cursor_time_zone": "Asia/Kolkata", "stamped_by": "application"}
+    with closing(orders(any_db, query=query, bound="heuristic", **keys)) as source:
         assert [row["id"] for row in source.page(None, 10).rows] == [1]
         lag = source.lag(None, cap=10).seconds
         assert lag == pytest.approx(120, abs=30)

@@ -20,6 +20,10 @@ from poller.sources.filters import check_filter, check_query
         ("mssql", "[Order] = 1"),
         ("oracle", "NVL(status, 'x') <> 'draft'"),
         ("sqlite", "status"),
+        ("sqlite", "show = 1"),
+        ("sqlite", "(select n > 5 from totals)"),
+        ("postgresql", "lock is null and call <> 'x'"),
+        ("postgresql", "ip <<= '10.0.0.0/8' and note %> 'x' or place ~= point '(1,2)' and n =-1 and k <->-2 < 3"),
     ],
 )
 def test_an_expression_stands_in_parentheses(family: str, text: str) -> None:
@@ -37,6 +41,7 @@ def test_colons_are_escaped() -> None:
         ("postgresql", "a = 1 -- the rest"),
         ("postgresql", "a = 1 --"),
         ("postgresql", "/* x */ a = 1"),
+        ("postgresql", "show = 1 -- the rest"),
         ("mysql", "a = 1 # the rest"),
         ("mysql", "/*!50000 a = 1 */ OR b = 1"),
         ("sqlite", "a = 1) OR (b = 2"),
@@ -45,6 +50,9 @@ def test_colons_are_escaped() -> None:
         ("postgresql", "a = 1 ORDER BY 2"),
         ("postgresql", "a = 1 UNION SELECT 1"),
         ("postgresql", "a = 1, b = 2"),
+        ("postgresql", "SELECT 1"),
+        ("postgresql", "a <<= 1 b"),
+        ("postgresql", "NOT " * 2000 + "a"),
         ("postgresql", "a = :value"),
         ("sqlite", "a = ?"),
         ("sqlite", ""),
@@ -59,5 +67,5 @@ def test_anything_else_is_refused(family: str, text: str) -> None:
 @pytest.mark.parametrize("text", ["SELECT 1;", "SELECT (1", "UPDATE x SET a = 1", "", "SELECT 1; SELECT 2"])
 def test_what_cannot_be_a_subquery_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as error:
-        check_query(text, "postgresql")
+        check_query(text, "postgresql", "updated_at")
     assert error.value.key == "query"

@@ -8,6 +8,7 @@ from sqlalchemy.engine import URL, make_url
 from poller.errors import ConfigError
 from poller.sources.connect import read_url
 from poller.sources.identity import identify, place
+from poller.stores import SqlStore
 from tests.sources.tables import orders
 
 
@@ -46,6 +47,8 @@ def test_a_socket_is_told_without_a_port() -> None:
         "postgresql://poller:p@ssw0rd@host/shop",
         "postgresql://poller:p@ss/w0rd@host/shop",
         "postgresql://poller:p@ss?w0rd@host/shop",
+        "postgresql://poller:p@ss?w=w0rd@host/shop",
+        "postgresql://poller:p@ss?a=1&w=0&b=w0rd@host/shop",
         "mysql+pymysql://poller:p@ssw0rd@host:3306/shop",
         "mssql+pyodbc://poller:p@ssw0rd@host/shop?driver=x",
     ],
@@ -55,6 +58,17 @@ def test_an_at_sign_in_a_password_is_refused_without_showing_any_of_it(url: str)
         orders(url)
     assert error.value.key == "url"
     assert "w0rd" not in f"{error.value} {vars(error.value)}"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://poller:123456789/shop", "mysql+pymysql://poller:99999/shop?charset=utf8mb4"]
+)
+def test_a_password_in_the_ports_place_is_refused_without_showing_it(url: str) -> None:
+    for read in (orders, SqlStore):
+        with pytest.raises(ConfigError, match="may be a password") as error:
+            read(url)
+        assert "9999" not in (shown := f"{error.value} {vars(error.value)}")
+        assert "123456789" not in shown
 
 
 @pytest.mark.parametrize(

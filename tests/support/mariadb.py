@@ -35,6 +35,7 @@ class MariaDbServer(MySqlFamilyServer):
                 installer,
                 "--no-defaults",
                 f"--datadir={data}",
+                f"--tmpdir={home}",  # one that starts deletes what others keep in a folder that they share
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
                 *([f"--user={user}"] if user else []),
@@ -47,7 +48,7 @@ class MariaDbServer(MySqlFamilyServer):
             Service(
                 "MariaDB",
                 [
-                    server_program, "--no-defaults", f"--datadir={data}", f"--port={port}",
+                    server_program, "--no-defaults", f"--datadir={data}", f"--tmpdir={home}", f"--port={port}",
                     "--bind-address=127.0.0.1", f"--socket={home / 'sock'}", f"--pid-file={home / 'pid'}",
                     "--skip-name-resolve", *options,
                 ],

@@ -47,7 +47,13 @@ class MySqlServer(MySqlFamilyServer):
         home = private_directory(user)
         data, first = home / "data", home / "first.sql"
         first.write_text(_FIRST_STATEMENTS)
-        common: list[str | Path] = [mysqld, "--no-defaults", f"--datadir={data}", "--secure-file-priv="]
+        common: list[str | Path] = [
+            mysqld,
+            "--no-defaults",
+            f"--datadir={data}",
+            f"--tmpdir={home}",
+            "--secure-file-priv=",
+        ]
         run([*common, "--initialize-insecure"], user=user)
         port = free_port()
         server = cls(

@@ -55,7 +55,8 @@ def backfill(
 
     It has a state document of its own: run it again to go on where it was interrupted, by whatever it was. A range
     that was finished is not delivered again; to do that, give it another name with --as. With --parallel the handler
-    is called from several threads at once. While it is not finished, poller status shows it, and it is paused by its
+    is called from several threads at once; the parts are of the same width, or of as many rows each where most have one
+    timestamp. While it is not finished, poller status shows it, and it is paused by its
     own name: poller pause orders-backfill-337cd319.
 
     Example: poller backfill orders --from 2026-04-06 --to 2026-04-07
@@ -122,15 +123,16 @@ class _Doing:
 
     def preview(self, work: Backfill, *, retry: bool) -> None:
         """What will be done, before anything is asked."""
+        from poller_cli.counts import number
         from poller_cli.terminal import printable
 
         self._counted = work.count(retry=retry)
         if self._session.json:
             return
-        rows = "not counted" if self._counted is None else f"{self._counted[0]:,}{' or more' * self._counted[1]}"
+        shown = "not counted" if self._counted is None else number(*self._counted)
         lines = [
             ("range", f"from {work.range.low.value}, up to but not including {work.range.high.value}"),
-            ("rows", f"{rows} will be delivered to {work.app.config.pollers[work.of].handler}"),
+            ("rows", f"{shown} will be delivered to {work.app.config.pollers[work.of].handler}"),
             *(("state", _place(part)) for part in work.parts),
         ]
         print(f"backfill {work.of} as {work.name}")
@@ -241,6 +243,8 @@ class _Doing:
                     document=part.operator.file.location,
                     begins=part.range.low.value,
                     ends=part.range.high.value,
+                    begins_key=part.range.low.tiebreaker,
+                    ends_key=part.range.high.tiebreaker,
                     finished=part.finished,
                     halted=part.halted,
                     rows=part.rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +27,7 @@ def export_checkpoint(
     """
     from poller.model.checkpoint_file import export_of
     from poller_cli.survey import operator_of
-    from poller_cli.terminal import print_json, printable
+    from poller_cli.terminal import json_text, print_json, printable
 
     with session.app() as app:
         poller = app.named(name).only()
@@ -38,7 +37,7 @@ def export_checkpoint(
     if file == Path("-"):
         file = None
     if file is not None:
-        _write(file, json.dumps(exported, indent=2, ensure_ascii=False) + "\n", overwrite=overwrite)
+        _write(file, json_text(exported) + "\n", overwrite=overwrite)
     if file is None or session.json:
         print_json(exported)
     else:
@@ -58,7 +57,6 @@ def _write(file: Path, text: str, *, overwrite: bool) -> None:
             with file.open("w", encoding="utf-8") as out:
                 out.write(text)
             return
-        file = file.resolve()  # what a link leads to
         write_whole(file, text, overwrite=overwrite)
     except FileExistsError:
         raise Refused(f"The file {file} exists already.", next_step="Give another name, or add --overwrite.") from None

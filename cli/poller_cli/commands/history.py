@@ -106,7 +106,10 @@ def _record(entry: dict[str, Any]) -> HistoryRecord:
 
 def _lines(record: HistoryRecord) -> list[str]:
     at = "unknown time" if record.at is None else f"{record.at.replace('T', ' ')[:19]}Z"
-    lines = [f"{at}  {record.kind}  by {record.by or 'unknown'}" + (f": {record.reason}" if record.reason else "")]
+    lines = [
+        f"{at}  {record.kind.replace('_', ' ')}  by {record.by or 'unknown'}"
+        + (f": {record.reason}" if record.reason else "")
+    ]
     moves = _moves(record.before, record.after)
     return lines + ([f"  {moves}"] if moves else [])
 

@@ -37,65 +37,96 @@ def init(
         list[str] | None, typer.Option("--pk", metavar="COLUMN", help="A key column; repeat it for more.")
     ] = None,
     time_zone: Annotated[
-        str, typer.Option("--time-zone", metavar="ZONE", help="What a column without a zone means.")
-    ] = "UTC",
+        str | None,
+        typer.Option(
+            "--time-zone",
+            metavar="ZONE",
+            help="What a column without a zone means; default: the zone in which the database stamps it.",
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The poller's name.")] = None,
     app: Annotated[str | None, typer.Option("--app", metavar="APP", help="The application's name.")] = None,
     state: Annotated[
         str | None, typer.Option("--state", metavar="sql|blob", help="Where checkpoints are kept.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write both files anew, over what is there.")] = False,
 ) -> int:
     """Look at a database, and write poller.toml and a handler that runs.
 
-    A URL's password goes to an environment variable, never into the file. Nothing in the database is changed. Files
-    that exist are left alone; where only the handler is there and is the one that it would write, it was killed in
-    between, and goes on.
+    In a folder that has a poller.toml it adds a poller to that: what stands in it, and in handlers.py, stays as it is.
+    A secret in the URL goes to an environment variable, never into a file; name one that is set (--url %NAME%), or let
+    it ask. Nothing in the database is changed. Where it was killed in between, the same command goes on.
 
     Example: poller init --url postgresql://shop@db/shop --table orders --yes
     """
     from poller.config.load import anchored
     from poller.sources.proposal import Catalogue
     from poller_cli.project import HANDLERS, Project, is_ours, slug
+    from poller_cli.project_file import ProjectFile, handlers_with
+    from poller_cli.project_url import GivenUrl
     from poller_cli.refusals import WrongArgument
+    from poller_cli.terminal import tell
 
     ask = not (yes or session.json) and sys.stdin is not None and sys.stdin.isatty()
     folder = session.config.resolve().parent
     handlers = folder / HANDLERS
-    there = [session.config] * session.config.exists() + [handlers] * (handlers.exists() and not is_ours(handlers))
-    if there and not force:
-        raise _exist(*there)
     if state not in {None, "sql", "blob"}:
         raise WrongArgument(f"--state is {state!r}.", next_step="Use sql or blob.")
-    address, setting = _url(url, ask=ask)
+    there = ProjectFile.read(session.config) if session.config.exists() and not force else None
+    if there is not None:
+        app, state = there.of_app(app, state, os.environ)
+        if name is not None:
+            there.free(name)
+    elif handlers.exists() and not is_ours(handlers) and not force:
+        raise _exist(handlers)
+    given = GivenUrl.of(url or _asked("--url", "Database URL", ask=ask, hidden=True))
+    if url is not None and given.setting is None and given.holds_secret:
+        tell("the command line holds a secret, and others see it (ps, history); name a setting instead: --url %NAME%")
+    address = given.text
     with Catalogue(anchored(address, folder), schema) as catalogue:
         proposal = catalogue.propose(table or _table(catalogue, ask=ask))
-    column, kind, naive = _cursor(proposal, cursor, ask=ask)
+        column, kind, naive = _cursor(proposal, cursor, ask=ask)
+        zone = _zone(catalogue, proposal.table, column, time_zone, ask=ask) if naive else None
     key = _key(proposal, pk, ask=ask)
     default_state = "blob" if os.environ.get(STORAGE) else "sql"
+    app = _named("app", app or _answer("Application", slug(folder.name, "app"), ask=ask))
+    name = _named("name", name or _answer("Poller", slug(proposal.table, "table"), ask=ask))
     project = Project(
         folder=folder,
         config=session.config,
-        app=_named("app", app or _answer("Application", slug(folder.name, "app"), ask=ask)),
-        name=_named("name", name or _answer("Poller", slug(proposal.table, "table"), ask=ask)),
+        app=app,
+        name=name if there is None else there.free(name),
         url=address,
         state=state or _answer("Checkpoints in (sql, blob)", default_state, ask=ask, among=("sql", "blob")),
         table=proposal.table,
         schema=schema,
         cursor=column,
         kind=kind,
-        zone=time_zone if naive else None,
+        zone=zone,
         key=key,
-        setting=setting,
+        setting=given.kept_in(folder, there, name=name),
     )
-    _check(project)
+    text = project.configuration() if there is None else there.with_poller(project)
+    code: str | None = project.handlers()
+    if there is not None and handlers.exists():
+        code = handlers_with(handlers, project)
+    _check(project, text)
     findings = _findings(project)
+    if there is not None and ProjectFile.read(session.config) != there:
+        raise _changed(session.config)
     # The configuration last: where it is there, all of it is.
-    for path, text in ((handlers, project.handlers()), (session.config, project.configuration())):
-        _write(path, text, overwrite=force)
-    _told(session, project, findings)
+    if code is not None:
+        _write(handlers, code, overwrite=force or there is not None)
+    _write(session.config, text, overwrite=force or there is not None)
+    _told(session, project, findings, added=there is not None)
     return exits.FAILED if any(one.severity == "error" for one in findings) else exits.DONE
+
+
+def _changed(path: Path) -> Refused:
+    from poller_cli.refusals import Refused
+
+    return Refused(f"{path} was changed meanwhile; nothing was added.", next_step="Run the same command again.")
 
 
 def _exist(*paths: Path) -> Refused:
@@ -115,32 +146,12 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
     from poller_cli.refusals import WrongArgument
 
     try:
-        write_whole(path.resolve(), text, overwrite=overwrite)  # what a link leads to
+        write_whole(path, text, overwrite=overwrite)
     except FileExistsError:
         if path.read_text(encoding="utf-8", errors="replace") != text:
             raise _exist(path) from None
     except OSError as error:
         raise WrongArgument(f"The file {path} cannot be written: {error.strerror or error}.") from None
-
-
-def _url(given: str | None, *, ask: bool) -> tuple[str, str | None]:
-    """The URL, and the setting that it was read from, if it was."""
-    import re
-
-    from poller_cli.refusals import WrongArgument
-
-    text = given or _asked("--url", "Database URL", ask=ask, hidden=True)
-    if not (len(text) > 2 and text.startswith("%") and text.endswith("%")):
-        return text, None
-    setting = text[1:-1]
-    if re.fullmatch("[A-Z_][A-Z0-9_]*", setting) is None:
-        raise WrongArgument(
-            f"--url: {setting!r} is no name of a setting.", next_step="Use upper-case letters, digits and underscores."
-        )
-    found = os.environ.get(setting)
-    if not found:
-        raise WrongArgument(f"--url: the environment variable {setting} is not set.")
-    return found, setting
 
 
 def _prompt(question: str, default: str | None) -> str:
@@ -186,6 +197,32 @@ def _cursor(proposal: Proposal, given: str | None, *, ask: bool) -> tuple[str, s
     if one is None:
         return given, "timestamp+pk", False
     return one.column, one.kind, one.needs_zone
+
+
+def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, ask: bool) -> str:
+    """What times of a column without a zone mean: as the database stamps them. Asked where that is not UTC.
+
+    Raises: WrongArgument, where nothing can be asked and what the database stamps in has no name.
+    """
+    from poller_cli.refusals import WrongArgument
+    from poller_cli.terminal import printable
+
+    if given is not None:
+        return given
+    # A zone that cannot be told is taken for UTC; the findings say that nobody knows.
+    stamps = [one for one in catalogue.stamps(table, column) if one.offsets is not None]
+    other = next((one for one in stamps if one.iana != "UTC"), None)
+    if other is None:
+        return "UTC"
+    if ask:
+        stamped = printable(f"{column}, which the database stamps in {other} ({other.source})")
+        return _prompt(f"Time zone of {stamped}", other.iana)
+    if other.iana is None:
+        raise WrongArgument(
+            f"The database stamps {column} in {other} ({other.source}), which is no IANA time zone by its name.",
+            next_step="Name the zone with --time-zone.",
+        )
+    return other.iana
 
 
 def _key(proposal: Proposal, given: list[str] | None, *, ask: bool) -> list[str]:
@@ -234,16 +271,19 @@ def _named(option: str, text: str) -> str:
     return text
 
 
-def _check(project: Project) -> None:
-    """What is about to be written must be what poller accepts. Raises: ConfigError."""
-    import tempfile
+def _check(project: Project, text: str) -> None:
+    """What is about to be written must be what poller accepts. Settings of other pollers need not be set here.
 
-    from poller.config import load_config
+    Raises: ConfigError.
+    """
+    from poller.config import load_each
+    from poller.config.substitution import MissingSetting
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "poller.toml"
-        path.write_text(project.configuration(), encoding="utf-8")
-        load_config(path, {**os.environ, project.variable: project.url})
+    environ = dict(os.environ) if project.setting is None else {**os.environ, project.setting: project.url}
+    _, wrong = load_each(project.config, environ, text=text)
+    for name, error in wrong.items():
+        if name == project.name or not isinstance(error, MissingSetting):
+            raise error
 
 
 def _findings(project: Project) -> list[Finding]:
@@ -260,23 +300,26 @@ def _findings(project: Project) -> list[Finding]:
         cursor_column=project.cursor,
         cursor_kind=project.kind,
         cursor_time_zone=project.zone,
+        allow_dst=project.has_daylight_saving,
         pk_columns=project.key,
     )
     try:
         findings: list[Finding] = source.checkup(None, lambda: datetime.now(UTC)).findings
     finally:
         source.close()
-    return [one for one in findings if one.severity != "ok"]
+    from poller.sources.checkup.updates import NEW_ROWS_ONLY
+
+    return [one for one in findings if one.severity != "ok" or one.message.startswith(NEW_ROWS_ONLY)]
 
 
-def _told(session: Session, project: Project, findings: list[Finding]) -> None:
+def _told(session: Session, project: Project, findings: list[Finding], *, added: bool) -> None:
+    from poller.databases import holds_secret, read_url
     from poller_cli.check_outputs import FindingOutput, InitOutput
     from poller_cli.outputs import as_json
     from poller_cli.project import HANDLERS
     from poller_cli.terminal import one_line, print_json, printable
 
     following = [session.command("check", project.name), session.command("run", project.name, "--once")]
-    variable = None if project.embedded else project.variable
     if session.json:
         print_json(
             as_json(
@@ -290,7 +333,8 @@ def _told(session: Session, project: Project, findings: list[Finding]) -> None:
                     cursor_kind=project.kind,
                     cursor_time_zone=project.zone,
                     pk_columns=list(project.key),
-                    setting=variable,
+                    setting=project.setting,
+                    added=added,
                     findings=[
                         FindingOutput(
                             check=f.check,
@@ -312,9 +356,11 @@ def _told(session: Session, project: Project, findings: list[Finding]) -> None:
         print(f"  {f.severity}: {one_line(f.message)}")
         if f.mend:
             print(f"    -> {one_line(f.mend)}")
-    print(f"Wrote {session.config} and {project.folder / HANDLERS}.")
-    if variable is not None and os.environ.get(variable) != project.url:
-        print(f"First set {variable} to the database's URL: it holds the password, so no file does.")
+    wrote = f"Added {project.name} to" if added else "Wrote"
+    print(f"{wrote} {session.config} and {project.folder / HANDLERS}.")
+    if project.setting is not None and os.environ.get(project.setting) != project.url:
+        why = ": it holds a secret, so no file does" if holds_secret(read_url(project.url, key="url")) else ""
+        print(f"First set {project.setting} to the database's URL{why}.")
     if any(one.severity == "error" for one in findings):
         print("First mend what is called an error above: until then it cannot run.")
     print("Then:")

@@ -28,7 +28,7 @@ def peek(
 
     Example: poller peek orders --limit 3
     """
-    from poller.admission import guard
+    from poller.admission import check_fingerprint
     from poller.outcome import bound_as_json
     from poller.runner import PENDING_CAP
     from poller_cli.change_outputs import PeekOutput
@@ -41,11 +41,13 @@ def peek(
         operator = operator_of(poller, "peek")
         copy = operator.file.read() or unless_deleted(operator)
         if copy is not None:
-            guard(poller.name, copy, poller.source.describe())
+            check_fingerprint(poller.name, copy.state, poller.source)
             if copy.state.bound is not None:
                 poller.source.recall(copy.state.bound)
         cursor = poller.source.start() if copy is None else copy.state.checkpoint.cursor
         page = poller.source.page(cursor, limit)
+        if copy is not None:  # by now the server was asked what the names in the configuration mean
+            check_fingerprint(poller.name, copy.state, poller.source)
         waiting = None if page.rows else poller.source.lag(cursor, cap=PENDING_CAP)
         bound = bound_as_json(page.bound)
         output = PeekOutput(

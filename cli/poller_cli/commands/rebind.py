@@ -37,28 +37,37 @@ def rebind(
 
     Example: poller rebind orders --reason "the database moved to db2"
     """
+    from poller.admission import put_back
+    from poller.errors import SourceError
     from poller.model.changes import to_rebind
     from poller.model.document import State
-    from poller.model.fingerprint import differences
+    from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
     from poller_cli.changes import Desk, Plan
     from poller_cli.effects import Effect, rows_up_to
-    from poller_cli.resets import refuse_foreign
+    from poller_cli.resets import is_foreign, located, refuse_foreign, unreadable
 
     consent = Consent(yes, confirm, dry_run, break_lease, reason=reason)
     with session.app() as app:
         poller = app.poller(name)
-        source = poller.source.describe()
+        source = located(poller)
 
         def nothing(state: State) -> str | None:
-            if state.source_fingerprint == source.fingerprint():
+            if state.source_fingerprint not in UNKNOWN_FINGERPRINTS and not is_foreign(state, source):
                 return f"{name} belongs to the configured source already."
             return None
 
         def notes(state: State) -> list[str]:
             refuse_foreign(poller, state.checkpoint.cursor)
-            _refuse_impossible(poller, state.checkpoint.cursor)
+            try:
+                _refuse_impossible(poller, state.checkpoint.cursor)
+            except SourceError as missing:
+                missing.next_step = f"{put_back(differences(state.source, source))} Nothing was changed."
+                raise
             told = rows_up_to(poller.source, state.checkpoint.cursor)
-            return [f"Of the configured source, {told} up to the cursor count as delivered."]
+            return [
+                *unreadable(poller, state, source),
+                f"Of the configured source, {told} up to the cursor count as delivered.",
+            ]
 
         plan = Plan(
             kind="rebind",

@@ -34,7 +34,7 @@ def reset_to_checkpoint(
     token_at_least: Annotated[
         int,
         typer.Option(
-            "--token-at-least", metavar="N", min=0, max=2**53, help="Raise the fencing token to N, after a restore."
+            "--token-at-least", metavar="N", min=0, max=2**52, help="Raise the fencing token to N, after a restore."
         ),
     ] = 0,
     reason: ReasonOption = None,

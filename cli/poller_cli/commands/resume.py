@@ -61,10 +61,12 @@ def _going_on(session: Session, app: ConsoleApp, named: Named) -> list[str]:
 
 def _ends(state: State) -> list[str]:
     """Which of the two it takes back. Where it is both, who and why are the pause's."""
+    from poller.model.stamps import to_the_second
+
     control, error = state.control, state.delivery.last_error
     if not control.paused and not control.halted:
         return []
-    at = f" since {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
+    at = f" since {to_the_second(control.at)}" if control.at else ""
     which = "pause" if control.paused else "halt"
     told = [f"It ends the {which}{at}, by {control.by or 'unknown'}: {control.reason or 'no reason given'}."]
     if control.paused and control.halted:

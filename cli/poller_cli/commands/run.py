@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from types import FrameType
@@ -120,7 +120,8 @@ class _CurrentStderr(logging.Handler):
         try:
             print(self.format(record), file=sys.stderr, flush=True)
         except Exception:  # noqa: BLE001 - logging's own way with its failures
-            self.handleError(record)
+            with suppress(Exception):  # which writes to stderr, and a handler may have closed it
+                self.handleError(record)
 
 
 def log_to_stderr(*, debug: bool) -> None:

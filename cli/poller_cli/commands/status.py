@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from poller.model.escape import cut
 from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from poller_cli.outputs import BackfillStatus, BoundOutput, LeaseOutput, PollerStatus, StatusOutput
+    from poller_cli.outputs import BackfillStatus, BoundOutput, PollerStatus, StatusOutput
 
 
 _HALTED = {False: "halted", True: "halted, and paused"}
@@ -56,6 +57,7 @@ def _screens(output: StatusOutput, named: set[str], session: Session) -> list[st
 
 
 def _screen(status: PollerStatus, session: Session) -> str:
+    from poller.model.stamps import to_the_second
     from poller_cli.terminal import coloured, folded, printable
 
     word, colour = state_word(status)
@@ -63,7 +65,7 @@ def _screen(status: PollerStatus, session: Session) -> str:
     backfill = _as_backfill(status)
     if backfill is not None:
         lines.append(f"  backfill  of {backfill.poller}, {_range(backfill)}{_begun(backfill)}")
-    saved = f", saved {status.checkpoint_updated_at:%Y-%m-%d %H:%M:%S}Z" if status.checkpoint_updated_at else ""
+    saved = f", saved {to_the_second(status.checkpoint_updated_at)}" if status.checkpoint_updated_at else ""
     lines.append(f"  cursor    {cursor_text(status)}{saved}")
     if status.pending is not None:
         count = _rows(status) if backfill is not None else f"{_rows(status)} pending"
@@ -79,7 +81,7 @@ def _screen(status: PollerStatus, session: Session) -> str:
         lines.append(f"  bound     {_bound(status)}")
     if status.attempts or status.last_error is not None:
         error = status.last_error
-        told = f", last error {error.type}{': ' + error.message if error.message else ''}" if error else ""
+        told = f", last error {cut(error.type)}{': ' + cut(error.message) if error.message else ''}" if error else ""
         lines.append(f"  attempts  {status.attempts or 0} on the pending batch{told}")
     if status.control.by or status.control.reason:
         lines.append(f"  {'paused ' if status.paused else 'stopped'}   {_stopped(status)}")
@@ -88,6 +90,9 @@ def _screen(status: PollerStatus, session: Session) -> str:
     if status.halted or status.paused:
         first = "Mend it, then" if status.halted else "To go on"
         lines.append(f"  next      {first}: {session.command('resume', status.name)}")
+    if status.bound is not None and status.bound.below_checkpoint and not (status.halted or status.paused):
+        moves = session.command("reset-to-cursor", status.name)
+        lines.append(f"  next      Say where to go on: {moves} --value ..., or reset-to-beginning")
     lines.append(f"  state     {status.document}")
     # What a row or an error holds must not steer the terminal.
     shown = (folded(printable(line, indent="  "), hang=12, stream=sys.stdout) for line in lines[1:])
@@ -96,9 +101,11 @@ def _screen(status: PollerStatus, session: Session) -> str:
 
 def _stopped(status: PollerStatus) -> str:
     """Who paused it, else what halted it: of a halt under a pause only the pause is told so."""
+    from poller.model.stamps import to_the_second
+
     control = status.control
-    at = f" at {control.at:%Y-%m-%d %H:%M:%S}Z" if control.at else ""
-    return f"by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}"
+    at = f" at {to_the_second(control.at)}" if control.at else ""
+    return f"by {cut(control.by or 'unknown')}{at}: {cut(control.reason or 'no reason given')}"
 
 
 def _halted(status: PollerStatus) -> str:
@@ -107,7 +114,7 @@ def _halted(status: PollerStatus) -> str:
     error = status.last_error
     if error is None:
         return f"its batch was started {times(status.attempts or 0)} and never finished"
-    return f"because of {error.type}" + (f": {error.message}" if error.message else "")
+    return f"because of {cut(error.type)}" + (f": {cut(error.message)}" if error.message else "")
 
 
 def _as_backfill(status: PollerStatus) -> BackfillStatus | None:
@@ -117,30 +124,35 @@ def _as_backfill(status: PollerStatus) -> BackfillStatus | None:
 
 
 def _range(status: BackfillStatus) -> str:
-    return f"from {status.begins}, up to but not including {status.ends}"
+    from poller_cli.ranges import in_words
+
+    return in_words(status.begins, status.begins_key, status.ends, status.ends_key)
 
 
 def _rows(status: PollerStatus) -> str:
-    return _count(status.pending or 0, status.pending_capped)
+    from poller_cli.counts import rows
 
-
-def _count(pending: int, capped: bool) -> str:
-    return f"{pending:,}{' or more' * capped} row{'' if pending == 1 else 's'}"
+    return rows(status.pending or 0, status.pending_capped)
 
 
 def waits_above(pending: int, capped: bool, bound: BoundOutput | None) -> str:
     """That rows are there, and that none of them may be read yet."""
+    from poller_cli.counts import rows
+
     value = "" if bound is None or bound.value is None else f" {bound.value}"
-    return f"{_count(pending, capped)} wait{'s' * (pending == 1)} above the bound{value} (poller check says why)"
+    return f"{rows(pending, capped)} wait{'s' * (pending == 1)} above the bound{value} (poller check says why)"
 
 
 def _begun(status: BackfillStatus) -> str:
-    at = f" at {status.begun_at:%Y-%m-%d %H:%M:%S}Z" if status.begun_at else ""
+    from poller.model.stamps import to_the_second
+
+    at = f" at {to_the_second(status.begun_at)}" if status.begun_at else ""
     return f", begun by {status.begun_by}{at}" if status.begun_by else ""
 
 
 def _beneath(status: BackfillStatus) -> str:
     """A backfill in its poller's block: which, how far, who is at it."""
+    from poller.model.stamps import to_the_second
     from poller_cli.terminal import coloured, folded, printable
 
     word, colour = state_word(status)
@@ -148,8 +160,8 @@ def _beneath(status: BackfillStatus) -> str:
     lease, control = status.lease, status.control
     lines = [_range(status), f"at {status.cursor or 'its beginning'}{left}"]
     if _at_work(status) and lease.owner_id is not None:
-        since = f" since {lease.acquired_at:%Y-%m-%d %H:%M:%S}Z" if lease.acquired_at else ""
-        lines.append(f"{lease.owner_id}{since}{_begun(status)}")
+        since = f" since {to_the_second(lease.acquired_at)}" if lease.acquired_at else ""
+        lines.append(f"{cut(lease.owner_id)}{since}{_begun(status)}")
     elif status.begun_by:
         lines.append(_begun(status).removeprefix(", "))
     if control.by or control.reason:
@@ -163,17 +175,8 @@ def _beneath(status: BackfillStatus) -> str:
     return "\n".join([f"{head}  {coloured(word, colour, sys.stdout)}", *shown])
 
 
-def kept_for(lease: LeaseOutput) -> str | None:
-    """Who keeps a lease though nobody works: an operator who broke it, or put the document back; None for nobody."""
-    from poller.model.changes import OPERATORS, is_operators
-
-    if not lease.live or not is_operators(lease.owner_id):
-        return None
-    return (lease.owner_id or "").removeprefix(OPERATORS).rpartition("/")[0] or "an operator"
-
-
 def _at_work(status: PollerStatus) -> bool:
-    return bool(status.lease.live) and kept_for(status.lease) is None
+    return bool(status.lease.live) and status.lease.kept_by is None
 
 
 def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
@@ -205,6 +208,8 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
         return "pausing" if _at_work(status) else "paused", "yellow"
     if not status.exists:
         return "never ran", "dim"
+    if status.bound is not None and status.bound.below_checkpoint:
+        return "held", "red"
     if status.lease.live:
         return ("working", "green") if _at_work(status) else ("waiting", "yellow")
     if status.last_error is not None and status.attempts:
@@ -218,32 +223,34 @@ def cursor_text(status: PollerStatus) -> str:
     """Where it stands; of a poller that never ran, where it will start."""
     if status.lease.fencing_token is None or (not status.exists and status.error is not None):
         return "not known"
-    place = str(status.cursor or "the beginning")
+    place = cut(str(status.cursor or "the beginning"))
     return place if status.exists else f"will start at {place}"
 
 
 def _never_read(status: PollerStatus) -> str:
-    count = status.null_cursors or 0
-    rows = f"{count:,}{' or more' * status.null_cursors_capped} row{'' if count == 1 else 's'}"
-    return f"{rows} without a value in the cursor column (on_null_cursor)"
+    from poller_cli.counts import rows
+
+    count = rows(status.null_cursors or 0, status.null_cursors_capped)
+    return f"{count} without a value in the cursor column (on_null_cursor)"
 
 
 def lease_text(status: PollerStatus) -> str:
     """Who holds the lease, since when, and how long still."""
+    from poller.model.stamps import to_the_second
+
     lease = status.lease
     if lease.fencing_token is None:
         return "not known"
     if lease.owner_id is None:
         return f"free, fencing token {lease.fencing_token}"
     if not lease.live:
-        return f"expired, last held by {lease.owner_id}, fencing token {lease.fencing_token}"
-    kept = kept_for(lease)
-    if kept is not None:
+        return f"expired, last held by {cut(lease.owner_id)}, fencing token {lease.fencing_token}"
+    if lease.kept_by is not None:
         left = "" if lease.expires_in_seconds is None else f" for {_span(lease.expires_in_seconds)}"
-        return f"kept for {kept}, no worker starts{left}, fencing token {lease.fencing_token}"
-    parts = [lease.owner_id, f"fencing token {lease.fencing_token}"]
+        return f"kept for {lease.kept_by}, no worker starts{left}, fencing token {lease.fencing_token}"
+    parts = [cut(lease.owner_id), f"fencing token {lease.fencing_token}"]
     if lease.acquired_at is not None:
-        parts.append(f"since {lease.acquired_at:%Y-%m-%d %H:%M:%S}Z")
+        parts.append(f"since {to_the_second(lease.acquired_at)}")
     if lease.heartbeat_age_seconds is not None:
         parts.append(f"last heartbeat {_span(lease.heartbeat_age_seconds)} ago")
     if lease.expires_in_seconds is not None:

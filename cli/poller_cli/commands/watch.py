@@ -176,7 +176,13 @@ class _Screen:
 
         name = self._chosen
         try:
-            (pause if key == "p" else resume)(self._session, name)
+            if key == "p":
+                why = typer.prompt(f"Why is {name} paused? (others see it)", default="", show_default=False)
+                pause(self._session, name, reason=why)
+            else:
+                resume(self._session, name)
+        except typer.Abort:
+            complain("Not confirmed; nothing was changed.")
         except PollerError as error:
             complain(str(error))
         print("Press a key to go on watching.", flush=True)

@@ -33,14 +33,14 @@ heartbeat_interval = "750ms"
 [pollers.flights.source]
 url = "sqlite:///flights.db"
 table = "flights"
-cursor_column = "arrived_at"
+cursor_column = "updated_at"
 cursor_time_zone = "UTC"
 pk_columns = ["time_hour", "carrier", "flight", "origin", "sched_dep_time"]
 """
 
 _TABLE = """\
 CREATE TABLE flights (
-    arrived_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    updated_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
     time_hour      TEXT NOT NULL,
     carrier        TEXT NOT NULL,
     flight         INTEGER NOT NULL,
@@ -50,7 +50,10 @@ CREATE TABLE flights (
     tailnum        TEXT,
     PRIMARY KEY (time_hour, carrier, flight, origin, sched_dep_time)
 );
-CREATE INDEX flights_in_order ON flights (arrived_at, time_hour, carrier, flight, origin, sched_dep_time);
+CREATE INDEX flights_in_order ON flights (updated_at, time_hour, carrier, flight, origin, sched_dep_time);
+CREATE TRIGGER flights_touch AFTER UPDATE ON flights WHEN NEW.updated_at IS OLD.updated_at BEGIN
+    UPDATE flights SET updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE rowid = NEW.rowid;
+END;
 """
 
 

@@ -13,11 +13,12 @@ in the column's own form, rounded down and one unit less.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from sqlalchemy.engine import Connection
 
 from poller.errors import ConfigError
 from poller.model.cursor import CursorKind
-from poller.sources.bounds import mssql, mysql, oracle, postgresql, sqlite
 from poller.sources.bounds.base import BoundContext, BoundTaker
 from poller.sources.bounds.heuristic import Heuristic, HighestSeen
 from poller.sources.bounds.keeper import Keeper
@@ -39,14 +40,6 @@ _ASKED = {
 
 _KNOWN_BY_DATABASE = {"xid8+pk": "postgresql", "rowversion+pk": "mssql"}
 """Kinds whose column the database itself bounds: no other bound makes sense."""
-
-_CHOOSERS = {
-    "postgresql": postgresql.choose,
-    "mysql": mysql.choose,
-    "sqlite": sqlite.choose,
-    "mssql": mssql.choose,
-    "oracle": oracle.choose,
-}
 
 
 def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
@@ -90,8 +83,10 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
     if wanted == "none":
         return NoBound("asked for")
     reason = "asked for"
-    if wanted != "heuristic":
-        found = _CHOOSERS[context.family](wanted, context, connection)
+    if context.stamped_by == "application":
+        reason = "the application sets the values (stamped_by)"
+    elif wanted != "heuristic":
+        found: BoundTaker | str = import_module(f"{__name__}.{context.family}").choose(wanted, context, connection)
         if not isinstance(found, str):
             return found
         if wanted != "auto":

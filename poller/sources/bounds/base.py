@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from sqlalchemy.engine import Connection
 
 from poller.model.cursor import CursorKind
+from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
 from poller.sources.columns import Column, Family
 from poller.sources.moments import floor_to, iso_text, to_zone, unit_of
@@ -36,7 +37,8 @@ class BoundTaker(Protocol):
         ...
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from what another process remembered, where that is newer than what this one knows."""
+        """Go on from what another process remembered, where that is newer than what this one knows; `clock`: the
+        highest that it saw."""
         ...
 
 
@@ -52,6 +54,7 @@ class BoundContext:
         commit_delay: what the heuristic subtracts; extra_delay: what was configured explicitly, to be added to an
             exact bound (else zero).
         ignore_users: users that only read.
+        stamped_by: who gives the column its values, `database` or `application`.
         clock: a SELECT of the server's clock in UTC as text; highest: a SELECT of the greatest cursor as text;
             highest_below: the same, of those below `:below`.
     """
@@ -71,6 +74,7 @@ class BoundContext:
     clock: str
     highest: str
     highest_below: str
+    stamped_by: str = "database"
 
     def render(self, moment: datetime) -> str:
         """An instant in the column's own form: rounded down to the column's precision and one unit less, because a
@@ -88,6 +92,14 @@ class BoundContext:
         local = moment.astimezone(UTC) if zoned else self._local(moment)
         unit = unit_of(self.column.digits)
         return iso_text(floor_to(local, unit) - unit, self.column.digits, zoned=zoned)
+
+    def remembered(self, value: Any) -> str:
+        """A bound's text out of what an earlier process remembered. Raises: ValueError, for what is foreign."""
+        if not isinstance(value, str) or len(value) > LONGEST_CURSOR or "\0" in value:
+            raise ValueError("not the text of a bound")
+        if self.kind in ("integer+pk", "xid8+pk"):
+            int(value)
+        return value
 
     def bound(
         self, at: datetime, clock: datetime, *, kind: str, held_by: str | None = None, reason: str | None = None

@@ -3,7 +3,8 @@ name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext
+from poller.sources.moments import remembered
 
 _MISSED = "rows of transactions open longer than commit_delay are missed"
 _KEPT = 64
@@ -43,6 +45,7 @@ class HighestSeen:
     """For cursors that are no time: up to the greatest value that was already there `commit_delay` ago.
 
     With another `kind` and `delay`, for databases whose writers take turns. `missed`: which rows are lost.
+    `handed_out`: the greatest number that the database has handed out, where it keeps count.
     """
 
     def __init__(
@@ -53,16 +56,22 @@ class HighestSeen:
         kind: str = "heuristic",
         delay: timedelta | None = None,
         missed: str = _MISSED,
+        handed_out: Callable[[Connection], int | None] | None = None,
     ) -> None:
         self.kind = kind
         self._context = context
         self._reason = f"{reason}; {missed}" if kind == "heuristic" and missed else reason
         self._delay = context.commit_delay if delay is None else delay
+        self._handed_out = handed_out
         self._seen: list[tuple[datetime, str]] = []
         """When a sample was taken, and the greatest value then."""
 
     def sample(self, connection: Connection) -> Bound:
         """The clock, then the greatest value."""
+        count = None if self._handed_out is None else self._handed_out(connection)
+        return replace(self._highest(connection), next=None if count is None else str(count + 1))
+
+    def _highest(self, connection: Connection) -> Bound:
         text = connection.execute(sa.text(self._context.clock)).scalar_one()
         highest = connection.execute(sa.text(self._context.highest)).scalar()
         clock = datetime.fromisoformat(text)
@@ -87,4 +96,4 @@ class HighestSeen:
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Where this process has seen nothing."""
         if not self._seen and memory.get("seen"):
-            self._seen = [(datetime.fromisoformat(taken), str(value)) for taken, value in memory["seen"]]
+            self._seen = [(remembered(taken), self._context.remembered(value)) for taken, value in memory["seen"]]

@@ -9,8 +9,11 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.below import BelowCheckpoint
+from poller.sources.moments import remembered
 
 _GUARDS = frozenset({"exact", "observed", "observed-strict"})
 """A bound of one of these may follow one of another."""
@@ -32,17 +35,28 @@ class Keeper:
         self._limits = False
         """Whether the last bound only limits."""
         self.highest_clock: str | None = None
+        self._below = BelowCheckpoint(context)
 
     @property
     def kind(self) -> str:
         """The taker's."""
         return self._taker.kind
 
-    def sample(self, connection: Connection) -> Bound:
-        """The taker's bound, or a lower one with the reason why it did not advance."""
+    def sample(self, connection: Connection, after: Cursor | None = None) -> Bound:
+        """The taker's bound, or a lower one with the reason why it did not advance; no value where the server has not
+        come as far as the checkpoint `after`."""
         taken = self._taker.sample(connection)
         if taken.kind == "none":
             return taken
+        held = self._below.held(taken, after, self._last)
+        if held is not None:
+            return held
+        self._limits = self._limits or self._below.fell(taken, self._last)
+        bound = self._in_force(taken)
+        ahead = None if bound.clock_went_back else self._below.ahead_of_clock(taken, after)
+        return bound if ahead is None else replace(bound, below_checkpoint=True, reason=ahead)
+
+    def _in_force(self, taken: Bound) -> Bound:
         if taken.clock is not None:
             if self.highest_clock is not None and _before(taken.clock, self.highest_clock):
                 self._limits = True
@@ -69,28 +83,36 @@ class Keeper:
             "at": last.at.isoformat() if last and last.at else None,
             "limits": self._limits or None,
             "samples": self._taker.remember(),
+            "below": self._below.remember(),
         }
         return {name: value for name, value in memory.items() if value is not None}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from what another process remembered; what this one knows better stays."""
-        clock, kind = memory.get("clock"), str(memory.get("kind"))
-        if clock:
-            seen = datetime.fromisoformat(clock)  # raises for what is no time, before anything is taken in
-            if self.highest_clock is None or datetime.fromisoformat(self.highest_clock) < seen:
-                self.highest_clock = clock
-        if kind == self._taker.kind and memory.get("samples"):
-            self._taker.recall(memory["samples"])
-        if self._last is None and (kind == self._taker.kind or {kind, self._taker.kind} <= _GUARDS):
-            self._last = self._recalled(memory)
-        self._limits = self._limits or bool(memory.get("limits"))
+        """Go on from what another process remembered; what this one knows better stays.
+
+        Raises, before anything is taken in: ValueError, TypeError, KeyError, AttributeError, OverflowError, for what no
+        process of ours wrote.
+        """
+        clock, kind, last = memory.get("clock"), str(memory.get("kind")), self._last
+        seen = remembered(clock) if clock else None
+        newer = seen is not None and (self.highest_clock is None or remembered(self.highest_clock) < seen)
+        if last is None and (kind == self._taker.kind or {kind, self._taker.kind} <= _GUARDS):
+            last = self._recalled(memory)
+        below = self._below.read(memory.get("below"))
+        samples = memory.get("samples") if kind == self._taker.kind else None
+        self._taker.recall({**(samples or {}), "clock": clock})  # a shared sample may be older than that
+        self._last, self._limits = last, self._limits or bool(memory.get("limits"))
+        self.highest_clock = clock if newer else self.highest_clock
+        self._below.recall(below)
 
     def _recalled(self, memory: Mapping[str, Any]) -> Bound | None:
         if memory.get("at") and self._context is not None:
-            at = datetime.fromisoformat(memory["at"])
+            at = remembered(memory["at"])
             return Bound(kind=self._taker.kind, value=self._context.render(at), at=at)
         value = memory.get("value")
-        return Bound(kind=self._taker.kind, value=str(value)) if value else None
+        if not value or self._context is None:
+            return None
+        return Bound(kind=self._taker.kind, value=self._context.remembered(value))
 
     def _kept(self, taken: Bound, reason: str) -> Bound:
         last = self._last

@@ -16,8 +16,10 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.ports import Bound
+from poller.samplers import Sample
 from poller.sources.bounds.base import BoundContext, BoundTaker
-from poller.sources.bounds.sampled import SET_BACK, SHOWS_HOLDER_AFTER, ByCounter, ByTime, Sample
+from poller.sources.bounds.mssql_origin import elsewhere
+from poller.sources.bounds.sampled import BLOCKS, SET_BACK, SHOWS_HOLDER_AFTER, ByCounter, ByTime
 
 # Types 1 and 4 are transactions that read and write, local and distributed; the others (system, read-only work tables)
 # are as old as the server. Ages, not times: these views keep the server's local time. datetime is 3.3 ms coarse.
@@ -38,8 +40,11 @@ SELECT SYSUTCDATETIME() AS clock,
 """)
 _COARSE = timedelta(milliseconds=4)
 _STANDING = sa.text("SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS varchar(20))")
-_ROWVERSION = sa.text("SELECT LOWER(CONVERT(varchar(18), MIN_ACTIVE_ROWVERSION(), 2))")
+_ROWVERSION = sa.text("""
+SELECT LOWER(CONVERT(varchar(18), MIN_ACTIVE_ROWVERSION(), 2)) AS least, LOWER(CONVERT(varchar(18), @@DBTS, 2)) AS used
+""")
 _IDENTITY = sa.text("SELECT COLUMNPROPERTY(OBJECT_ID(:name), :column, 'IsIdentity')")
+_STEP = sa.text("SELECT CAST(IDENT_INCR(:name) AS bigint)")
 _COUNTER = sa.text("SELECT CAST(IDENT_CURRENT(:name) AS bigint)")
 _DIRTY = re.compile(r"\b(nolock|readpast|readuncommitted)\b", re.IGNORECASE)
 
@@ -54,7 +59,9 @@ class Rowversion:
 
     def sample(self, connection: Connection) -> Bound:
         """One statement. Needs no privilege."""
-        return Bound(kind=self.kind, value=connection.execute(_ROWVERSION).scalar_one(), reason=self._reason)
+        row = connection.execute(_ROWVERSION).one()
+        following = f"{int(row.used, 16) + 1:016x}"
+        return Bound(kind=self.kind, value=row.least, reason=self._reason, next=following)
 
     def remember(self) -> dict[str, Any] | None:
         """Nothing."""
@@ -108,6 +115,10 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
             " rolled back delivered.",
             next_step="Remove the hint.",
         )
+    name = "" if context.table is None else ".".join(f"[{p}]" for p in (context.schema, context.table) if p)
+    reason = elsewhere(connection, name or None, context.query)
+    if reason is not None:
+        return reason
     if context.kind == "rowversion+pk":
         return Rowversion("MIN_ACTIVE_ROWVERSION()")
     try:
@@ -120,10 +131,12 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
         )
     if context.kind == "timestamp+pk":
         return ByTime(context, Views(), "the user may see all transactions and requests")
-    name = "" if context.table is None else ".".join(f"[{p}]" for p in (context.schema, context.table) if p)
     parameters = {"name": name, "column": context.column.name}
     if not name or connection.execute(_IDENTITY, parameters).scalar() != 1:
         return f"the column {context.column.name} is no IDENTITY"
+    step = int(connection.execute(_STEP, {"name": name}).scalar_one())
+    if step != 1:
+        return f"the IDENTITY of {context.column.name} has an INCREMENT of {step}: {BLOCKS}"
     return ByCounter(
         Views(),
         lambda c: int(c.execute(_COUNTER, {"name": name}).scalar_one()) + 1,

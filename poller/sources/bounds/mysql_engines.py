@@ -7,10 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-import sqlglot
 from sqlalchemy.engine import Connection
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
+
+from poller.sources.bounds.named_tables import tables
 
 _ABOUT = sa.text("""
 select t.table_type as kind, t.engine as engine, v.view_definition as definition
@@ -36,9 +35,11 @@ class Engines:
 def engines(connection: Connection, schema: str | None, table: str | None, query: str | None) -> Engines:
     """Look through views and queries down to the tables. Raises what the driver raises."""
     untold: str | None = None
-    waiting = [(schema, table)] if table is not None else _tables(query or "", schema)
+    waiting = [(schema, table)] if table is not None else tables(query or "", schema, "mysql")
     if waiting is None:
         return Engines(untold="the query")
+    if not waiting:
+        return Engines(other="rows come from no table of this database")
     known = set(waiting)
     while waiting:
         database, name = waiting.pop()
@@ -49,24 +50,10 @@ def engines(connection: Connection, schema: str | None, table: str | None, query
             whose = "the table's engine" if name == table else f"the engine of {name}"
             return Engines(other=f"{whose} is {row.engine}")
         elif "VIEW" in row.kind.upper():
-            below = _tables(row.definition, database) if row.definition else None
+            below = tables(row.definition, database, "mysql") if row.definition else None
             if below is None:
                 untold = name
             for one in set(below or ()) - known:
                 known.add(one)
                 waiting.append(one)
     return Engines(untold=untold)
-
-
-def _tables(sql: str, schema: str | None) -> list[tuple[str | None, str]] | None:
-    """The tables and views that a SELECT names; None where it cannot be read."""
-    try:
-        tree = sqlglot.parse_one(sql, dialect="mysql")
-    except SqlglotError:
-        return None
-    named = {part.alias for part in tree.find_all(exp.CTE)}
-    return [
-        (found.db or schema, found.name)
-        for found in tree.find_all(exp.Table)
-        if found.name and (found.db or found.name not in named)
-    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,14 +12,18 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.sources.bounds.mysql_turn import waits
+
 MARIADB = sa.text(
     "select now(6) as clock, id, user, now(6) - interval time_ms * 1000 microsecond as started, null as took, command,"
-    " query_id, id = connection_id() as ours from information_schema.processlist"
+    " query_id, id = connection_id() as ours, if(info like 'select get_lock(%', info, null) as info"
+    " from information_schema.processlist"
 )
 # MySQL has whole seconds there, from a clock that may be a tick behind: so much earlier is never too late.
 _SECONDS = (
     "select now(6) as clock, p.id as id, p.user as user, {took} as took, p.command as command, 0 as query_id,"
-    " now(6) - interval p.time * 1000000 + 1050000 microsecond as started, p.id = connection_id() as ours"
+    " now(6) - interval p.time * 1000000 + 1050000 microsecond as started, p.id = connection_id() as ours,"
+    " if(p.info like 'select get_lock(%', p.info, null) as info"
     " from information_schema.processlist p"
 )
 MYSQL_COARSE = sa.text(_SECONDS.format(took="null"))
@@ -86,10 +90,11 @@ def lacking(error: DBAPIError) -> str | None:
     return "PROCESS" if number in _DENIED else None
 
 
-def look(connection: Connection, sessions_sql: sa.TextClause) -> Look:
-    """Three statements, each on its own: one snapshot of all would be older than the clock."""
+def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[int] = ()) -> Look:
+    """Three statements, each on its own: one snapshot of all would be older than the clock. `own`: sessions of this
+    process that only read; they are left out, as ours is."""
     sessions = connection.execute(sessions_sql).all()
-    others = [row for row in sessions if not row.ours]
+    others = [row for row in sessions if not row.ours and row.id not in own]
     nonce = secrets.token_hex(8)
     connection.exec_driver_sql("start transaction with consistent snapshot")
     try:
@@ -103,16 +108,16 @@ def look(connection: Connection, sessions_sql: sa.TextClause) -> Look:
     return Look(
         clock=utc(sessions[0].clock),
         users={row.id: row.user or "" for row in others},
-        running={row.id: _began(row) for row in others if row.command not in _IDLE and row.user != _NOBODY},
+        running={row.id: _began(row) for row in others if _runs(row)},
         queries={row.id: row.query_id for row in others},
-        transactions=[row for row in rows if not row.ours],
+        transactions=[row for row in rows if not row.ours and row.session not in own],
         fresh=any(row.ours and row.trx_query and nonce in row.trx_query for row in rows),
         xa=[_name(row[3]) for row in prepared],
         replica=any(row.user == "system user" and row.command != "Daemon" for row in others),
     )
 
 
-def still_quiet(connection: Connection, last: Look) -> datetime | None:
+def still_quiet(connection: Connection, last: Look, own: Collection[int] = ()) -> datetime | None:
     """The server's clock, where no session has done anything since a look that found all of them at rest.
 
     Then what that look saw open is what is open now: nothing begins or ends without a statement, each statement has a
@@ -121,13 +126,20 @@ def still_quiet(connection: Connection, last: Look) -> datetime | None:
     often as one likes.
     """
     sessions = connection.execute(MARIADB).all()
-    others = [row for row in sessions if not row.ours]
+    others = [row for row in sessions if not row.ours and row.id not in own]
     if last.running or any(row.command not in _IDLE for row in others):
         return None
-    if {row.id: row.query_id for row in others} != last.queries:
+    then = {number: query for number, query in last.queries.items() if number not in own}
+    if {row.id: row.query_id for row in others} != then:
         return None
     prepared = connection.exec_driver_sql("xa recover").first()
     return utc(sessions[0].clock) if prepared is None else None
+
+
+def _runs(row: Any) -> bool:
+    """Whether a session runs a statement that may write. One that waits for its turn to look does not; a transaction
+    that it has open is seen as such."""
+    return row.command not in _IDLE and row.user != _NOBODY and not waits(row.info)
 
 
 def _began(row: Any) -> datetime:

@@ -15,8 +15,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
+from poller.samplers import Sample
 from poller.sources.bounds.base import BoundContext, BoundTaker
-from poller.sources.bounds.sampled import SET_BACK, SHOWS_HOLDER_AFTER, ByTime, Sample
+from poller.sources.bounds.sampled import SET_BACK, SHOWS_HOLDER_AFTER, ByTime
 
 # GV$TRANSACTION shows what has written, on each instance of a cluster; before its first write a transaction is a call
 # that runs, which GV$SESSION shows. A start date is of the server's local clock: if it lies ahead, that was set back.
@@ -32,6 +33,17 @@ SELECT TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), 'YYYY-MM-DD"T"HH24\\:MI\\:SS.FF6')
 """)
 _PREPARED = sa.text("SELECT COUNT(*) FROM dba_2pc_pending")
 _ROLE = sa.text("SELECT SYS_CONTEXT('USERENV', 'DATABASE_ROLE') FROM DUAL")
+_ELSEWHERE = sa.text("""
+SELECT (SELECT MAX(db_link) FROM all_synonyms
+         WHERE UPPER(synonym_name) = UPPER(:name) AND UPPER(owner) IN (h.home, 'PUBLIC')) AS synonym,
+       (SELECT MAX(referenced_link_name) FROM all_dependencies
+         WHERE UPPER(name) = UPPER(:name) AND UPPER(owner) = h.home AND type LIKE '%VIEW') AS behind,
+       (SELECT MAX(type_name) FROM all_external_tables
+         WHERE UPPER(table_name) = UPPER(:name) AND UPPER(owner) = h.home) AS outside
+  FROM (SELECT UPPER(NVL(:schema, SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'))) AS home FROM DUAL) h
+""")
+_LINKED = re.compile(r"[\w\"$#]@\w+|\bTABLE\s*\(", re.IGNORECASE)
+_TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _COARSE = timedelta(seconds=2)
 """Both views count in whole seconds."""
 
@@ -82,6 +94,9 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
         )
     if context.kind != "timestamp+pk":
         return f"no bound is known here for cursors of kind {context.kind}"
+    elsewhere = _elsewhere(context, connection)
+    if elsewhere is not None:
+        return elsewhere
     try:
         connection.execute(_OPEN).one()
         connection.execute(_PREPARED).scalar_one()
@@ -90,3 +105,15 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
             raise
         return "the user may not read GV$TRANSACTION, GV$SESSION and DBA_2PC_PENDING; GRANT SELECT_CATALOG_ROLE to it"
     return ByTime(context, Views(), "the user may see all transactions and sessions")
+
+
+def _elsewhere(context: BoundContext, connection: Connection) -> str | None:
+    """Why the rows are not of this database's transactions: a database link, an external table, a table function."""
+    if context.query is not None:
+        found = _LINKED.search(_TEXT.sub("''", context.query))
+        return None if found is None else f"rows come from elsewhere ({found[0]}), whose transactions cannot be seen"
+    row = connection.execute(_ELSEWHERE, {"name": context.table, "schema": context.schema}).one()
+    link = row.synonym or row.behind
+    if link:
+        return f"rows come over the database link {link}, whose transactions cannot be seen"
+    return f"{context.table} is an external table, which has no transactions" if row.outside else None

@@ -15,6 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.sources.bounds.postgresql_functions import unseen
+
 _NAMED = sa.text("select cast(to_regclass(:name) as oid)")
 _KIND = sa.text("select cast(relkind as text) from pg_class where oid = :oid")
 _VIEW = sa.text("""
@@ -49,6 +51,7 @@ with recursive behind (oid, above) as (
 select min(b.oid) filter (where c.relkind = 'm') as materialized,
        min(b.oid) filter (where c.relkind = 'f') as foreign_table,
        min(b.oid) filter (where exists (select from pg_subscription_rel s where s.srrelid = b.oid)) as subscribed,
+       count(*) filter (where c.relkind in ('r', 'p', 'f', 'm')) as tables,
        min(b.oid) filter (where c.relkind = 'v' and exists (
            select from pg_rewrite w
              join pg_depend d on d.classid = cast('pg_rewrite' as regclass) and d.objid = w.oid
@@ -95,14 +98,24 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
 
     Raises: what the driver raises.
     """
+    at: tuple[int, str] | None
     if query is None:
         oid = connection.execute(_NAMED, {"name": table}).scalar()
         if oid is None:
             return None
-        roots = [_behind_views(connection, int(oid), column)]
+        at, whole = _behind_views(connection, int(oid), column), f"select * from {table}"  # noqa: S608 - quoted
     else:
-        at = _traced(connection, query, column)
-        roots = _locked(connection, query) if at is None else [_behind_views(connection, *at)]
+        traced, whole = _traced(connection, query, column), query
+        at = None if traced is None else _behind_views(connection, *traced)
+    roots = [] if at is None else [at[0]]
+    if at is None or connection.execute(_KIND, {"oid": at[0]}).scalar() == "v":
+        try:
+            named, opaque = _all_read(connection, *((whole, column) if at is None else _select(connection, *at)))
+        except DBAPIError:  # a view that only the one before it may read
+            named, opaque = _all_read(connection, whole, column)
+        if opaque is not None:
+            return Origin(opaque)
+        roots += named
     row = connection.execute(_BEHIND, {"roots": roots}).one()
     if row.materialized is not None:
         return Origin(
@@ -117,6 +130,8 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
         return Origin(
             f"{_told(connection, row.subscribed)} is filled by a subscription and carries the publisher's timestamps"
         )
+    if not row.tables:
+        return Origin("rows come from no table of this database")
     return None
 
 
@@ -133,8 +148,31 @@ def named_in(connection: Connection, table: str | None, query: str | None) -> li
     return [int(oid) for oid in connection.execute(_DIRECT, {"roots": locked}).scalars()]
 
 
-def _behind_views(connection: Connection, oid: int, column: str) -> int:
-    """The table whose column this is, or the last view that could be followed."""
+def comes_from(connection: Connection, table: str | None, query: str | None, column: str) -> tuple[int, str] | None:
+    """The table that the cursor's column comes from, and its name there, or the last view that could be followed; None
+    where a query makes it by an expression, or where there is no such table. Arguments as in `origin`.
+
+    Raises: what the driver raises.
+    """
+    if query is None:
+        oid = connection.execute(_NAMED, {"name": table}).scalar()
+        at = None if oid is None else (int(oid), column)
+    else:
+        at = _traced(connection, query, column)
+    return None if at is None else _behind_views(connection, *at)
+
+
+def _all_read(connection: Connection, query: str, column: str) -> tuple[list[int], str | None]:
+    """Where the cursor is an expression: every relation that is read, and why not all of what is read can be seen."""
+    return _locked(connection, query), unseen(connection, query, column)
+
+
+def _select(connection: Connection, oid: int, column: str) -> tuple[str, str]:
+    return f"select * from {_told(connection, oid)}", column  # noqa: S608 - quoted by the server
+
+
+def _behind_views(connection: Connection, oid: int, column: str) -> tuple[int, str]:
+    """The table whose column this is, or the last view that could be followed, and the column's name there."""
     for _ in range(DEEPEST):
         if connection.execute(_KIND, {"oid": oid}).scalar() != "v":
             break
@@ -146,7 +184,7 @@ def _behind_views(connection: Connection, oid: int, column: str) -> int:
         if at is None:
             break
         oid, column = at
-    return oid
+    return oid, column
 
 
 def _traced(connection: Connection, query: str, column: str) -> tuple[int, str] | None:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.sources.bounds.base import BoundContext, BoundTaker
-from poller.sources.bounds.sampled import ByCounter, ByTime, Sampler
+from poller.sources.bounds.sampled import BLOCKS, ByCounter, ByTime, Sampler
 from poller.sources.columns import Family
 
 _SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
@@ -34,8 +34,11 @@ def by_kind(
         return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
     if made.seqcache > 1:
         return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"
+    if made.seqincrement > 1:
+        return f"the sequence {sequence} has INCREMENT BY {made.seqincrement}: {BLOCKS}"
     if made.seqincrement < 1 or made.seqcycle:
         return f"the sequence {sequence} does not only grow"
-    value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {sequence}")  # noqa: S608
+    name = str(sequence).replace(":", "\\:")  # quoted by the database, where that is needed
+    value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {name}")  # noqa: S608
     why, delay = f"the sequence {sequence}; {reason}", context.extra_delay
     return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), why, delay=delay)

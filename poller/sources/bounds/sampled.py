@@ -7,21 +7,24 @@ after that sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
 
 from poller.ports import Bound
+from poller.samplers import Sample
 from poller.sources.bounds.base import BoundContext
-from poller.sources.moments import iso_text
+from poller.sources.moments import iso_text, remembered
 
 SHOWS_HOLDER_AFTER = 2.0
 """A transaction that is older than so many seconds is named as what holds the bound."""
 OPEN_TOO_LONG = "a transaction that is still open holds it"
 SET_BACK = "the server's local clock was set back while it was open, so its age is not known"
+BLOCKS = "an application may take a block of numbers and write the lower ones later"
+"""Why a step other than 1 is a guess: Hibernate and others ask the sequence once for many rows."""
 REMEMBERED = 1_000
 """More open transactions than these are not written down: the document would grow too large."""
 COUNTS_KEPT = 256
@@ -34,23 +37,34 @@ def some(told: Sequence[str]) -> str:
     return ", ".join(told[:NAMED]) + more
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What is open now.
+def told_by_another(
+    memory: Mapping[str, Any],
+    *,
+    server: str,
+    ignored: Collection[str],
+    known: datetime | None,
+    seconds: float,
+    cold: bool,
+) -> datetime | None:
+    """When another process sampled what is remembered, where that tells more than is known here; else None.
 
-    Attributes:
-        began, clock: the server's clock at the first and last look of this sample, zone-aware UTC.
-        oldest: nothing that is open began earlier; None where that is not known.
-        held_by, reason: who holds it and what to do, where somebody does; cold: nothing is known because the samples
-            have only begun.
+    All pollers of this server would go on from it, so it must not be dated after the server's clock: theirs would seem
+    to have gone back, sample after sample. Nor may it leave out a user that is not ignored here.
+
+    Args:
+        known: the clock of the last sample here; seconds: how long ago that was, or a little less; cold: of something
+            that is open it is not known here since when. ignored: the users that are left out here.
+    Raises: as `remembered`, and TypeError, for what no process of ours wrote.
     """
-
-    began: datetime
-    clock: datetime
-    oldest: datetime | None
-    held_by: str | None = None
-    reason: str | None = None
-    cold: bool = False
+    if not memory.get("sampled_at") or memory.get("server") != server:
+        return None
+    if not set(ignored).issuperset(memory.get("ignored") or ()):
+        return None
+    sampled = remembered(memory["sampled_at"])
+    if known is None:
+        return sampled
+    ahead = (sampled - known).total_seconds()
+    return sampled if 0 < ahead <= seconds or (cold and ahead <= 0) else None
 
 
 class Sampler(Protocol):
@@ -88,13 +102,15 @@ class ByTime:
         seen = self._sampler.take(connection)
         if seen.oldest is None:
             return _unknown(self.kind, seen)
-        return self._context.bound(
+        why = seen.reason or OPEN_TOO_LONG
+        bound = self._context.bound(
             seen.oldest - self._context.margin - self._context.extra_delay,
             seen.clock,
             kind=self.kind,
             held_by=seen.held_by,
-            reason=f"{OPEN_TOO_LONG}; {self._reason}" if seen.held_by else self._reason,
+            reason=f"{why}; {self._reason}" if seen.held_by else self._reason,
         )
+        return replace(bound, age_seconds=(bound.age_seconds or 0.0) + seen.ago)
 
     def remember(self) -> dict[str, Any] | None:
         """The sampler's samples."""
@@ -106,14 +122,15 @@ class ByTime:
 
 
 class ByCounter:
-    """The bound of a number that a sequence hands out: `read` gives the first value that was not handed out yet.
+    """The bound of a number that a sequence hands out: `read` gives the first value that was not handed out yet,
+    None where the server does not tell.
 
     `delay`: how much longer a value must have been handed out, where that was asked for."""
 
     def __init__(
         self,
         sampler: Sampler,
-        read: Callable[[Connection], int],
+        read: Callable[[Connection], int | None],
         reason: str,
         *,
         delay: timedelta = timedelta(0),
@@ -129,9 +146,12 @@ class ByCounter:
     def sample(self, connection: Connection) -> Bound:
         """The counter first, the open transactions second."""
         value = self._read(connection)
-        seen = self._sampler.take(connection)
-        if self._counts and seen.began < self._counts[-1][0]:
-            self._counts = []  # the clock went back: times before and after do not compare
+        bound = self._bound(value or 0, self._sampler.take(connection))
+        return replace(bound, next=None if value is None else str(value))
+
+    def _bound(self, value: int, seen: Sample) -> Bound:
+        if self._counts and (seen.began < self._counts[-1][0] or value < self._counts[-1][1]):
+            self._counts = []  # the clock or the counter went back: what was known before says nothing now
         self._counts.append((seen.began, value))
         if len(self._counts) > COUNTS_KEPT:
             self._counts = [self._counts[0], *self._counts[1:-1:2], self._counts[-1]]
@@ -174,10 +194,10 @@ class ByCounter:
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Where this process has taken none."""
-        if not self._counts and memory.get("counts"):
-            self._counts = [(datetime.fromisoformat(began), int(value)) for began, value in memory["counts"]]
+        counts = self._counts or [(remembered(began), int(value)) for began, value in memory.get("counts") or ()]
         if memory.get("samples"):
             self._sampler.recall(memory["samples"])
+        self._counts = counts  # last: what cannot be read is not half taken in
 
 
 def _unknown(kind: str, seen: Sample) -> Bound:

@@ -8,6 +8,7 @@ Stamps that an application made itself are not covered; they need `commit_delay`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -19,10 +20,15 @@ from sqlalchemy.exc import OperationalError
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundTaker
 from poller.sources.bounds.heuristic import HighestSeen
+from poller.sources.bounds.named_tables import tables
 from poller.sources.moments import iso_text
+from poller.sources.read_only import lifted
 from poller.sources.uniqueness import quoted
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
+_VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\s+TABLE\b.*?\bUSING\s+(\w+)", re.IGNORECASE | re.DOTALL)
+_VIEW = re.compile(r"CREATE\s+VIEW\b", re.IGNORECASE)
+_OWN = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
 LOCK_WAIT_MS = 20
 """How long to wait for a writer to end: long enough for one that is about to, short beside a tick."""
 
@@ -59,12 +65,13 @@ class WriteLock:
         )
 
     def _locked(self, connection: Connection) -> datetime | None:
-        if not _lock(connection):
-            return None
-        try:
-            return self._clock(connection)
-        finally:
-            connection.exec_driver_sql("COMMIT")
+        with lifted(connection):
+            if not _lock(connection):
+                return None
+            try:
+                return self._clock(connection)
+            finally:
+                connection.exec_driver_sql("COMMIT")
 
     @staticmethod
     def _clock(connection: Connection) -> datetime:
@@ -84,6 +91,9 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
         return _counted(wanted, context, connection)
     if _read_only(connection):
         return "the file is read-only here, so the write lock cannot be asked for"
+    elsewhere = _elsewhere(connection, context)
+    if elsewhere is not None:
+        return elsewhere
     return WriteLock(context, "one writer at a time, for stamps that are made in SQL")
 
 
@@ -96,7 +106,13 @@ def _counted(wanted: str, context: BoundContext, connection: Connection) -> Boun
     if not _is_rowid(connection, context):
         return f"values of {name} are not made by SQLite, so that a later one may be lower or the same"
     if _is_autoincrement(connection, context):
-        return HighestSeen(context, "AUTOINCREMENT, one writer at a time", kind="exact", delay=context.extra_delay)
+        return HighestSeen(
+            context,
+            "AUTOINCREMENT, one writer at a time",
+            kind="exact",
+            delay=context.extra_delay,
+            handed_out=lambda c: _handed_out(c, context),
+        )
     told = (
         f"{name} is not AUTOINCREMENT: SQLite hands out the greatest ids again once their rows were deleted, and those"
         f" are missed; declare it {name} INTEGER PRIMARY KEY AUTOINCREMENT if rows are ever deleted"
@@ -104,6 +120,26 @@ def _counted(wanted: str, context: BoundContext, connection: Connection) -> Boun
     if wanted != "auto":
         return told
     return HighestSeen(context, told, delay=context.extra_delay, missed="")
+
+
+def _elsewhere(connection: Connection, context: BoundContext) -> str | None:
+    """Why the rows are not of this file, whose lock is taken: a virtual table's may come from anywhere. Those of full
+    text and of R-trees keep theirs in tables of the file."""
+    waiting = [(None, context.table)] if context.table is not None else tables(context.query or "", None, "sqlite")
+    if waiting is not None and not waiting:
+        return "rows come from no table of this database"
+    known = {name for _, name in waiting or ()}
+    while waiting:
+        _, name = waiting.pop()
+        made = f"SELECT sql FROM {_schema(context)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
+        sql = str(connection.exec_driver_sql(made, (name,)).scalar() or "")
+        module = _VIRTUAL.match(sql)
+        if module is not None and module[1].lower() not in _OWN:
+            return f"{name} is a virtual table ({module[1]}), whose rows this file's lock does not guard"
+        below = tables(sql, None, "sqlite") if _VIEW.match(sql) else None
+        waiting += [one for one in below or () if one[1] not in known]
+        known |= {one[1] for one in below or ()}
+    return None
 
 
 def _is_rowid(connection: Connection, context: BoundContext) -> bool:
@@ -123,8 +159,20 @@ def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
     made = f"SELECT 1 FROM {_schema(context)}sqlite_master WHERE name = 'sqlite_sequence'"  # noqa: S608 - quoted
     if connection.exec_driver_sql(made).first() is None:
         return False
-    counted = f"SELECT 1 FROM {_schema(context)}sqlite_sequence WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
-    return connection.exec_driver_sql(counted, (context.table,)).first() is not None
+    return _handed_out(connection, context) is not None
+
+
+def _handed_out(connection: Connection, context: BoundContext) -> int | None:
+    """The number before the next id, None where SQLite keeps no count. Where the count lies below the greatest id, it
+    is that: somebody edited the count, or gave a row another id, which it does not see."""
+    table = f"{_schema(context)}{quoted(context.table or '')}"
+    greatest = f"SELECT max({quoted(context.column.name)}) FROM {table}"  # noqa: S608 - quoted
+    counted = (
+        f"SELECT max(seq, coalesce(({greatest}), seq)) FROM {_schema(context)}sqlite_sequence"  # noqa: S608 - quoted
+        " WHERE name = ? COLLATE NOCASE"
+    )
+    found = connection.exec_driver_sql(counted, (context.table,)).first()
+    return None if found is None else int(found[0])
 
 
 def _schema(context: BoundContext) -> str:
@@ -149,12 +197,13 @@ def _lock(connection: Connection) -> bool:
 def _read_only(connection: Connection) -> bool:
     """Whether the lock would be none: BEGIN IMMEDIATE succeeds on a file that may only be read, and locks nothing."""
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-    if not _lock(connection):
-        return False  # somebody has the lock, so there is one
-    try:
-        connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")  # never committed
-    except OperationalError as error:
-        return "readonly" in str(error.orig)
-    finally:
-        connection.exec_driver_sql("ROLLBACK")
+    with lifted(connection):
+        if not _lock(connection):
+            return False  # somebody has the lock, so there is one
+        try:
+            connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")  # never committed
+        except OperationalError as error:
+            return "readonly" in str(error.orig)
+        finally:
+            connection.exec_driver_sql("ROLLBACK")
     return False

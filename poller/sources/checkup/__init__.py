@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from poller import tls
 from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
-from poller.sources.checkup import moments, order, servers, table
+from poller.sources.checkup import moments, order, servers, table, updates
 from poller.sources.checkup.row_security import row_security
+from poller.sources.checkup.selective import selective
 from poller.sources.checkup.subject import Subject
 from poller.sources.session import Session
 
@@ -23,6 +25,7 @@ Check: TypeAlias = Callable[[Subject], list[Finding]]
 
 _CHECKS: tuple[tuple[str, Check], ...] = (
     ("database", servers.privileges),
+    (tls.CHECK, servers.transport),
     ("relation", servers.relation),
     ("row_security", row_security),
     ("key", table.key),
@@ -32,10 +35,12 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("nulls", table.nulls),
     ("index", table.index),
     ("plan", order.plan),
+    ("filter", selective),
     ("relation", servers.behind),
     ("forms", order.forms),
     ("round_trip", order.round_trip),
     ("time_zone", moments.time_zone),
+    ("updates", updates.updates),
     ("clock", moments.clock),
     ("future", moments.future),
     ("prepared", servers.prepared),

@@ -27,7 +27,8 @@ def set_not_null(subject: Subject, column: str) -> str:
             defined = _defined(subject, column)
             if not defined:
                 return f"Forbid NULL in {column}: ALTER TABLE ... MODIFY with its whole definition and NOT NULL."
-            return f"ALTER TABLE {table} MODIFY {defined} NOT NULL;"
+            subject.not_null = f"{defined} NOT NULL"
+            return f"ALTER TABLE {table} MODIFY {subject.not_null};"
         case "mssql":
             found = subject.inspector.get_columns(subject.options.table or "", schema=subject.options.schema)
             kind = next((c["type"] for c in found if c["name"] == column), None)
@@ -42,25 +43,31 @@ def set_not_null(subject: Subject, column: str) -> str:
 def _defined(subject: Subject, column: str) -> str:
     """A column's definition as SHOW CREATE TABLE writes it, without what it says of NULL: MODIFY keeps only what it is
     told, and a default or an ON UPDATE left out would be gone. Empty where it cannot be told or taken apart."""
+    definition = definition_of(subject, subject.table, column)
+    return with_default(_NULLS.sub(lambda found: found[1] or "", definition)) if definition else ""
+
+
+def definition_of(subject: Subject, table: str, column: str) -> str:
+    """MariaDB and MySQL: a column's definition as SHOW CREATE TABLE writes it; empty where it is computed or cannot be
+    told. `table`: quoted."""
     try:
-        records = subject.run("SHOW CREATE TABLE " + subject.table.replace(":", "\\:"))
+        records = subject.run("SHOW CREATE TABLE " + table.replace(":", "\\:"))
     except DBAPIError:
         return ""
     starts = tuple(f"{quote}{column.replace(quote, quote * 2)}{quote} " for quote in ("`", '"'))
     for line in str(records.rows[0][1]).splitlines()[1:]:
         definition = line.strip().removesuffix(",")
         if definition.startswith(starts):
-            if _COMPUTED.search(re.sub(_QUOTED, "''", definition)):
-                return ""
-            return _with_default(_NULLS.sub(lambda found: found[1] or "", definition))
+            return "" if _COMPUTED.search(re.sub(_QUOTED, "''", definition)) else definition
     return ""
 
 
-def _with_default(definition: str) -> str:
-    """Some servers give a TIMESTAMP that may not be NULL and has no default 0000-00-00, which lies below every
-    checkpoint: an insert that names no time gets the present one instead."""
-    stamp = re.match(r"""(?:`.*?`|".*?") timestamp(\(\d\))?""", definition)
-    if stamp is None or " DEFAULT " in re.sub(_QUOTED, "''", definition):
+def with_default(definition: str) -> str:
+    """Some servers give a TIMESTAMP that may not be NULL and has no default 0000-00-00, and so a DATETIME with ON
+    UPDATE: that lies below every checkpoint. An insert that names no time gets the present one instead."""
+    stamp = re.match(r"""(?:`.*?`|".*?") (?:timestamp|datetime)(\(\d\))?""", definition)
+    bare = re.sub(_QUOTED, "''", definition)
+    if stamp is None or " DEFAULT " in bare or (" datetime" in stamp[0] and " ON UPDATE " not in bare.upper()):
         return definition
     at = stamp.end()
     return f"{definition[:at]} DEFAULT CURRENT_TIMESTAMP{stamp[1] or ''}{definition[at:]}"
@@ -70,14 +77,15 @@ def fill_with_now(subject: Subject, column: Column) -> str:
     """The statement that gives rows without a time the present one, as the column means it, whatever the time zone of
     the session that runs it; empty where there is none. A time of another zone would land above the bound, or below the
     checkpoint, where it is never read."""
-    now = _now(subject, column)
+    now = now_in(subject, column)
     if not now:
         return ""
     name = subject.name(column.name)
     return f"UPDATE {subject.table} SET {name} = {now} WHERE {name} IS NULL;"  # noqa: S608 - shown, not run
 
 
-def _now(subject: Subject, column: Column) -> str:
+def now_in(subject: Subject, column: Column) -> str:
+    """The present time as the column means it, whatever the zone of the session; empty where there is no expression."""
     zone = str(subject.options.zone or "UTC")
     digits = f"({column.digits})" if column.digits else ""
     naive, zoned = column.family is Family.TIMESTAMP, column.family is Family.TIMESTAMPTZ

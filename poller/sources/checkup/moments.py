@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, ok, warn
+from poller.ports import Bound
+from poller.sources import stamping
 from poller.sources.checkup.subject import Subject
-from poller.sources.columns import Family
 from poller.sources.moments import has_daylight_saving
 
 APART = 5.0
@@ -20,24 +21,49 @@ CAP = 10_000
 
 
 def time_zone(subject: Subject) -> list[Finding]:
-    """What naive times mean; and zones in which an hour happens twice."""
+    """What naive times mean, and whether the database stamps them so; and zones in which an hour happens twice."""
     known, zone = subject.session.learn(), subject.options.zone
     if known is None or subject.options.cursor_kind != "timestamp+pk":
         return []
     name = known.cursor.name
-    zoned = known.cursor.family is Family.TIMESTAMPTZ or (known.cursor.form is not None and known.cursor.form.zone)
-    if zoned:
+    if not stamping.needs_zone(subject.options, known.cursor):
         return [ok("time_zone", f"{name} is stored with a zone")]
+    found = _stamped(subject, zone or UTC)
     if isinstance(zone, ZoneInfo) and has_daylight_saving(zone):
-        return [
+        found.append(
             warn(
                 "time_zone",
                 f"{name} has no zone and holds times of {zone.key} (allow_dst): rows written in the hour that happens"
                 " twice each autumn can be skipped.",
                 f"Store UTC in {name}, or use a type with a zone.",
             )
+        )
+    return found
+
+
+def _stamped(subject: Subject, zone: tzinfo) -> list[Finding]:
+    """The zone in which the database stamps the column, beside the one that is configured."""
+    o, name = subject.options, subject.options.cursor_column
+    if o.stamped_by == "application":
+        return [ok("time_zone", f"{name} has no zone; the application sets it, and its values are taken as {zone}")]
+    told = stamping.stamps(subject.session.database, subject.cursor, subject.origin)
+    other = stamping.difference(o.what, name, zone, told, subject.origin.hidden)
+    if other is not None:
+        subject.other_zone = True
+        return [error("time_zone", other.message, other.next_step)]
+    # What still differs here is assumed: nothing in the database stamps the column.
+    dark = next((one for one in told if one.offsets is None or one.differs(zone)), None)
+    if dark is not None:
+        by = "nothing in the database stamps it" if dark.assumed else dark.source
+        return [
+            warn(
+                "time_zone",
+                f"{name} has no zone, and it cannot be told in which one it is stamped ({by}); its values are"
+                f" taken as {zone}. With another zone the bound is hours off, and rows that commit late are lost.",
+                f"Make sure that it is {zone}, or use a type with a zone.",
+            )
         ]
-    return [ok("time_zone", f"{name} has no zone; its values are {zone}")]
+    return [ok("time_zone", f"{name} has no zone; its values are {zone}, as {told[0].source} stamps them")]
 
 
 def clock(subject: Subject) -> list[Finding]:
@@ -87,17 +113,19 @@ def future(subject: Subject) -> list[Finding]:
 
 def bound(subject: Subject) -> list[Finding]:
     """Below what rows are read: how it is known, how old it is, what holds it."""
-    session = subject.session
-    known = session.learn()
-    if known is None:
-        return [ok("bound", f"{session.to_come().kind}: taken once there is a row")]
-    found = session.sample(known)
-    if found.value is None and found.kind != "none":
-        found = session.bounding.wait(found, known, session.statements(), lambda: True)
+    if subject.other_zone:
+        return []  # the check of the time zone names it
+    known, found = _found(subject)
+    if not known and not found.below_checkpoint:
+        return [ok("bound", f"{found.kind}: taken once there is a row")]
     why = f" ({found.reason})" if found.reason else ""
     age = "" if found.age_seconds is None else f", {found.age_seconds:.1f} s behind the database's clock"
     if found.kind == "none":
         return [warn("bound", "none: rows that commit late are lost, silently.", 'Set bound = "auto" in the source.')]
+    if found.below_checkpoint:
+        moves = "Say where to go on: poller reset-to-cursor, or poller reset-to-beginning."
+        timed = subject.options.cursor_kind == "timestamp+pk"
+        return [(warn if timed else error)("bound", f"{found.kind}: {found.reason}.", moves)]
     if found.clock_went_back:
         return [warn("bound", f"{found.kind}: the database's clock is lower than it was{why}; rows wait for it.")]
     held = f" It is held by {found.held_by}." if found.held_by else ""
@@ -116,6 +144,18 @@ def bound(subject: Subject) -> list[Finding]:
     if (found.age_seconds or 0) > OLD:
         return [warn("bound", f"{found.kind}{age}{why}; nobody who holds it can be seen.")]
     return [ok("bound", f"{found.kind}{age}{why}")]
+
+
+def _found(subject: Subject) -> tuple[bool, Bound]:
+    """Whether there is a row to know the columns by, and the bound."""
+    session = subject.session
+    known = session.learn()
+    if known is None:
+        return False, session.to_come(subject.after)
+    found = session.sample(known, subject.after)
+    if found.value is None and found.kind != "none":
+        found = session.bounding.wait(found, known, session.statements(), lambda: True)
+    return True, found
 
 
 def _grant(subject: Subject, reason: str) -> str:

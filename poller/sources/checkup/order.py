@@ -10,10 +10,9 @@ from typing import Any
 
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.checkup.subject import SMALL, Subject
+from poller.sources.checkup.selective import index_for_filter
+from poller.sources.checkup.subject import PAGE, SMALL, Subject
 
-PAGE = 501
-"""A page of the default `batch_size`, and the row that is looked ahead for."""
 PAIRS = 20
 """Neighbours proved at each of three places: the beginning, the checkpoint, the end."""
 PATIENCE = 5.0
@@ -30,16 +29,19 @@ def plan(subject: Subject) -> list[Finding]:
         return []
     if not subject.big:
         return [ok("plan", f"fewer than {SMALL + 1:,} rows: any plan will do")]
-    first = subject.session.span(None, None, 1).cursors
+    first = subject.after or next(iter(subject.session.span(None, None, 1).cursors), None)
     statements = subject.session.statements()
     told: list[str] = []
-    for stretch in statements.ranges(subject.after or first[0], None):
-        sql, params = statements.select(stretch, PAGE)
-        told += explain(subject, sql, params)
+    for place in (first, subject.idle):  # where the next page begins now, and when all is delivered
+        for stretch in statements.ranges(place, None):
+            sql, params = statements.select(stretch, PAGE)
+            told += explain(subject, sql, params)
     if not told:
         return [ok("plan", "a page is read along an index, without sorting")]
     mend = subject.index or (f"ANALYZE {subject.table};" if subject.options.table is not None else "")
-    if subject.index == "" and subject.family == "mysql" and mend:
+    if not subject.index and subject.options.filter is not None:
+        mend = index_for_filter(subject)
+    elif subject.index == "" and subject.family == "mysql" and mend:
         mend = f"ANALYZE TABLE {subject.table};"
     return [warn("plan", f"A page is not read along an index: {', '.join(dict.fromkeys(told))}.", mend)]
 
@@ -138,6 +140,8 @@ def forms(subject: Subject) -> list[Finding]:
     known = subject.session.learn()
     if known is None or known.cursor.form is None or subject.options.cursor_kind != "timestamp+pk":
         return []
+    if subject.after is not None:
+        subject.session.forms.look(subject.session, subject.after)
     column = f"{subject.session.relation.alias}.{subject.session.quote(known.cursor.name)}"
     relation = subject.session.relation
     filtered = f" AND {relation.condition}" if relation.condition else ""
@@ -149,11 +153,12 @@ def forms(subject: Subject) -> list[Finding]:
         many = f"the first {FORMS:,} rows" if len(values) == FORMS else f"all {len(values):,} rows"
         return [ok("forms", f"{many} write {known.cursor.name} in one form")]
     subject.facts["mixed"] = True
+    quoted = repr(str(odd[0])[:40]) if subject.session.error_text else "a value"
     return [
         error(
             "forms",
             f"{len(odd):,} of {len(values):,} rows write {known.cursor.name} in another form than the first row:"
-            f" {str(odd[0])[:40]!r}; text is sorted as text, so they would not come in time's order.",
+            f" {quoted}; text is sorted as text, so they would not come in time's order.",
             "Write all of them in one form, or leave the odd ones out with a `filter`.",
         )
     ]

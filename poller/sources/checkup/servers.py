@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from sqlalchemy.exc import DBAPIError
 
+from poller import tls
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.bounds.postgresql import REFRESHED
 from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.checkup.subject import Subject
 from poller.sources.faults import Fault
+from poller.sources.literals import literal, mysql_account
 from poller.sources.uniqueness import quoted
 
 _POSTGRESQL = """
@@ -33,6 +36,11 @@ def privileges(subject: Subject) -> list[Finding]:
     if subject.family == "mysql":
         return _mysql_privileges(subject)
     return [ok("database", f"reachable: {subject.family} {_version(subject)}".rstrip())]
+
+
+def transport(subject: Subject) -> list[Finding]:
+    """Whether a connection that leaves this machine proves whom it speaks to, by its URL."""
+    return tls.of_database(subject.session.database.engine.url, os.environ)
 
 
 def _version(subject: Subject) -> str:
@@ -68,8 +76,8 @@ def _postgresql_privileges(subject: Subject) -> list[Finding]:
 
 def _mysql_privileges(subject: Subject) -> list[Finding]:
     user = str(subject.run("SELECT CURRENT_USER()").rows[0][0])
-    quoted = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
-    subject.facts["user"] = quoted
+    account = mysql_account(user)
+    subject.facts["user"] = account
     found = [ok("database", f"reachable: {_version(subject)}, as user {user}")]
     if subject.options.bound in {"heuristic", "none"}:
         return found
@@ -77,7 +85,7 @@ def _mysql_privileges(subject: Subject) -> list[Finding]:
     lacks = ", ".join(name for name, sql in needs.items() if not _may(subject, sql))
     if lacks:
         what = f"{user} lacks {lacks}, so open transactions cannot be seen and the bound is a guess."
-        return [*found, warn("privileges", what, f"GRANT {lacks} ON *.* TO {quoted};")]
+        return [*found, warn("privileges", what, f"GRANT {lacks} ON *.* TO {account};")]
     told = f"{user} may see all sessions"
     if not subject.mariadb and not _may(subject, "SELECT 1 FROM performance_schema.events_statements_current LIMIT 1"):
         told += (
@@ -130,7 +138,7 @@ def prepared(subject: Subject) -> list[Finding]:
     if subject.family == "postgresql":
         rows = subject.run(_PREPARED.replace(":MI:SS", "\\:MI\\:SS")).rows
         told = [f"{str(gid)!r} of {owner}, {age} old" for gid, owner, age in rows]
-        ends = [f"ROLLBACK PREPARED {_literal(str(gid))};" for gid, _, _ in rows]
+        ends = [f"ROLLBACK PREPARED {literal(str(gid))};" for gid, _, _ in rows]
     elif subject.family == "mysql":
         if not _may(subject, "XA RECOVER"):
             return []  # the check of the privileges names it
@@ -164,8 +172,4 @@ def _xid(form: int, length: int, rest: int, data: str | bytes) -> str:
 
 def _part(name: bytes) -> str:
     text = name.decode("ascii", "replace")
-    return _literal(text) if re.fullmatch(r"[\w .:-]*", text, re.ASCII) else f"X'{name.hex()}'"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"'{text}'" if re.fullmatch(r"[\w .:-]*", text, re.ASCII) else f"X'{name.hex()}'"

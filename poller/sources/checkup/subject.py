@@ -12,10 +12,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 
 from poller.model.cursor import Cursor
+from poller.sources import stamping
 from poller.sources.dialects.base import Records
 from poller.sources.options import Options
 from poller.sources.session import Session
 
+PAGE = 501
+"""A page of the default `batch_size`, and the row that is looked ahead for."""
 SMALL = 1_000
 """A table of so few rows is read whole by any database, and rightly so."""
 
@@ -28,6 +31,8 @@ class Subject:
         session: its side of the database. after: where its checkpoint stands. utcnow: this machine's clock.
         weak_key: set by the check of the key, so that the check of the columns does not say it again.
         index: set by the check of the index: the statement that creates the missing one.
+        other_zone: set by the check of the time zone: the database stamps in another one than is configured.
+        not_null: set by the check of NULLs on MariaDB and MySQL: the cursor column's definition that it proposes.
         offset: set by the check of the clock: seconds by which the database's is ahead of this machine's.
     """
 
@@ -37,6 +42,8 @@ class Subject:
     weak_key: bool = False
     index: str = ""
     offset: float | None = None
+    other_zone: bool = False
+    not_null: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -65,9 +72,33 @@ class Subject:
         return self.options.table in self.inspector.get_table_names(schema=self.options.schema)
 
     @cached_property
+    def cursor(self) -> stamping.Watched:
+        """The cursor's column, as it is configured."""
+        return stamping.watched(self.family, self.options)
+
+    @cached_property
+    def origin(self) -> stamping.Origin:
+        """The table's column behind the cursor, and what fills it."""
+        return stamping.origin(self.session.database, self.cursor)
+
+    @cached_property
     def big(self) -> bool:
-        """Whether there are enough rows for a plan to matter."""
-        return self.session.lag(None, SMALL).pending_capped
+        """Whether there are enough rows for a plan to matter: in the table, whatever a filter takes of them."""
+        return self.rows_after(None) > SMALL
+
+    @cached_property
+    def idle(self) -> Cursor | None:
+        """Where the checkpoint stands when all is delivered; None where the filter takes no row."""
+        found = self.run(self.session.statements().highest()).rows
+        return None if not found else Cursor(kind=self.options.cursor_kind, value=str(found[0][0]))
+
+    def rows_after(self, at: Cursor | None) -> int:
+        """How many rows of the table stand at a place or after it, whatever a filter takes of them; counted up to one
+        more than `SMALL`."""
+        statements = self.session.statements_of(self.options.columns, filtered=False)
+        return sum(
+            int(self.run(*statements.lag(stretch, SMALL + 1)).rows[0][0]) for stretch in statements.ranges(at, None)
+        )
 
     def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
         """One statement. Raises what the driver raises."""
@@ -89,8 +120,9 @@ class Subject:
         o = self.options
         return [o.cursor_column, *(key for key in o.pk_columns if key != o.cursor_column)]
 
-    def create_index(self, columns: list[str], *, unique: bool = False) -> str:
-        """The statement that creates an index."""
-        name = "_".join([self.options.table or "", *columns])[:60]
+    def create_index(self, columns: list[str], *, unique: bool = False, where: str = "") -> str:
+        """The statement that creates an index; `where`: only over rows for which that is true."""
+        name = "_".join([self.options.table or "", *columns, *(["filtered"] if where else [])])[:60]
         told = ", ".join(self.name(column) for column in columns)
-        return f"CREATE {'UNIQUE ' if unique else ''}INDEX {self.name(name)} ON {self.table} ({told});"
+        only = f" WHERE {where}" if where else ""
+        return f"CREATE {'UNIQUE ' if unique else ''}INDEX {self.name(name)} ON {self.table} ({told}){only};"

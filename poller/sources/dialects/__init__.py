@@ -1,18 +1,26 @@
-"""What differs between databases: one small module per family, all of the same shape (`base.Dialect`)."""
+"""What differs between databases: one small module per family, all of the same shape (`base.Dialect`).
+
+A family's module is imported when a source of that family is made: SQLAlchemy's dialects of other databases cost every
+command a part of its start.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from poller.errors import ConfigError
 from poller.sources.dialects.base import Dialect
-from poller.sources.dialects.mssql import SqlServer
-from poller.sources.dialects.mysql import MySql
-from poller.sources.dialects.oracle import Oracle
-from poller.sources.dialects.postgresql import PostgreSql
-from poller.sources.dialects.sqlite import Sqlite
 
 __all__ = ["Dialect", "dialect_for"]
 
-_ALL: dict[str, type[Dialect]] = {d.family: d for d in (PostgreSql, MySql, Sqlite, SqlServer, Oracle)}
+_HOMES = {
+    "postgresql": "PostgreSql",
+    "mysql": "MySql",
+    "sqlite": "Sqlite",
+    "mssql": "SqlServer",
+    "oracle": "Oracle",
+}
+"""The class of a family; its module, beside this one, bears the family's name."""
 
 
 def dialect_for(family: str) -> Dialect:
@@ -20,10 +28,11 @@ def dialect_for(family: str) -> Dialect:
 
     Raises: ConfigError naming `url` for a database we have no rules for.
     """
-    if family not in _ALL:
+    if family not in _HOMES:
         raise ConfigError(
             f"`url` names a {family} database, and there are no rules for reading one without skipping rows.",
             key="url",
-            next_step=f"Supported: {', '.join(sorted(_ALL))} (MariaDB as mysql).",
+            next_step=f"Supported: {', '.join(sorted(_HOMES))} (MariaDB as mysql).",
         )
-    return _ALL[family]()
+    made: Dialect = getattr(import_module(f"{__name__}.{family}"), _HOMES[family])()
+    return made

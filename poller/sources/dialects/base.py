@@ -4,18 +4,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.dialects.unreadable import CONVERSION_ERRORS, Reread, plain
 from poller.sources.faults import Fault
 
 
@@ -30,11 +33,14 @@ class PageForm(enum.Enum):
 
 @dataclass(frozen=True)
 class Records:
-    """What a statement returned: column names, rows, and the driver's own description of the columns."""
+    """What a statement returned: column names, rows, and the driver's own description of the columns; `any_text` and
+    `escaped` as in `Reread`."""
 
     names: tuple[str, ...]
     rows: Sequence[Any]
     description: Sequence[Sequence[Any]] = ()
+    any_text: bool = False
+    escaped: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Look:
     """What a dialect may look at to learn the columns' types.
 
     `reflected` is SQLAlchemy's view of a table's columns, None for a query; `columns` are the quoted, qualified names;
-    `condition` is the checked filter.
+    `condition` is the checked filter; `keys` the key columns.
     """
 
     relation: str
@@ -50,6 +56,7 @@ class Look:
     reflected: Mapping[str, Mapping[str, Any]] | None
     cursor: str
     condition: str | None = None
+    keys: Sequence[str] = ()
 
 
 class Runner(Protocol):
@@ -68,12 +75,14 @@ class Dialect:
     key_form: ClassVar[PageForm] = PageForm.AND_OR
     """How two keys are compared inside a tie, where the page is two ranges."""
     alias_word: ClassVar[str] = "AS "
-    detaches: ClassVar[bool] = True
-    """Whether our connection leaves the pool, because its session is set up for us alone."""
     types_belong_to_values: ClassVar[bool] = False
     """Whether each row may hold another type in the same column."""
     holds_impossible_dates: ClassVar[bool] = False
     """Whether a date may be stored that no calendar has, and that may come back from its text as NULL."""
+    forced: ClassVar[frozenset[str]] = frozenset()
+    """Driver arguments that a URL cannot set otherwise: with another value, values are read wrongly."""
+    conversion_breaks: ClassVar[bool] = True
+    """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
     one_row: ClassVar[str] = ""
     """What a SELECT without a table needs after it."""
 
@@ -93,9 +102,19 @@ class Dialect:
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """Called before each statement."""
 
-    def recover(self, error: DBAPIError, dbapi: Any) -> bool:
-        """Change the driver's connection so that the statement may succeed when tried again; False: it would not."""
-        return False
+    # --------------------------------------------------------------------------- values that the driver cannot convert
+
+    def unreadable(self, error: BaseException) -> bool:
+        """Whether the driver failed on a value that the database sent."""
+        return isinstance(error, CONVERSION_ERRORS)
+
+    def lenient(self, dbapi: Any) -> AbstractContextManager[None]:
+        """While open, the driver hands over as text what it cannot convert, where it can be asked for that."""
+        return contextlib.nullcontext()
+
+    def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
+        """The rows of a statement that was run while `lenient` was open. Raises what the driver raises."""
+        return plain(result.all())
 
     # ------------------------------------------------------------------------------------------------- the columns
 
@@ -108,6 +127,8 @@ class Dialect:
                 for name in look.columns
             }
         records = run(self.limited(names, f"FROM {look.relation}", 1))
+        if records.rows and any(value is None for value in records.rows[0]):
+            records = self._with_values(look, names, run)
         if not records.rows:
             return None
         first = records.rows[0]
@@ -115,6 +136,17 @@ class Dialect:
             name: self.from_value(name, value, description)
             for name, value, description in zip(look.columns, first, records.description, strict=True)
         }
+
+    def _with_values(self, look: Look, names: str, run: Runner) -> Records:
+        """A row of a query without a NULL in these columns: a NULL shows no type. Where there is none, a row that would
+        be read, if there is one, so that its key is refused."""
+        every = " AND ".join(f"{column} IS NOT NULL" for column in look.columns.values())
+        records = run(self.limited(names, f"FROM {look.relation} WHERE {every}", 1))
+        if records.rows:
+            return records
+        filtered = f"{look.condition} AND " if look.condition else ""
+        rest = f"FROM {look.relation} WHERE {filtered}{look.columns[look.cursor]} IS NOT NULL"
+        return run(self.limited(names, rest, 1))
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """A column from its SQLAlchemy type."""
@@ -155,6 +187,10 @@ class Dialect:
     def limited(self, select: str, rest: str, limit: int) -> str:
         """A SELECT of at most `limit` rows."""
         return f"SELECT {select} {rest} LIMIT {limit:d}"
+
+    def at(self, select: str, rest: str, skip: int) -> str:
+        """A SELECT of the one row behind the first `skip`; `rest` ends with an ORDER BY."""
+        return f"SELECT {select} {rest} LIMIT 1 OFFSET {skip:d}"
 
     # ------------------------------------------------------------------------------------------------------ errors
 

@@ -123,6 +123,16 @@ class SqlServer(Dialect):
         """TOP."""
         return f"SELECT TOP ({limit:d}) {select} {rest}"
 
+    def at(self, select: str, rest: str, skip: int) -> str:
+        """OFFSET FETCH."""
+        return f"SELECT {select} {rest} OFFSET {skip:d} ROWS FETCH NEXT 1 ROWS ONLY"
+
+    def unreadable(self, error: BaseException) -> bool:
+        """A type that pyodbc does not know (hierarchyid, geography) is an error of the driver's."""
+        if isinstance(error, DBAPIError):
+            return "is not yet supported" in str(error.orig)
+        return super().unreadable(error)
+
     def classify(self, error: DBAPIError) -> Fault:
         """By SQLSTATE, which ODBC gives first; 4060 is a missing database, 229 a missing permission."""
         args = getattr(error.orig, "args", ())

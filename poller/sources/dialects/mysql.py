@@ -1,10 +1,13 @@
 """MySQL and MariaDB: two ranges, sessions in UTC, every page in autocommit."""
 
+# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+
 from __future__ import annotations
 
+import contextlib
 import decimal
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -13,9 +16,11 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller import databases
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, Column, Family
 from poller.sources.dialects.base import Dialect, PageForm, family_by_type
+from poller.sources.dialects.unreadable import CODEC
 from poller.sources.faults import Fault
 
 _NUMBERS = {
@@ -40,12 +45,14 @@ _NUMBERS = {
     2013: Fault.DISCONNECTED,
     2055: Fault.DISCONNECTED,
     1053: Fault.DISCONNECTED,
+    1792: Fault.WRITES,
     1292: Fault.VALUE,
     1525: Fault.VALUE,
     1366: Fault.VALUE,
 }
 
 _TIMESTAMP_CODE = 7  # MYSQL_TYPE_TIMESTAMP: stored in UTC, unlike DATETIME
+_DATE_CODE, _DATETIME_CODE = 10, 12
 
 
 class MySql(Dialect):
@@ -55,13 +62,22 @@ class MySql(Dialect):
     family: ClassVar[str] = "mysql"
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
     holds_impossible_dates: ClassVar[bool] = True
+    forced: ClassVar[frozenset[str]] = frozenset({"use_unicode"})
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
-        """A server that vanished is given up a little after the server itself would have ended the query."""
-        if driver != "pymysql":
-            return {"connect_timeout": 10} if driver == "mysqldb" else {}
-        return {"connect_timeout": 10, "read_timeout": max(1, round(timeout.total_seconds())) + 5}
+        """A server that vanished is given up a little after the server itself would have ended the query. Text comes as
+        text, not as bytes."""
+        args: dict[str, Any] = {} if driver == "mariadbconnector" else {"use_unicode": True}
+        if driver in {"pymysql", "mysqldb"}:
+            args["connect_timeout"] = 10
+        if driver == "pymysql":
+            args["read_timeout"] = max(1, round(timeout.total_seconds())) + 5
+        return args
+
+    def adopt(self, dbapi: Any, timeout: timedelta) -> None:
+        """With another character set keys lose characters, and their rows come for ever."""
+        databases.use_utf8mb4(dbapi)
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """TIMESTAMP columns are converted to the session's zone: make it UTC. READ COMMITTED beside autocommit, so that
@@ -94,12 +110,13 @@ class MySql(Dialect):
         return Column(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
 
     def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
-        """A query's column; its digits are unknown, so the coarsest are assumed (a bound is rounded by them)."""
-        if isinstance(value, datetime):
-            zoned = description[1] == _TIMESTAMP_CODE
-            family = Family.TIMESTAMPTZ if zoned else Family.TIMESTAMP
+        """A query's column; its digits are unknown, so the coarsest are assumed (a bound is rounded by them). Times by
+        the type that the server names: the first may be 0000-00-00, which drivers give as text."""
+        code = description[1]
+        if isinstance(value, datetime) or code in {_TIMESTAMP_CODE, _DATETIME_CODE}:
+            family = Family.TIMESTAMPTZ if code == _TIMESTAMP_CODE else Family.TIMESTAMP
             return Column(name=name, family=family, sql_type="DATETIME(6)", digits=0)
-        if isinstance(value, date):
+        if isinstance(value, date) or code == _DATE_CODE:
             return Column(name=name, family=Family.DATE, sql_type="DATE")
         if isinstance(value, decimal.Decimal):
             return Column(name=name, family=Family.NUMERIC, sql_type="DECIMAL(65, 30)")
@@ -127,6 +144,19 @@ class MySql(Dialect):
         if column.family in MOMENTS:
             return str(value).removesuffix("Z")
         return super().bind(value, column)
+
+    @contextlib.contextmanager
+    def lenient(self, dbapi: Any) -> Iterator[None]:
+        """Dates that no calendar has are text to pymysql at once; only text that is no UTF-8 (half surrogate pairs,
+        which the server takes) it does not decode."""
+        if not type(dbapi).__module__.startswith("pymysql."):
+            yield
+            return
+        before, dbapi.encoding = dbapi.encoding, CODEC
+        try:
+            yield
+        finally:
+            dbapi.encoding = before
 
     def tie(self, cursor: str, value: str) -> str:
         """No equality: that may be read by its value alone, from the tie's first row on. A range uses the key too."""

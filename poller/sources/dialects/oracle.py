@@ -121,6 +121,10 @@ class Oracle(Dialect):
         """FETCH FIRST."""
         return f"SELECT {select} {rest} FETCH FIRST {limit:d} ROWS ONLY"
 
+    def at(self, select: str, rest: str, skip: int) -> str:
+        """OFFSET FETCH."""
+        return f"SELECT {select} {rest} OFFSET {skip:d} ROWS FETCH NEXT 1 ROWS ONLY"
+
     def classify(self, error: DBAPIError) -> Fault:
         """By the ORA- or DPY- code in the text."""
         found = re.search(r"\b(?:ORA|DPY)-\d+", str(error.orig))

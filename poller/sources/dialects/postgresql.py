@@ -4,16 +4,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.engine import Connection, CursorResult
+from sqlalchemy.exc import DataError, DBAPIError
 
 from poller.sources.columns import Column, Family
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.dialects.unreadable import Reread, converted, plain
 from poller.sources.faults import Fault
 
 _FAMILIES = {
@@ -49,6 +52,7 @@ _SQLSTATES = {
     "28000": Fault.LOGIN,
     "3D000": Fault.NO_DATABASE,
     "42501": Fault.FORBIDDEN,
+    "25006": Fault.WRITES,
     "55P03": Fault.BUSY,
     "57P03": Fault.UNREACHABLE,
     "53300": Fault.UNREACHABLE,
@@ -63,7 +67,7 @@ _CONNECTING = (
     ("database ", Fault.NO_DATABASE),
 )
 
-_FORMS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1"}
+_FORMS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1", "client_encoding": "UTF8"}
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
 
 
@@ -72,6 +76,8 @@ class PostgreSql(Dialect):
 
     family: ClassVar[str] = "postgresql"
     form: ClassVar[PageForm] = PageForm.ROW_VALUES
+    forced: ClassVar[frozenset[str]] = frozenset({"client_encoding"})
+    conversion_breaks: ClassVar[bool] = False
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
@@ -147,21 +153,20 @@ class PostgreSql(Dialect):
             f" ELSE CAST({sql} AS text) END"
         )
 
-    def recover(self, error: DBAPIError, dbapi: Any) -> bool:
-        """Python has no infinite dates, and psycopg fails on a row that holds one: let it hand over the text."""
-        adapters = getattr(dbapi, "adapters", None)
-        text = str(error.orig)
-        if adapters is None or not ("too large" in text or "too small" in text):
-            return False
-        from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
+    def unreadable(self, error: BaseException) -> bool:
+        """Errors of the server carry a SQLSTATE; what the drivers find in a value does not."""
+        if not isinstance(error, DataError):
+            return super().unreadable(error)
+        return not (getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None))
 
-        for name, loader in (
-            ("date", DateLoader),
-            ("timestamp", TimestampLoader),
-            ("timestamptz", TimestamptzLoader),
-        ):
-            adapters.register_loader(name, _text_where_python_has_no_value(loader))
-        return True
+    def lenient(self, dbapi: Any) -> contextlib.AbstractContextManager[None]:
+        """What the server sent is kept by psycopg; psycopg2 is given converters that cannot fail."""
+        return _lenient_types(dbapi) if hasattr(dbapi, "string_types") else contextlib.nullcontext()
+
+    def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
+        """From what the server sent, where the driver keeps it."""
+        kept = getattr(result.cursor, "pgresult", None)
+        return super().fetch_leniently(result) if kept is None else _from_text(result.cursor, kept)
 
     def is_null(self, sql: str) -> str:
         """Where nothing enforces a NOT NULL it is only claimed (by a foreign table, say), and since version 17 the
@@ -218,14 +223,40 @@ def _bounded(generator: Generator[Any, Any, Any], limit: float) -> Generator[Any
         return ended.value
 
 
-def _text_where_python_has_no_value(base: Any) -> type:
-    from psycopg import DataError
+def _from_text(cursor: Any, sent: Any) -> Reread:
+    """The rows of psycopg's cursor, column by column: only those that hold such a value are looked at one by one."""
+    from psycopg.adapt import Transformer
 
-    class Tolerant(base):  # type: ignore[misc]
-        def load(self, data: Any) -> Any:
-            try:
-                return super().load(data)
-            except DataError:
-                return bytes(data).decode()
+    adapter = Transformer(cursor)
+    columns: list[list[Any]] = []
+    any_text = False
+    for column in range(sent.nfields):
+        load = adapter.get_loader(sent.ftype(column), sent.fformat(column)).load
+        values, odd = converted(load, [sent.get_value(row, column) for row in range(sent.ntuples)])
+        columns.append(values)
+        any_text = any_text or odd
+    return plain(zip(*columns, strict=True), any_text=any_text)
 
-    return Tolerant
+
+@contextlib.contextmanager
+def _lenient_types(dbapi: Any) -> Iterator[None]:
+    """For psycopg2: while open, the connection's converters give the text where they fail."""
+    extensions = importlib.import_module("psycopg2.extensions")
+    before = dict(dbapi.string_types)
+    try:
+        for oid, cast in {**extensions.string_types, **before}.items():
+            extensions.register_type(extensions.new_type((oid,), "POLLER", _or_text(cast)), dbapi)
+        yield
+    finally:
+        dbapi.string_types.clear()
+        dbapi.string_types.update(before)
+
+
+def _or_text(cast: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def load(value: Any, cursor: Any) -> Any:
+        try:
+            return cast(value, cursor)
+        except Exception:  # noqa: BLE001 - a converter that the user registered may raise anything
+            return value
+
+    return load

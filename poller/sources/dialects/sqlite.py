@@ -4,20 +4,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from poller.sources.columns import Column, Family
+from poller.sources.columns import Column, Family, Odd
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.dialects.unreadable import decode
 from poller.sources.faults import Fault
 from poller.sources.moments import TextForm
 
 _FAMILIES: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Family.TEXT), (bytes, Family.BYTES))
+_NO_UTF_8 = "Could not decode to UTF-8"
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
 
@@ -32,8 +35,8 @@ class Sqlite(Dialect):
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
     key_form: ClassVar[PageForm] = PageForm.ROW_VALUES
     clock: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now') || '000Z'"
-    detaches: ClassVar[bool] = False
     types_belong_to_values: ClassVar[bool] = True
+    conversion_breaks: ClassVar[bool] = False
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """How long to wait for a writer's lock."""
@@ -61,13 +64,16 @@ class Sqlite(Dialect):
             return None
         last = run(self.limited(names, f"{rest} DESC", 1)).rows
         found = {}
+        key = tuple(
+            (name, value) for name, value in zip(look.columns, (last or first)[0], strict=True) if name in look.keys
+        )
         for name, low, high in zip(look.columns, first[0], (last or first)[0], strict=True):
             facts = look.reflected[name] if look.reflected is not None else {}
             family = self.from_value(name, low, ()).family
             form = TextForm.of(low) if isinstance(low, str) else None
             odd = None
             if form is not None and not (isinstance(high, str) and form.pattern().fullmatch(high)):
-                form, odd = None, str(high)
+                odd, form = Odd(form, str(high), key), None
             if self.from_value(name, high, ()).family != family:
                 family = Family.UNFIT
             found[name] = Column(name=name, family=family, nullable=facts.get("nullable"), form=form, odd=odd)
@@ -81,9 +87,27 @@ class Sqlite(Dialect):
         """Stored text as it is."""
         return f"lower(hex({sql}))" if column.family is Family.BYTES else f"CAST({sql} AS TEXT)"
 
+    def unreadable(self, error: BaseException) -> bool:
+        """A text that is no UTF-8 is an error of the driver's. A number that is too large is one that was given to it:
+        what SQLite stores always fits."""
+        if isinstance(error, DBAPIError):
+            return _NO_UTF_8 in str(error)
+        return not isinstance(error, OverflowError) and super().unreadable(error)
+
+    @contextlib.contextmanager
+    def lenient(self, dbapi: Any) -> Iterator[None]:
+        """Every text is decoded by us."""
+        before, dbapi.text_factory = dbapi.text_factory, decode
+        try:
+            yield
+        finally:
+            dbapi.text_factory = before
+
     def classify(self, error: DBAPIError) -> Fault:
         """By SQLite's words: its codes say no more than "error"."""
         text = str(error.orig)
+        if text.startswith(_NO_UTF_8):  # before what the value says
+            return Fault.VALUE
         for words, fault in (
             ("interrupted", Fault.TIMEOUT),
             ("file was replaced", Fault.DISCONNECTED),

@@ -1,0 +1,61 @@
+"""Events in words, for people at a terminal. Programs have them as JSON, files as `name key=value`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from poller.observability import PollerEvent
+from poller_cli.counts import rows
+
+_Fields = Mapping[str, Any]
+
+
+def _by(fields: _Fields, key: str = "previous_owner_id") -> str:
+    return str(fields.get(key) or "an unknown owner")
+
+
+def _bound(fields: _Fields) -> str:
+    held = f", held by {fields['held_by']}" if fields.get("held_by") else ""
+    why = f": {fields['reason']}" if fields.get("reason") else ""
+    return f"rows wait above the {fields['kind']} bound{held}{why}"
+
+
+_WORDS: Mapping[str, Callable[[_Fields], str]] = {
+    "lease_acquired": lambda f: f"lease acquired, fencing token {f['fencing_token']}",
+    "lease_taken_over": lambda f: f"lease taken over from {_by(f)}, which let it expire",
+    "lease_expired": lambda f: f"the lease of {_by(f)} had expired, and was freed",
+    "lease_renewed": lambda _: "lease renewed",
+    "lease_released": lambda _: "lease released",
+    "lease_lost": lambda f: f"lease lost ({f['reason']})",
+    "stale_commit_refused": lambda f: f"commit of {f['batch_id']} refused ({f['reason']}): the lease was over",
+    "commit_unknown": lambda f: f"no answer to the commit of {f['batch_id']}: the next tick reads what was stored",
+    "write_resent": lambda f: f"a write brought no usable answer and is sent again ({f['error']})",
+    "write_resolved": lambda _: "a write whose answer was lost had been applied",
+    "write_redone": lambda _: "an operator changed the state document meanwhile; the write was made again on top",
+    "made_way": lambda _: "no write for a moment, so that an operator's change gets through",
+    "fingerprint_bound": lambda _: "a state document without a fingerprint now belongs to the configured source",
+    "batch_started": lambda f: f"{f['batch_id']} started: {rows(f['rows'])}, attempt {f['attempt']}",
+    "batch_committed": lambda f: f"{f['batch_id']} committed: {rows(f['rows'])} in {f['handler_seconds']:.2f} s",
+    "handler_failed": lambda f: f"the handler failed on {f['batch_id']}, attempt {f['attempt']}: {f['error']}",
+    "handler_timed_out": lambda f: f"the handler has run for {f['seconds']:.0f} s with {f['batch_id']}: its lease ends",
+    "query_timed_out": lambda f: f"the query for the next rows has run for {f['seconds']:.0f} s: its lease ends",
+    "halted": lambda f: f"halted: {f['reason']}",
+    "audit_failed": lambda f: f"a record of the audit trail was not written: {f['error']}",
+    "rechecked": lambda f: f"{rows(f['compared'])} compared with what was delivered, {f['late']:,} late",
+    "late_rows": lambda f: f"{rows(f['rows'])} below the cursor were never delivered: {'; '.join(f['examples'])}",
+    "bound_held": _bound,
+    "clock_went_back": lambda f: f"the database's clock went back: {f['reason'] or f['clock'] or 'no reason given'}",
+    "server_below_checkpoint": lambda f: f"the database is below the checkpoint: {f['reason'] or 'no reason given'}",
+}
+
+
+def words(event: PollerEvent) -> str:
+    """What happened, as a sentence would say it; an event without words of its own by its name and fields."""
+    fields = event.as_json()
+    said = _WORDS.get(event.name)
+    if said is not None:
+        return said(fields)
+    kept = {key: value for key, value in fields.items() if key not in ("event", "poller", "at", "owner_id")}
+    told = (f"{key.replace('_', ' ')} {value}" for key, value in kept.items() if value is not None)
+    return ", ".join([event.name.replace("_", " "), *told])

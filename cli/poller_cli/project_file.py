@@ -1,0 +1,181 @@
+"""A poller.toml that exists: what `poller init` takes from it, and what it adds. What stands in it stays as it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from poller.config.load import anchored, parse, read_text
+from poller.config.substitution import references, substitute
+from poller.databases import read_url
+from poller.errors import ConfigError
+from poller.sources.identity import identify
+from poller_cli.project import Project
+from poller_cli.refusals import Refused, WrongArgument
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """The file and what it holds.
+
+    Attributes:
+        text: of the file, its mark and its line ends included. tree: the same, parsed, `%NAME%` as written.
+    """
+
+    path: Path
+    text: str = field(repr=False)
+    tree: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def read(cls, path: Path) -> ProjectFile:
+        """Raises: ConfigError, where it cannot be read or is no TOML."""
+        text = read_text(path)
+        return cls(path, text, parse(text, path))
+
+    def of_app(self, app: str | None, state: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
+        """The application's name and its store, both as the file has them.
+
+        Args:
+            app, state: what was asked for, if it was. environ: where settings are looked up.
+        Raises: WrongArgument, where another was asked for; ConfigError.
+        """
+        name = substitute(self.tree.get("app_name"), environ, key="app_name", file=str(self.path))
+        if not isinstance(name, str):
+            raise ConfigError(f"{self.path}: app_name: is missing.", key="app_name", file=str(self.path))
+        table = self.tree.get("state")
+        store = str(table.get("store", "blob")) if isinstance(table, dict) else "blob"
+        for option, given, there in (("--app", app, name), ("--state", state, store)):
+            if given is not None and given != there:
+                raise WrongArgument(
+                    f"{option} is {given!r}, and {self.path} says {there!r} for all its pollers; nothing was changed.",
+                    next_step=f"Leave {option} out to add a poller there, or name another file with -c.",
+                )
+        return name, store
+
+    def free(self, name: str) -> str:
+        """The name. Raises: Refused, where the file has a poller of that name."""
+        if name in self._pollers:
+            raise Refused(
+                f"{self.path} has a poller {name!r} already; nothing was changed.",
+                next_step="Name the new one with --name.",
+            )
+        return name
+
+    def setting_of(self, url: str, environ: Mapping[str, str]) -> str | None:
+        """The setting from which a poller of this file has the same database (as the same user, with the same
+        options), if one does.
+
+        Args:
+            url: of the database. environ: where settings are looked up; one that is not set there is not compared.
+        """
+        folder = self.path.resolve().parent
+        for name in self._settings_of_urls():
+            if name in environ and _access(anchored(environ[name], folder)) == _access(url):
+                return name
+        return None
+
+    def is_free(self, setting: str, environ: Mapping[str, str]) -> bool:
+        """Whether the file does not take anything else from this setting. One that is not set here may be this very
+        database's: the `init` before has named it so."""
+        return setting not in _settings_in(self.tree) or (
+            setting in self._settings_of_urls() and setting not in environ
+        )
+
+    def with_poller(self, project: Project) -> str:
+        """The file's text with the project's poller at its end. Raises: WrongArgument, where it cannot stand there."""
+        text = appended(self.text, project.poller(self._defaults))
+        try:
+            tree = parse(text, self.path)
+        except ConfigError:
+            tree = {}
+        pollers = {**tree.get("pollers", {})}
+        if pollers.pop(project.name, None) is None or {**tree, "pollers": pollers} != {
+            **self.tree,
+            "pollers": self._pollers,
+        }:
+            raise WrongArgument(
+                f"{self.path} is written so that no table can be added at its end (`pollers` in braces?); nothing was "
+                "changed.",
+                next_step="Write its pollers as tables, [pollers.NAME], and try again.",
+            )
+        return text
+
+    @property
+    def _pollers(self) -> Mapping[str, Any]:
+        found = self.tree.get("pollers")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def _defaults(self) -> Mapping[str, Any]:
+        found = self.tree.get("defaults")
+        return found if isinstance(found, dict) else {}
+
+    def _settings_of_urls(self) -> list[str]:
+        """Settings that are the whole URL of a source, in the file's order."""
+        found: dict[str, None] = {}
+        for table in (self._defaults, *self._pollers.values()):
+            source = table.get("source") if isinstance(table, dict) else None
+            url = source.get("url") if isinstance(source, dict) else None
+            names = references(url)
+            if len(names) == 1 and url == f"%{names[0]}%":
+                found[names[0]] = None
+        return list(found)
+
+
+def handlers_with(path: Path, project: Project) -> str | None:
+    """The text of `handlers.py` with the project's handler at its end; None where it has one of that name.
+
+    Raises: WrongArgument, where the file is no Python or not to be read.
+    """
+    try:
+        text = path.read_bytes().decode()
+        body = ast.parse(text.removeprefix("\ufeff")).body
+    except (OSError, ValueError, SyntaxError) as error:
+        why = getattr(error, "msg", None) or getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise WrongArgument(
+            f"{path}: a handler cannot be added: {why}; nothing was changed.", next_step=f"Fix {path.name}."
+        ) from None
+    names = {name for statement in body for name in _bound(statement)}
+    if project.function in names:
+        return None
+    return appended(text, "\n" + project.handler(annotated="Batch" in names))
+
+
+def appended(text: str, more: str) -> str:
+    """The text, a blank line, and more, with the line ends of the text; all of it stays as it is."""
+    ends = "\r\n" if "\r\n" in text else "\n"
+    if not text.strip("\ufeff"):
+        return text + more.lstrip("\n")
+    return text + ends * (1 if text.endswith("\n") else 2) + ends.join(more.split("\n"))
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a module's statement gives something."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from (one.asname or one.name for one in names)
+        case ast.Assign(targets=targets):
+            yield from (one.id for one in targets if isinstance(one, ast.Name))
+
+
+def _settings_in(tree: Any) -> set[str]:
+    """Every setting that is named anywhere in it."""
+    if isinstance(tree, Mapping):
+        return {name for value in tree.values() for name in _settings_in(value)}
+    if isinstance(tree, list):
+        return {name for value in tree for name in _settings_in(value)}
+    return set(references(tree))
+
+
+def _access(url: str) -> object:
+    """What must be alike for one setting to serve two pollers: the database, who asks it, and how."""
+    try:
+        parsed = read_url(url, key="url")
+    except ConfigError:
+        return object()
+    return identify(parsed), parsed.username, sorted((name, value) for name, value in parsed.query.items())

@@ -1,0 +1,95 @@
+"""How large a state document and its parts may be, and JSON read within such limits (security.md, "Documents, rows,
+errors").
+
+Whoever can write the container chooses what is read there. What these limits let through can be walked, shown and
+written back by everything behind them, without a RecursionError, a MemoryError or an OverflowError.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+LARGEST_BODY = 1024 * 1024
+"""Bytes of a document. Stores read no more than one byte beyond this, so that whoever looks can tell."""
+HIGHEST_COUNT = 2**53
+"""The highest fencing token, generation or number of attempts: beyond it JSON numbers are not exact everywhere."""
+LONGEST_NAME = 1024
+"""Characters of a name: a poller's, an owner's, a batch's, an operator's, of a kind of change or of error."""
+LONGEST_REASON = 4096
+"""Characters of what a person or a rule says."""
+LONGEST_CURSOR = 100_000
+"""Characters of a cursor with its key: it stands in the document up to three times, and in each record of a change."""
+DEEPEST = 64
+"""How many levels of objects and lists."""
+LONGEST_INTEGER = 100
+"""Digits of an integer. Keys are integers of up to 64 bits (Oracle: 38 digits), so that 2^53 is no limit for them; what
+this library counts itself has that one (`HIGHEST_COUNT`)."""
+
+
+class NotBoundedJson(ValueError):
+    """The text is no JSON, or JSON beyond the limits; says which, without quoting it."""
+
+
+def read_json(body: bytes) -> Any:
+    """What a JSON text says.
+
+    Raises: NotBoundedJson for more than `LARGEST_BODY` bytes, `DEEPEST` levels or `LONGEST_INTEGER` digits; for names
+    that stand twice in one object, numbers that are not finite and halves of surrogate pairs, none of which could be
+    written back as they were; and for what is no JSON.
+    """
+    if len(body) > LARGEST_BODY:
+        raise NotBoundedJson(f"is larger than {LARGEST_BODY:,} bytes")
+    try:
+        data = json.loads(
+            body,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_number,
+            parse_constant=_constant,
+        )
+        if _deeper_than(data, DEEPEST):
+            raise NotBoundedJson(f"is nested deeper than {DEEPEST} levels")
+        json.dumps(data, ensure_ascii=False).encode()
+    except NotBoundedJson:
+        raise
+    except RecursionError:
+        raise NotBoundedJson(f"is nested deeper than {DEEPEST} levels") from None
+    except ValueError:  # its own text quotes what it read
+        raise NotBoundedJson("is not JSON") from None
+    return data
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NotBoundedJson("names a field twice in one object")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > LONGEST_INTEGER:
+        raise NotBoundedJson(f"holds an integer of more than {LONGEST_INTEGER} digits")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise NotBoundedJson("holds a number that is not finite")
+    return value
+
+
+def _constant(_text: str) -> float:
+    raise NotBoundedJson("holds a number that is not finite")
+
+
+def _deeper_than(data: Any, levels: int) -> bool:
+    """Level by level, since what calls itself ends where Python's stack does."""
+    level = [data]
+    for _ in range(levels + 1):
+        inner = [one for one in level if isinstance(one, (dict, list))]
+        if not inner:
+            return False
+        level = [each for one in inner for each in (one.values() if isinstance(one, dict) else one)]
+    return True

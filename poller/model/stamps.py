@@ -1,0 +1,101 @@
+"""Moments as a state document holds them: `2026-04-07T01:23:45.123456Z`.
+
+A foreign document may hold moments that Python cannot, such as seven digits of a second's fraction (.NET), a year 0, or
+the year 1 in a zone east of Greenwich. Nothing is refused for that, and nothing is lost: the nearest moment that can be
+computed with is read, and the text is written back as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, PlainSerializer, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+_SHAPE = re.compile(r"(\d{4,6})(-\d\d-\d\d[Tt ]\d\d:\d\d:)(\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)")
+"""RFC 3339, with years of up to six digits. The parts: year, the next, seconds, their fraction, zone."""
+
+
+class Kept(datetime):
+    """A moment that another program wrote and that we would write as another one; `text` is how it stood there.
+
+    What is computed from it is a moment without a text.
+    """
+
+    text: str
+
+    @classmethod
+    def of(cls, moment: datetime, text: str) -> Kept:
+        """The moment to compute with, in UTC, and its text."""
+        kept = cls.combine(moment.date(), moment.timetz())
+        kept.text = text
+        return kept
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The same in UTC; the first or the last moment there is, where it lies beyond."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return FIRST if moment.year == 1 else LAST
+
+
+def later(moment: datetime, seconds: float) -> datetime:
+    """So many seconds later; the last moment there is, where that lies beyond."""
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:
+        return LAST
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as the document writes it: UTC, microseconds, `Z`, a year of four digits; a `Kept` one as it stood."""
+    text: str | None = getattr(moment, "text", None)
+    return text or in_utc(moment).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def to_the_second(moment: datetime) -> str:
+    """A moment for people: `2026-04-07 01:23:45Z`."""
+    return in_utc(moment).replace(tzinfo=None, microsecond=0).isoformat(" ") + "Z"
+
+
+def _read(value: Any, read: ValidatorFunctionWrapHandler) -> datetime | None:
+    if value == "":
+        return None
+    text = value if isinstance(value, str) else ""
+    try:
+        moment: datetime = read(value)
+    except ValidationError:
+        nearest = _nearest(text, read)
+        if nearest is None:
+            raise
+        return Kept.of(nearest, text)
+    if isinstance(moment, Kept):
+        return moment
+    inside = in_utc(moment)
+    fraction = _SHAPE.fullmatch(text)
+    finer = fraction is not None and len((fraction[4] or "").rstrip("0")) > len(".123456")
+    return Kept.of(inside, text) if finer or inside != moment else inside
+
+
+def _nearest(text: str, read: ValidatorFunctionWrapHandler) -> datetime | None:
+    """The nearest moment to one that cannot be computed with: outside of the years 1 to 9999, or a leap second."""
+    shape = _SHAPE.fullmatch(text)
+    if shape is None:
+        return None
+    year, middle, second, _, zone = shape.groups()
+    valid = "2000" if int(year) == 0 or int(year) > LAST.year else year
+    try:
+        moment: datetime = read(f"{valid}{middle}{'59.999999' if second == '60' else second}{zone}")
+    except ValidationError:
+        return None  # a month 13, say
+    if valid == year:
+        return in_utc(moment)
+    return FIRST if int(year) == 0 else LAST
+
+
+Stamp = Annotated[AwareDatetime, WrapValidator(_read), PlainSerializer(stamp, return_type=str, when_used="json")]
+"""A moment on the store's clock, for people; expiry is never computed from it where the store tells time."""

@@ -1,0 +1,337 @@
+"""Samples of what is open on a database server, shared by all readers of this process (sources.md, "Rules for every
+bound").
+
+Ten pollers that each looked at one MariaDB starved each other: its view of open transactions does not refresh while
+anybody reads it more often than every 0.1 s. So there is one *line* per server, database, user, kind and ignored users.
+A line has a *tracker*, which takes the samples and knows what the samples before saw, and the last sample. Who needs a
+newer one takes it on its own connection while the others wait, and they share it.
+
+What makes a shared sample safe:
+- It was complete before its reader got it, and so before that reader's page begins.
+- It is of the same server: a reader joins by the server's identity, read on its own connection when that opened. Where
+  a pooler may lead one connection to several servers, nothing is shared.
+- Numbers of a sequence need a sample that began after the number was read: such readers get no other.
+- A reader never gets a sample whose clock lies before one that it knows of (another process's, by the document).
+
+Samples leave out sessions that this process holds for reading: they cannot write, and would only hold each other up.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from weakref import finalize
+
+from sqlalchemy.engine import Connection
+
+from poller import forks
+from poller.errors import SourceError
+
+WINDOW = 0.05
+"""A sample of somebody else's may be so many seconds old. Who asks again sooner wants news, and gets none but a later
+one."""
+PATIENCE = 2.0
+"""Who has waited so many seconds for another's sample begins a line anew: that connection hangs, and may for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What is open now.
+
+    Attributes:
+        began, clock: the server's clock at the first and last look of this sample, zone-aware UTC.
+        oldest: nothing that is open began earlier; None where that is not known.
+        held_by, reason: who holds it and what to do, where somebody does; cold: nothing is known because the samples
+            have only begun.
+        again: what an earlier look found, handed out once more; ago: seconds since `clock`, as far as known.
+    """
+
+    began: datetime
+    clock: datetime
+    oldest: datetime | None
+    held_by: str | None = None
+    reason: str | None = None
+    cold: bool = False
+    again: bool = False
+    ago: float = 0.0
+
+
+class Tracker(Protocol):
+    """Takes one sample after another, each with what it knows from those before. Used by one thread at a time; made so
+    that a copy taken meanwhile knows too little rather than something wrong (`_Line.anew`)."""
+
+    @property
+    def kind(self) -> str:
+        """What `Bound.kind` will say."""
+        ...
+
+    @property
+    def began(self) -> float:
+        """When the last sample's first statement was sent, by `time.monotonic`."""
+        ...
+
+    def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:
+        """One sample, in statements of its own. Raises what the driver raises.
+
+        Args:
+            own: sessions of this process that only read. later: what an earlier look found will not do.
+        """
+        ...
+
+    def remember(self) -> dict[str, Any] | None:
+        """What another process could go on from, as JSON; None where there is nothing."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from what another process remembered, where that is newer."""
+        ...
+
+
+Maker: TypeAlias = Callable[[Connection], Tracker]
+
+
+class Reading(NamedTuple):
+    """A connection that is held for reading, in autocommit.
+
+    Attributes:
+        server: which server it leads to, and which start of it: another after a restart. database: empty where one
+            sample tells of all databases. user: as whom.
+        session: what the server calls this session, never given to another one while this server runs.
+    """
+
+    server: str
+    database: str
+    user: str
+    session: str
+
+
+class _Key(NamedTuple):
+    server: str
+    database: str
+    user: str
+    kind: str
+    ignored: frozenset[str]
+
+
+class _Line:
+    """`lock` is held while a sample is taken; `last` and its `began` are what is shared."""
+
+    def __init__(self, tracker: Tracker | None = None) -> None:
+        self.lock = threading.Lock()
+        self.tracker = tracker
+        self.last: Sample | None = None
+        self.began = float("-inf")
+
+    def anew(self) -> _Line:
+        """A line that goes on from what this one knows, while somebody hangs in it."""
+        return _Line(copy.copy(self.tracker))
+
+
+class Samplers:
+    """All lines, and the reading sessions of this process. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._begin()
+        forks.in_child(self._begin)
+
+    def _begin(self) -> None:
+        self._guard = threading.RLock()  # re-entrant: a reader that is collected leaves from wherever that happens
+        self._lines: dict[_Key, _Line] = {}
+        self._readers: dict[_Key, int] = {}
+        self._sessions: dict[str, tuple[str, ...]] = {}
+
+    def join(
+        self,
+        reading: Reading,
+        make: Maker,
+        connection: Connection,
+        *,
+        kind: str,
+        ignored: Collection[str],
+        numbers: bool,
+        table: str = "",
+    ) -> SharedSampler:
+        """A reader of the line for this server. It leaves by itself when nobody holds it any more.
+
+        Args:
+            make: makes the line's tracker, where this is the first reader. numbers: see `SharedSampler`.
+            table: for errors.
+        Raises: what `make` raises.
+        """
+        key = _Key(reading.server, reading.database, reading.user, kind, frozenset(ignored))
+        with self._guard:
+            self._readers[key] = self._readers.get(key, 0) + 1
+            if reading.session:
+                self._sessions[key.server] = (*self.own(key.server), reading.session)
+        joined = SharedSampler(self, key, make, kind=kind, numbers=numbers, table=table)
+        finalize(joined, self._leave, key, reading.session).atexit = False
+        joined.prepare(connection)
+        return joined
+
+    def own(self, server: str) -> tuple[str, ...]:
+        """Sessions on this server that this process holds for reading."""
+        return self._sessions.get(server, ())
+
+    def line(self, key: _Key) -> _Line:
+        """The line in use."""
+        with self._guard:
+            return self._lines.setdefault(key, _Line())
+
+    def abandon(self, key: _Key, line: _Line) -> None:
+        """Begin anew in the place of a line that hangs, unless somebody has."""
+        with self._guard:
+            if self._lines.get(key) is line:
+                self._lines[key] = line.anew()
+
+    def _leave(self, key: _Key, session: str) -> None:
+        with self._guard:
+            left = self._readers.get(key, 0) - 1
+            if left > 0:
+                self._readers[key] = left
+            else:
+                self._readers.pop(key, None)
+                self._lines.pop(key, None)
+            sessions = list(self.own(key.server))
+            if session in sessions:
+                sessions.remove(session)
+            if sessions:
+                self._sessions[key.server] = tuple(sessions)
+            else:
+                self._sessions.pop(key.server, None)
+
+
+SHARED = Samplers()
+"""This process's."""
+_ALONE = Reading("", "", "", "")
+
+
+def join(
+    reading: Reading | None,
+    make: Maker,
+    connection: Connection,
+    *,
+    kind: str,
+    ignored: Collection[str],
+    numbers: bool,
+    table: str = "",
+) -> SharedSampler:
+    """As `Samplers.join`, in this process's; `reading` None: where that connection leads to cannot be told, and its
+    samples are shared with nobody."""
+    samplers = SHARED if reading is not None else Samplers()
+    return samplers.join(reading or _ALONE, make, connection, kind=kind, ignored=ignored, numbers=numbers, table=table)
+
+
+def session_of(connection: Connection) -> int | None:
+    """What the driver holds for the server's number of this session; behind a pooler it is another than the server's.
+    None where the driver does not tell."""
+    driver: Any = connection.connection.dbapi_connection
+    for found in (
+        getattr(getattr(driver, "info", None), "backend_pid", None),  # psycopg, psycopg2
+        getattr(driver, "thread_id", None),  # pymysql, mysqlclient
+        getattr(driver, "connection_id", None),  # mariadb, mysql.connector
+    ):
+        number = found() if callable(found) else found
+        if isinstance(number, int):
+            return number
+    return None
+
+
+class SharedSampler:
+    """One reader's end of a line; used by one thread at a time. `numbers`: its cursor is a number that a sequence hands
+    out, so that it needs samples that began after it asked."""
+
+    def __init__(
+        self, samplers: Samplers, key: _Key, make: Maker, *, kind: str, numbers: bool, table: str = ""
+    ) -> None:
+        self.kind = kind
+        self._samplers = samplers
+        self._key = key
+        self._make = make
+        self._numbers = numbers
+        self._table = table
+        self._handed_over = float("-inf")
+        self._known: datetime | None = None
+        """The highest clock that another process told of."""
+
+    def prepare(self, connection: Connection) -> Tracker:
+        """The line's tracker, made now where there is none. Raises what making it raises."""
+        line = self._enter()
+        try:
+            return self._tracker(line, connection)
+        finally:
+            line.lock.release()
+
+    def take(self, connection: Connection) -> Sample:
+        """A sample that was complete when this returns. Raises what the driver raises, SourceError (a standby)."""
+        asked = time.monotonic()
+        line = self._enter()
+        try:
+            last = line.last
+            if last is None or not self._will_do(last, line.began, asked):
+                later = self._numbers or (last is not None and self._is_behind(last))
+                last = self._taken(line, connection, later=later)
+            elif not last.again:
+                last = replace(last, ago=time.monotonic() - line.began)
+        except SourceError as error:
+            error.table = error.table or self._table
+            raise
+        finally:
+            line.lock.release()
+        self._handed_over = time.monotonic()
+        return last
+
+    def remember(self) -> dict[str, Any] | None:
+        """As `Tracker.remember`."""
+        tracker = self._samplers.line(self._key).tracker
+        return None if tracker is None else tracker.remember()
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """As `Tracker.recall`; `clock`: the highest that the other process saw. While somebody takes a sample there is
+        nothing to recall: that one knows as much in a moment."""
+        if memory.get("clock"):
+            self._known = datetime.fromisoformat(memory["clock"]).astimezone(UTC)
+        line = self._samplers.line(self._key)
+        if line.tracker is None or not line.lock.acquire(blocking=False):
+            return
+        try:
+            line.tracker.recall(memory)
+        finally:
+            line.lock.release()
+
+    def _will_do(self, last: Sample, began: float, asked: float) -> bool:
+        if self._is_behind(last):
+            return False
+        if began >= asked:
+            return not (self._numbers and last.again)
+        young = asked - began <= WINDOW and asked - self._handed_over > WINDOW
+        return young and not self._numbers
+
+    def _is_behind(self, last: Sample) -> bool:
+        return self._known is not None and last.clock < self._known
+
+    def _taken(self, line: _Line, connection: Connection, *, later: bool) -> Sample:
+        tracker = self._tracker(line, connection)
+        line.last = tracker.take(connection, self._samplers.own(self._key.server), later=later)
+        line.began = tracker.began
+        return line.last
+
+    def _tracker(self, line: _Line, connection: Connection) -> Tracker:
+        if line.tracker is None:
+            line.tracker = self._make(connection)
+        return line.tracker
+
+    def _enter(self) -> _Line:
+        """The line in use, its lock taken."""
+        while True:
+            line = self._samplers.line(self._key)
+            if not line.lock.acquire(timeout=PATIENCE):
+                self._samplers.abandon(self._key, line)
+                continue
+            if self._samplers.line(self._key) is line:
+                return line
+            line.lock.release()  # it hung, and somebody began anew while we waited

@@ -1,0 +1,268 @@
+"""What is open on a PostgreSQL server: `exact` from pg_stat_activity, `observed` and `observed-strict` from virtual
+transaction ids (sources.md, "Rows that commit late").
+
+Every statement here is one of its own, in autocommit: two samples in one transaction would see one frozen
+pg_stat_activity, and a sample in the page's own statement would have an older snapshot than the page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from poller.errors import SourceError
+from poller.samplers import Sample
+from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, some, told_by_another
+from poller.sources.literals import literal
+from poller.sources.moments import remembered
+
+_OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || '@'
+        || to_char({a}backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS') = any(cast(:own as text[])), false)"""
+"""Leaves out sessions of this process that only read. A pid may come again: with another start, or one that the user
+may not see, it is somebody else's."""
+
+
+def _sessions(sql: str, alias: str = "") -> sa.TextClause:
+    """A statement over pg_stat_activity, with that condition in the place of {own}."""
+    return sa.text(sql.replace("{own}", _OWN.replace("{a}", alias)))
+
+
+_EXACT = _sessions("""
+select least(min(least(xact_start, case when backend_type = 'client backend'
+         and state in ('active', 'fastpath function call') then query_start end)), statement_timestamp()) as bound,
+       coalesce(bool_or(backend_type is null or state = 'disabled'
+         or (backend_type = 'client backend' and state is null)), false) as blind,
+       statement_timestamp() as clock, pg_is_in_recovery() as standby
+  from pg_stat_activity
+ where datid = (select oid from pg_database where datname = current_database())
+   and usesysid is not null and pid <> pg_backend_pid()
+   and not coalesce(usename = any(cast(:ignored as text[])), false)
+   and {own}
+""")
+_PREPARED = sa.text("""
+select count(*) over () as many, gid, owner::text as owner, prepared as since
+  from pg_prepared_xacts where database = current_database() order by prepared limit 1
+""")
+_HOLDER = _sessions("""
+select pid, usename, state, application_name, backend_type,
+       least(xact_start, case when backend_type = 'client backend'
+         and state in ('active', 'fastpath function call') then query_start end) as since
+  from pg_stat_activity
+ where datid = (select oid from pg_database where datname = current_database())
+   and usesysid is not null and pid <> pg_backend_pid()
+   and not coalesce(usename = any(cast(:ignored as text[])), false)
+   and {own}
+ order by since limit 1
+""")
+"""Of the same sessions as the bound: an apply worker holds it as a client does."""
+_NAMES = sa.text("""
+select pid, usename, application_name from pg_stat_activity where pid = any(cast(:pids as integer[])) order by pid
+""")
+_OPEN = _sessions(
+    """
+select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' || l.pid), '{}') as open,
+       pg_is_in_recovery() as standby
+  from pg_locks l left join pg_stat_activity a on a.pid = l.pid
+ where l.locktype = 'virtualxid' and l.granted and l.virtualtransaction = l.virtualxid and l.pid <> pg_backend_pid()
+   and (a.pid is null or (a.usesysid is not null
+        and a.datid = (select oid from pg_database where datname = current_database())))
+   and not coalesce(a.usename = any(cast(:ignored as text[])), false)
+   and {own}
+""",
+    "a.",
+)
+AGAIN = 3
+"""How many more looks a sample may take, where the first tells little."""
+SAMPLES_APART = 0.001
+"""How many seconds they are apart."""
+NEAR = timedelta(milliseconds=20)
+"""A bound that is so near is near enough."""
+
+
+class Exact:
+    """The start of the oldest open transaction, by pg_stat_activity. Needs pg_read_all_stats, or membership in the
+    roles of all who write; what it may not see makes it hold, not guess."""
+
+    kind = "exact"
+
+    def __init__(self, ignored: Collection[str]) -> None:
+        self._ignored = list(ignored)
+        self.began = float("-inf")
+
+    def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
+        """Open transactions first, prepared ones second, each with a snapshot of its own."""
+        self.began = time.monotonic()
+        left_out = _left_out(self._ignored, own)
+        row = connection.execute(_EXACT, left_out).one()
+        for _ in range(AGAIN):  # a session that has just connected shows no state for a moment
+            if not row.blind:
+                break
+            time.sleep(SAMPLES_APART)
+            row = connection.execute(_EXACT, left_out).one()
+        refuse_standby(row)
+        held = prepared(connection)
+        if row.blind:
+            held = (
+                "sessions whose activity cannot be seen",
+                "GRANT pg_read_all_stats to the poller's user, keep track_activities on for all, or use bound observed",
+            )
+        if held is not None:
+            return Sample(row.clock, row.clock, None, *held)
+        behind = (row.clock - row.bound).total_seconds()
+        holder = _holder(connection, left_out) if behind > SHOWS_HOLDER_AFTER else None
+        return Sample(row.clock, row.clock, row.bound, holder)
+
+    def remember(self) -> dict[str, Any] | None:
+        """Nothing: each sample tells all."""
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+
+_Seen: TypeAlias = tuple[datetime | None, dict[str, datetime | None]]
+"""When the last look was, and for each that was open then when the last one was at which it was not; None where there
+was none. Never changed but replaced, both at once: another thread may remember it meanwhile."""
+
+
+class Observed:
+    """The start of the oldest open transaction as far as two looks tell: it is later than the last look that did not
+    see it. Needs no privilege. `strict` counts a session, not a transaction, so that several transactions in one
+    message do not look like one that ended.
+
+    Its samples live in this object; `remember` and `recall` carry them across processes.
+    """
+
+    def __init__(self, ignored: Collection[str], server: str, *, strict: bool = False) -> None:
+        self.kind = "observed-strict" if strict else "observed"
+        self.began = float("-inf")
+        self._server = server
+        self._ignored = list(ignored)
+        self._strict = strict
+        self._seen: _Seen = (None, {})
+        self._first: datetime | None = None
+        """When this process first saw one of which it does not know since when it has been open."""
+
+    def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
+        """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
+        between is known to be young. No more of them while the oldest stays open: they would tell nothing new."""
+        self.began = time.monotonic()
+        left_out = _left_out(self._ignored, own)
+        first = seen = self._look(connection, left_out)
+        for _ in range(AGAIN):
+            if seen.held_by is not None or not self._seen[1] or (seen.oldest and seen.clock - seen.oldest < NEAR):
+                break
+            time.sleep(SAMPLES_APART)
+            before, seen = seen, self._look(connection, left_out)
+            if seen.oldest == before.oldest:
+                break
+        held = prepared(connection)
+        if held is not None:
+            return Sample(first.clock, seen.clock, None, *held)
+        return replace(seen, began=first.clock)
+
+    def _look(self, connection: Connection, left_out: Mapping[str, Any]) -> Sample:
+        row = connection.execute(_OPEN, left_out).one()
+        refuse_standby(row)
+        previous, before = self._seen
+        if previous is not None and row.clock < previous:
+            previous, before = None, {}  # the clock went back: what was known of before says nothing now
+        names = {name.rpartition("@")[2] if self._strict else name for name in row.open}
+        since = {name: before.get(name, previous) for name in names}
+        self._seen = (row.clock, since)
+        known = [moment for moment in since.values() if moment is not None]
+        if len(known) < len(since):
+            return self._cold(connection, row.clock)
+        self._first = None
+        oldest = min([row.clock, *known])
+        holder = None
+        if (row.clock - oldest).total_seconds() > SHOWS_HOLDER_AFTER:
+            name = min(since, key=lambda n: since[n] or row.clock)
+            holder = f"pid {name.rpartition('@')[2]}, in a transaction since {oldest:%Y-%m-%d %H:%M:%S} or later"
+        return Sample(row.clock, row.clock, oldest, holder)
+
+    def _cold(self, connection: Connection, clock: datetime) -> Sample:
+        """Some were open before the first sample. One that stays open for long is named: nothing is read until it
+        ends."""
+        first = self._first or clock
+        self._first = first
+        who = "transactions that were open at the first sample"
+        if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
+            pids = [int(name.rpartition("@")[2]) for name, since in self._seen[1].items() if since is None]
+            rows = {row.pid: row for row in connection.execute(_NAMES, {"pids": pids})}
+            told = [f"pid {pid} of {rows[pid].usename}" if pid in rows else f"pid {pid}" for pid in sorted(pids)]
+            who = f"{some(told)}, in a transaction since before {first:%Y-%m-%d %H:%M:%S}"
+        return Sample(clock, clock, None, who, "nothing is known yet of when they began", cold=True)
+
+    def remember(self) -> dict[str, Any] | None:
+        """The samples as JSON; None before the first."""
+        sampled, since = self._seen
+        if sampled is None or len(since) > REMEMBERED:
+            return None
+        found = {
+            "server": self._server,
+            "sampled_at": sampled.isoformat(),
+            "open": {name: moment and moment.isoformat() for name, moment in since.items()},
+        }
+        return {**found, "ignored": self._ignored} if self._ignored else found
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from another process's samples of the same server, where they are newer. After a fail-over another
+        server's clock tells the time, and what was sampled before says nothing."""
+        sampled = told_by_another(
+            memory,
+            server=self._server,
+            ignored=self._ignored,
+            known=self._seen[0],
+            seconds=time.monotonic() - self.began,
+            cold=None in self._seen[1].values(),
+        )
+        if sampled is not None:
+            told = {str(name): remembered(since) if since else None for name, since in memory["open"].items()}
+            self._seen = (sampled, told)
+
+
+def _holder(connection: Connection, left_out: Mapping[str, Any]) -> str | None:
+    row = connection.execute(_HOLDER, left_out).one_or_none()
+    if row is None or row.since is None:
+        return None
+    name = f" ({row.application_name})" if row.application_name else ""
+    what = row.state if row.backend_type == "client backend" else row.backend_type
+    return f"pid {row.pid} of {row.usename}{name}, {what}, open since {row.since:%Y-%m-%d %H:%M:%S}"
+
+
+def _left_out(ignored: list[str], own: Collection[str]) -> dict[str, Any]:
+    """Parameters of the statements: whose sessions count for nothing."""
+    return {"ignored": ignored, "own": list(own), "own_pids": [int(one.partition("@")[0]) for one in own]}
+
+
+def refuse_standby(row: Any, table: str = "") -> None:
+    """Asked with every sample: behind a pooler a connection may come to lead to another server than it did.
+
+    Raises: SourceError on a standby, which sees neither locks nor sessions of the primary.
+    """
+    if row.standby:
+        raise SourceError(
+            "The database is a standby: transactions that are open on its primary cannot be seen here.",
+            table=table,
+            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
+        )
+
+
+def prepared(connection: Connection) -> tuple[str, str] | None:
+    """Who holds and what to do, where a prepared transaction exists: its rows may appear at any time."""
+    row = connection.execute(_PREPARED).one_or_none()
+    if row is None:
+        return None
+    others = f" and {row.many - 1} more" if row.many > 1 else ""
+    name = literal(row.gid)
+    return (
+        f"prepared transaction {name} of {row.owner}, since {row.since:%Y-%m-%d %H:%M:%S}{others}",
+        f"a prepared transaction is not finished: COMMIT PREPARED {name}; or ROLLBACK PREPARED {name};",
+    )

@@ -1,0 +1,138 @@
+"""Whether an UPDATE of a row changes its cursor: where nothing does, changed rows are never delivered."""
+
+from __future__ import annotations
+
+import re
+
+from poller.model.finding import Finding, ok, warn
+from poller.sources.checkup.mends import definition_of, now_in, with_default
+from poller.sources.checkup.subject import Subject
+from poller.sources.moments import TextForm
+from poller.sources.stamping import Origin, promises_updates
+from poller.sources.stamping.expressions import Reading, read
+
+NEW_ROWS_ONLY = "new rows only"
+
+
+def updates(subject: Subject) -> list[Finding]:
+    """What in the database gives the cursor's column a new value when its row is updated, and the statement that does
+    where there is nothing though the column's name or type promises it."""
+    o, found = subject.options, subject.origin
+    name = o.cursor_column
+    if o.stamped_by == "application":
+        return [ok("updates", f"the application sets {name}, and must do so with every change of a row")]
+    if found.table is None:
+        return []  # an expression, or a definition that may not be read: the check of the time zone names it
+    by = [rule.what for rule in found.rules if rule.updates]
+    if by or o.cursor_kind == "rowversion+pk":
+        return [ok("updates", f"an UPDATE changes {name}: {', '.join(dict.fromkeys(by)) or 'it is a rowversion'}")]
+    if o.cursor_kind != "xid8+pk" and not promises_updates(name):
+        return [ok("updates", f"{NEW_ROWS_ONLY}: {name} stays as it is when a row is updated")]
+    unseen = f" Its {found.hidden} cannot be seen by this user." if found.hidden else ""
+    return [
+        warn(
+            "updates",
+            f"Nothing in the database changes {name} when a row is updated (no trigger, no ON UPDATE, no generated"
+            f" expression): UPDATEs that do not set it themselves are never delivered.{unseen}",
+            touching(subject, found) or f"Let a trigger set {name} at every UPDATE.",
+        )
+    ]
+
+
+def touching(subject: Subject, found: Origin) -> str:
+    """The statements that give the column a new value at every UPDATE; empty where there are none that surely would."""
+    value = _value(subject, found)
+    column, schema = subject.name(found.column), _schema(subject, found)
+    table, name = schema + subject.name(found.table or ""), subject.name(f"{found.table}_set_{found.column}"[:60])
+    if subject.family == "mysql":
+        changed = _on_update(subject, found, table)
+        if changed:
+            return changed
+    if not value:
+        return ""
+    match subject.family:
+        case "postgresql":
+            body = f"BEGIN NEW.{column} := {value}; RETURN NEW; END"
+            tag = "$$" if "$" not in body else "$set_cursor$"
+            return (
+                f"CREATE FUNCTION {schema}{name}() RETURNS trigger LANGUAGE plpgsql AS {tag} {body} {tag};"
+                f" CREATE TRIGGER {name} BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {schema}{name}();"
+            )
+        case "mysql":
+            return f"CREATE TRIGGER {schema}{name} BEFORE UPDATE ON {table} FOR EACH ROW SET NEW.{column} = {value};"  # noqa: S608
+        case "sqlite":
+            table = subject.name(found.table or "")
+            # It ends with the UPDATE of its own also where triggers are recursive: that leaves nothing to set.
+            return (
+                f"CREATE TRIGGER {schema}{name} AFTER UPDATE ON {table} FOR EACH ROW"  # noqa: S608
+                f" WHEN NEW.{column} IS OLD.{column} AND NEW.{column} IS NOT {value} BEGIN UPDATE"
+                f" {table} SET {column} = {value} WHERE {_key(subject, 'NEW.')}; END;"
+            )
+        case "mssql":
+            return (
+                f"CREATE TRIGGER {schema}{name} ON {table} AFTER UPDATE AS BEGIN SET NOCOUNT ON; IF"  # noqa: S608
+                f" TRIGGER_NESTLEVEL(@@PROCID) > 1 RETURN; UPDATE poller_t SET {column} = {value} FROM {table}"
+                f" AS poller_t JOIN inserted AS poller_i ON {_key(subject, 'poller_i.', 'poller_t.')}; END;"
+            )
+        case _:
+            return (
+                f"CREATE TRIGGER {schema}{name} BEFORE UPDATE ON {table} FOR EACH ROW"
+                f" BEGIN :NEW.{column} := {value}; END;"
+            )
+
+
+def _schema(subject: Subject, found: Origin) -> str:
+    """The table's schema with its dot, where a person would write it: it was configured, or the table was not."""
+    o = subject.options
+    needed = found.schema is not None and (o.schema is not None or found.table != o.table)
+    return f"{subject.name(found.schema or '')}." if needed else ""
+
+
+def _key(subject: Subject, new: str, own: str = "") -> str:
+    names = [subject.name(key) for key in subject.options.pk_columns]
+    return " AND ".join(f"{own}{name} = {new}{name}" for name in names)
+
+
+def _value(subject: Subject, found: Origin) -> str:
+    """What the trigger sets: as the column's own DEFAULT does, or else the present time as the column means it."""
+    if subject.options.cursor_kind == "xid8+pk":
+        return "pg_current_xact_id()"
+    if not _is_configured(subject, found) and subject.family in {"sqlite", "mssql"}:
+        return ""  # the key's columns may be called otherwise in the table
+    for rule in found.rules:
+        if rule.is_default and rule.sql and read(rule.sql, subject.family)[0] in {Reading.FIXED, Reading.SESSION}:
+            return f"({rule.sql.strip()})" if subject.family in {"sqlite", "mysql"} else rule.sql.strip()
+    known = subject.session.learn()
+    if known is None:
+        return ""
+    if known.cursor.form is not None:
+        return _strftime(known.cursor.form) if str(subject.options.zone or "UTC") == "UTC" else ""
+    return now_in(subject, known.cursor)
+
+
+def _is_configured(subject: Subject, found: Origin) -> bool:
+    return found.table == subject.options.table
+
+
+def _strftime(form: TextForm) -> str:
+    """SQLite's present time in the form of the column's texts; empty where it has none of that form."""
+    if not form.separator:
+        return "date('now')"
+    if not form.seconds or form.zone not in {"", "Z", "+00:00"}:
+        return ""
+    seconds = "%f" if form.digits else "%S"
+    more = "0" * max(0, form.digits - 3)
+    return f"strftime('%Y-%m-%d{form.separator}%H:%M:{seconds}{more}{form.zone}', 'now')"
+
+
+def _on_update(subject: Subject, found: Origin, table: str) -> str:
+    """MariaDB and MySQL: the column's whole definition with ON UPDATE; empty where it has a form of its own."""
+    if any(rule.is_default and "utc" in (rule.sql or "").lower() for rule in found.rules):
+        return ""  # ON UPDATE takes the session's zone, and only that
+    # Whoever runs this after what the check of NULLs proposes must not take that back.
+    definition = subject.not_null or definition_of(subject, table, found.column)
+    kind = re.match(r"""(?:`(?:[^`]|``)*`|"(?:[^"]|"")*") (?:datetime|timestamp)(\(\d\))?""", definition)
+    if kind is None:
+        return ""
+    changed = f"{definition} ON UPDATE CURRENT_TIMESTAMP{kind[1] or ''}"
+    return f"ALTER TABLE {table} MODIFY {with_default(changed) if ' NOT NULL' in changed else changed};"

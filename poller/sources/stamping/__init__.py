@@ -1,0 +1,164 @@
+"""How the cursor's column gets its values: in which zone it is stamped, and whether an UPDATE changes it.
+
+The bound is the server's clock as `cursor_time_zone` shows it. A column without a zone that is stamped in another one
+lies hours away from it: then rows wait for hours, or those that commit late are lost (sources.md, "Rows that commit
+late"). So before the first page the zone in which the database stamps is compared with the one that is configured.
+
+One module per family of databases tells `origin` (the table's column behind the cursor and what fills it), `server`
+(the zones of the writers' sessions) and `offsets` (what a zone's clocks show).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
+from importlib import import_module
+from typing import Protocol, cast
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.errors import ConfigError
+from poller.sources.columns import Column, Family
+from poller.sources.connect import Database
+from poller.sources.faults import Fault
+from poller.sources.moments import has_daylight_saving
+from poller.sources.options import Options
+from poller.sources.stamping.expressions import Reading, read
+from poller.sources.stamping.rules import Origin, Rule, Watched
+from poller.sources.stamping.zones import Stamp, instants
+
+__all__ = [
+    "Origin",
+    "Rule",
+    "Stamp",
+    "Watched",
+    "difference",
+    "needs_zone",
+    "origin",
+    "promises_updates",
+    "stamps",
+    "watched",
+]
+
+
+class _Module(Protocol):
+    def origin(self, connection: Connection, watched: Watched) -> Origin: ...
+
+    def server(
+        self, connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]
+    ) -> list[Stamp]: ...
+
+    def offsets(self, connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None: ...
+
+
+def _module(family: str) -> _Module:
+    return cast(_Module, import_module(f"{__name__}.{family}"))
+
+
+def watched(family: str, options: Options) -> Watched:
+    """The cursor's column of a source."""
+    o = options
+    return Watched(family, o.schema, o.table, o.query, o.cursor_column, o.bound_ignore_users)
+
+
+def promises_updates(column: str) -> bool:
+    """Whether a column's name promises that it changes with every change of its row, as `updated_at` does."""
+    return _CHANGES.search(column) is not None
+
+
+_CHANGES = re.compile(
+    r"updat|modif|(?<!ex)changed|(?:^|_)change(?:_|$)|edited|touched|mtime|last_?(?:change|write|edit)", re.IGNORECASE
+)
+
+
+def needs_zone(options: Options, column: Column) -> bool:
+    """Whether the bound of this cursor rests on what its times mean."""
+    if options.cursor_kind != "timestamp+pk":
+        return False
+    if column.form is not None:
+        return not column.form.zone
+    return column.family in {Family.TIMESTAMP, Family.DATE}
+
+
+def origin(database: Database, cursor: Watched) -> Origin:
+    """The table's column behind the cursor, and what fills it. Raises what the driver raises."""
+    try:
+        return _module(cursor.family).origin(database.connection(), cursor)
+    except DBAPIError as error:
+        _refuse_but_forbidden(database, error)
+        return Origin(None, None, "", [Rule("its definition, which this user may not read", None, True, True)])
+
+
+def stamps(database: Database, cursor: Watched, found: Origin) -> list[Stamp]:
+    """The zones in which the column is stamped, as far as the database tells. Raises what the driver raises."""
+    try:
+        return _stamps(database.connection(), cursor, found)
+    except DBAPIError as error:
+        _refuse_but_forbidden(database, error)
+        return [Stamp("", "the server's settings, which this user may not read", None)]
+
+
+def _refuse_but_forbidden(database: Database, error: DBAPIError) -> None:
+    if database.dialect.classify(error) is not Fault.FORBIDDEN:
+        raise error
+
+
+def _stamps(connection: Connection, cursor: Watched, found: Origin) -> list[Stamp]:
+    module, at = _module(cursor.family), instants(datetime.now(UTC))
+    told, by_session = [], False
+    readings = [(rule, *_read(rule, cursor.family, found)) for rule in found.rules]
+    for rule, reading, zone in readings:
+        if reading is Reading.NOTHING or (rule.is_default and any(_goes_before(*one[:2]) for one in readings)):
+            continue
+        if reading is Reading.SESSION:
+            by_session = True
+        else:
+            offsets = module.offsets(connection, zone, at) if zone else None
+            told.append(Stamp(zone, rule.what, offsets))
+    if by_session or not told:
+        told += module.server(connection, cursor, found, at)
+    return list({(one.zone, one.source): one for one in told}.values())
+
+
+def _read(rule: Rule, family: str, found: Origin) -> tuple[Reading, str]:
+    if rule.sql is None:
+        return Reading.UNKNOWN, ""
+    reading, zone = read(rule.sql, family)
+    if reading is Reading.SESSION and found.table is None:
+        return Reading.UNKNOWN, ""  # a query's or view's own: in the reader's session, not in those that write
+    if reading is Reading.NOTHING and not rule.is_default and (found.table is None or rule.updates):
+        return Reading.UNKNOWN, ""  # of other columns, which may be of any zone
+    if reading is Reading.SESSION and rule.zone is not None:
+        return Reading.FIXED, rule.zone
+    return reading, zone
+
+
+def _goes_before(rule: Rule, reading: Reading) -> bool:
+    """Whether a trigger's value replaces the default's, or may."""
+    return rule.inserts and not rule.is_default and (rule.firm or reading is Reading.UNKNOWN)
+
+
+def difference(what: str, column: str, zone: tzinfo, told: Sequence[Stamp], hidden: str = "") -> ConfigError | None:
+    """The error where a stamp's zone is another than the configured one; None where none is known to be."""
+    other = next((one for one in told if one.differs(zone) and not one.assumed), None)
+    if other is None:
+        return None
+    name = other.iana
+    ways = []
+    if name is not None:
+        dst = name != "UTC" and has_daylight_saving(ZoneInfo(name))
+        ways.append(f'set cursor_time_zone = "{name}"' + (" and allow_dst = true" if dst else ""))
+    ways.append(f"let the database stamp {column} in {zone}")
+    ways.append('or, where the application writes the times, set stamped_by = "application"')
+    if hidden:
+        ways.append(f"or let the poller's user see the {hidden}, if one stamps {column}")
+    way = ", ".join(ways)
+    return ConfigError(
+        f"{what}: the database stamps {column} in {other} ({other.source}), and `cursor_time_zone` is {zone}: the bound"
+        " would be hours off, and rows that commit late would be lost.",
+        key="cursor_time_zone",
+        next_step=f"{way[0].upper()}{way[1:]}.",
+    )

@@ -1,0 +1,156 @@
+"""What an expression of SQL says of the zone of its time: a DEFAULT, an assignment in a trigger, a view's column.
+
+It is read by its words, which few forms of expression need more than. What holds a function that is not known here is
+called unknown, and then nothing is refused for it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+
+class Reading(enum.Enum):
+    """What was read."""
+
+    FIXED = "fixed"
+    """A time of one zone, whatever the session's or the server's is."""
+    SESSION = "session"
+    """The present time, in the zone of the session or the server."""
+    NOTHING = "nothing"
+    """No present time: a constant, NULL, another column."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """How one family of databases writes the present time.
+
+    Attributes:
+        utc: in UTC. session: in the session's or the server's zone. fixed: with a zone of its own (group `zone`).
+        known: functions that do not change the zone of what they are given.
+        other: what makes it unknown.
+    """
+
+    utc: str
+    session: str
+    fixed: str = r"(?!)"
+    known: str = ""
+    other: str = r"(?!)"
+
+
+LOCAL = "localtime"
+"""SQLite's name for the zone of the machine that writes."""
+
+_WORDS = {
+    "postgresql": _Words(
+        utc=r"(?!)",
+        session=r"\b(?:now|clock_timestamp|statement_timestamp|transaction_timestamp|timeofday)\s*\(\s*\)"
+        r"|\b(?:current_timestamp|localtimestamp|current_date)\b|'(?:now|today)'",
+        fixed=r"\bat\s+time\s+zone\s*(?:\(|cast\s*\()*\s*'(?P<zone>[^']*)'|\btimezone\s*\(\s*'(?P<named>[^']*)'",
+        known="now clock_timestamp statement_timestamp transaction_timestamp timeofday timezone date_trunc coalesce"
+        " greatest least cast current_timestamp localtimestamp timestamp timestamptz nullif zone",
+        other=r"\blocaltimestamp\b.*\b(?:at\s+time\s+zone|timezone)\b|\btimezone\b.*\blocaltimestamp\b"
+        r"|\b(?:time\s+zone|timezone)\s*\(*\s*(?:interval\b|'[^']*'::interval\b)",  # ISO's sign, not POSIX'
+    ),
+    "mysql": _Words(
+        utc=r"\butc_(?:timestamp|date)\b",
+        session=r"\b(?:current_timestamp|current_date|localtime|localtimestamp)\b|\b(?:now|sysdate|curdate)\s*\(",
+        known="utc_timestamp utc_date current_timestamp current_date localtime localtimestamp now sysdate curdate"
+        " coalesce ifnull greatest least cast convert if timestamp date datetime date_add date_sub nullif",
+    ),
+    "sqlite": _Words(
+        utc=r"\bcurrent_(?:timestamp|date)\b|'now'|\b(?:datetime|date|julianday|unixepoch)\s*\(\s*\)",
+        session=r"(?!)",
+        known="strftime datetime date time julianday unixepoch coalesce ifnull max min cast nullif",
+        other=r"'utc'|'[+-]\d",
+    ),
+    "mssql": _Words(
+        utc=r"\b(?:getutcdate|sysutcdatetime)\s*\(",
+        session=r"\b(?:getdate|sysdatetime|sysdatetimeoffset)\s*\(|\bcurrent_timestamp\b",
+        fixed=r"\bsysdatetimeoffset\s*\(\s*\)\s+at\s+time\s+zone\s*\(?\s*'(?P<zone>[^']*)'",
+        known="getutcdate sysutcdatetime getdate sysdatetime sysdatetimeoffset convert cast isnull coalesce datetime2"
+        " datetimeoffset nullif zone",
+    ),
+    "oracle": _Words(
+        utc=r"\bsys_extract_utc\s*\(\s*(?:sys|current_)timestamp\s*(?:\(\d\)\s*)?\)",
+        session=r"\bsysdate\b|(?<!sys_extract_utc\()\bsystimestamp\b",
+        fixed=r"\bsystimestamp(?:\s*\(\d\))?\s+at\s+time\s+zone\s*\(?\s*'(?P<zone>[^']*)'",
+        known="sys_extract_utc systimestamp cast timestamp trunc coalesce nvl greatest least zone",
+        other=r"\b(?:current_timestamp|localtimestamp|current_date|from_tz)\b(?!\s*(?:\(\d\)\s*)?\))",
+    ),
+}  # fmt: skip
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_CALL = re.compile(r"([\w$.\"\[\]`]*[\w$\"\]`])\s*\(")
+_KEYWORDS = frozenset(
+    ("and", "or", "in", "not", "then", "when", "else", "end", "case", "interval", "as", "is", "null", "values", "set")
+)
+"""What may stand before a parenthesis and is no function."""
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def without_comments(sql: str) -> str:
+    """The SQL, blanks where comments stood."""
+    return _COMMENT.sub(" ", sql)
+
+
+def read(sql: str, family: str) -> tuple[Reading, str]:
+    """What an expression says, and the zone where that is fixed."""
+    words, text = _WORDS[family], " ".join(without_comments(sql).lower().split())
+    calls = {name.strip('"[]`') for name in _CALL.findall(_TEXT.sub("''", text))}
+    if re.search(words.other, text) or calls - _KEYWORDS - set(words.known.split()):
+        return Reading.UNKNOWN, ""
+    fixed = [next(filter(None, found.groups()), "") for found in re.finditer(words.fixed, text)]
+    utc, session = len(re.findall(words.utc, text)), len(re.findall(words.session, text))
+    if family == "sqlite" and utc:
+        return Reading.FIXED, LOCAL if f"'{LOCAL}'" in text else "UTC"
+    if fixed:
+        one_each = len(set(fixed)) == 1 and not utc and len(fixed) == max(1, session)
+        # The zone's case is lost here, and no database minds it; zoneinfo would.
+        return (Reading.FIXED, _as_written(fixed[0], sql)) if one_each else (Reading.UNKNOWN, "")
+    if utc and session:
+        return Reading.UNKNOWN, ""
+    if utc:
+        return Reading.FIXED, "UTC"
+    return (Reading.SESSION if session else Reading.NOTHING), ""
+
+
+def _as_written(zone: str, sql: str) -> str:
+    found = re.search(re.escape(zone), sql, re.IGNORECASE)
+    return zone if found is None else found[0]
+
+
+def assigned(body: str, column: str, *, to_new: bool) -> list[str] | None:
+    """The expressions that a trigger's body gives a column; empty where it does not touch it, None where it may and
+    nobody can read how.
+
+    Args:
+        to_new: whether it changes the row before that is written (`NEW.column := ...`), or by an UPDATE of its own.
+    """
+    text = without_comments(body)
+    if to_new and _DYNAMIC.search(text):
+        return None
+    name = rf"[\"`\[]?{re.escape(column)}[\"`\]]?"
+    if not re.search(rf"(?<![\w$]){name}(?![\w$])", text, re.IGNORECASE):
+        return []
+    if to_new:
+        target, ends = rf"(?<![\w$\"]):?new\s*\.\s*{name}", r";|\Z"
+    elif re.search(r"\bupdate\b[^;']*?\bset\b", text, re.IGNORECASE):
+        target, ends = rf"(?<![\w$\"]){name}", r";|\bwhere\b|\bfrom\b|\Z"
+    else:
+        return []
+    return re.findall(rf"{target}\s*:?=\s*(.*?)(?:{ends})", text, re.IGNORECASE | re.DOTALL) or None
+
+
+_DYNAMIC = re.compile(
+    r"\bexecute\b|\btg_argv\b|\bset_config\b|\bset\s+(?:local|session)\b"
+    r"|\bnew\s*:?=|\binto\s+new\b(?!\s*\.)|\breturn\s+(?!new\b|old\b|null\b)",
+    re.IGNORECASE,
+)
+"""What may change the whole row, or a column whose name does not stand there, or the zone."""
+
+
+def is_conditional(body: str) -> bool:
+    """Whether a trigger's body may leave out what it does."""
+    return bool(re.search(r"\b(?:if|case|when)\b", without_comments(body), re.IGNORECASE))

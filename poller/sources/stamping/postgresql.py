@@ -1,0 +1,195 @@
+"""PostgreSQL: `now()` becomes a time without a zone in the zone of the session that writes.
+
+That comes from the server, the database, the role, and the role in this database, the later the stronger. This
+session's own zone (an option of the URL, its role's setting) says nothing of the writers'. What a client sets for
+itself cannot be seen from here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.sources.bounds.postgresql_origin import comes_from
+from poller.sources.stamping import following, rules
+from poller.sources.stamping.rules import Origin, Rule, Watched
+from poller.sources.stamping.zones import Stamp, of_name
+from poller.sources.uniqueness import quoted
+
+_COLUMN = sa.text(
+    """
+select n.nspname as schema, c.relname as table, format_type(a.atttypid, a.atttypmod) as kind,
+       coalesce(to_jsonb(a) ->> 'attgenerated', '') as generated,
+       coalesce(pg_get_expr(d.adbin, d.adrelid), t.typdefault) as made, c.relkind::text as relkind,
+       case when c.relkind = 'v' then pg_get_viewdef(c.oid) end as viewed
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  join pg_attribute a on a.attrelid = c.oid and a.attname = :column
+  join pg_type t on t.oid = a.atttypid
+  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+ where c.oid = :oid
+""".replace("::", "\\:\\:")
+)
+_TRIGGERS = sa.text("""
+with recursive part (oid) as (
+    select cast(:oid as oid)
+  union
+    select i.inhrelid from part p join pg_inherits i on i.inhparent = p.oid
+)
+select distinct on (t.tgname, t.tgfoid) t.tgname as name, p.proname as function, l.lanname as language,
+       p.prosrc as body, (t.tgtype & 2) <> 0 as before, (t.tgtype & 4) <> 0 as inserts, (t.tgtype & 16) <> 0 as updates,
+       t.tgqual is null and cardinality(cast(t.tgattr as int2[])) = 0 as firm, encode(t.tgargs, 'escape') as arguments,
+       (select substr(s, strpos(s, '=') + 1) from unnest(p.proconfig) as s where s ilike 'timezone=%') as zone
+  from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_language l on l.oid = p.prolang
+ where t.tgrelid in (select oid from part) and not t.tgisinternal and t.tgenabled in ('O', 'A')
+   and not (l.lanname = 'internal' or (l.lanname = 'c' and (t.tgtype & 2) = 0))
+ order by t.tgname, t.tgfoid, t.tgrelid <> :oid
+""")
+"""Of the table, its partitions and children. PostgreSQL's own functions (tsvector_update_trigger) set no time, nor does
+one in C after the row is written (a replication's log, a notification)."""
+_STARTED = "select setting, source from pg_settings where name = 'TimeZone'"
+_SET = sa.text("""
+with set (database, role, zone) as (
+    select s.setdatabase, s.setrole, substr(u, strpos(u, '=') + 1)
+      from pg_db_role_setting s cross join lateral unnest(s.setconfig) as u
+     where u ilike 'timezone=%'
+       and s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+), writer (oid, name) as (
+    select r.oid, r.rolname from pg_roles r cross join pg_class c
+     where c.oid = to_regclass(:name) and r.rolcanlogin and not (r.rolname = any(cast(:ignored as text[])))
+       and has_database_privilege(r.oid, current_database(), 'CONNECT')
+       and (has_any_column_privilege(r.oid, c.oid, 'INSERT, UPDATE') or pg_has_role(r.oid, c.relowner, 'member'))
+)
+select cast(w.name as text) as role, s.database <> 0 as here, s.zone, false as others, current_database() as database
+  from writer w cross join lateral (
+       select * from set where set.role = w.oid order by set.database <> 0 desc limit 1) s
+ where exists (select from set where set.role <> 0)
+union all
+select null, s.database <> 0, s.zone, exists (select from writer w where not exists (
+           select from set where set.role = w.oid)), current_database()
+  from (select 0) one left join lateral (
+       select * from set where set.role = 0 order by set.database <> 0 desc limit 1) s on true
+""")
+"""The zones of roles that may log in and write the table, and the one that holds for all others: whether there is any
+of those."""
+_OFFSETS = sa.text("""
+select cast(extract(epoch from (i at time zone :zone) - (i at time zone 'UTC')) as integer)
+  from unnest(cast(:instants as timestamptz[])) with ordinality as u (i, n) order by n
+""")
+_OWN = frozenset({"user", "database user", "client", "session", "override", "interactive"})
+"""Sources of a setting of this session that hide the server's."""
+
+
+def origin(connection: Connection, watched: Watched) -> Origin:
+    """The column behind the cursor. Raises what the driver raises."""
+    name = None if watched.table is None else quoted(watched.table, watched.schema)
+    at = comes_from(connection, name, watched.query, watched.column)
+    if at is None:
+        made = following.made_of(watched.query or "", watched.column, "postgresql")
+        return Origin(None, None, "", [rules.expression("the query's column", made)])
+    oid, column = at
+    row = connection.execute(_COLUMN, {"oid": oid, "column": column}).one_or_none()
+    if row is None:
+        return Origin(None, None, "", [rules.expression("the column", None)])
+    if row.relkind not in {"r", "p"}:
+        made = following.made_of(str(row.viewed), column, "postgresql") if row.viewed else None
+        return Origin(None, None, "", [rules.expression(f"the column of {row.table}", made)])
+    found: list[Rule] = []
+    if row.generated:
+        found.append(rules.generated(row.made))
+    elif row.made is not None:
+        found.append(rules.default(row.made))
+    for one in connection.execute(_TRIGGERS, {"oid": oid}):
+        found += _trigger(one, column)
+    return Origin(row.schema, row.table, column, found, kind=row.kind)
+
+
+def _trigger(row: Any, column: str) -> list[Rule]:
+    body: str | None = row.body if row.language == "plpgsql" else None
+    if row.function == "moddatetime" and row.language == "c":  # an extension's: it stamps the column it is given
+        if column not in str(row.arguments).split("\\000"):
+            return []
+        body = f'new."{column}" := now();'
+    events = " ".join(["INSERT"] * row.inserts + ["UPDATE"] * row.updates)
+    return rules.trigger(row.name, body, column, events, to_new=row.before, firm=row.firm, zone=row.zone)
+
+
+def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
+    """The zones of the sessions of all who may write the table, this one's not among them unless it may write too."""
+    parameters = {"name": quoted(found.table or "", found.schema), "ignored": list(watched.ignore_users)}
+    stamps = []
+    for row in connection.execute(_SET, parameters).all():
+        if row.role is not None:
+            where = f' IN DATABASE "{row.database}"' if row.here else ""
+            stamps.append((row.zone, f'ALTER ROLE "{row.role}"{where} SET timezone'))
+        elif row.zone is not None:
+            what = f'ALTER DATABASE "{row.database}" SET timezone' if row.here else "ALTER ROLE ALL SET timezone"
+            stamps += [(row.zone, what)] * row.others
+        elif row.others:
+            stamps.append(_configured(connection))
+    told = []
+    for zone, source in stamps or [_configured(connection)]:
+        told.append(Stamp(zone, source, _offsets_of_setting(connection, zone, at)))
+    return told
+
+
+def _offsets_of_setting(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
+    """Of a zone that `timezone` is set to. There `CET` is the zone, with its summer; after AT TIME ZONE it is the
+    abbreviation, without one. So names that are known here are not asked of the server. A distance is read by POSIX'
+    sign there, not by ISO's."""
+    told = of_name(zone, at) if zone[:1].isalpha() else None
+    return told or (offsets(connection, zone, at) if zone else None)
+
+
+def _configured(connection: Connection) -> tuple[str, str]:
+    """The server's own setting, and its source; an empty zone where this session's own hides it."""
+    row = connection.exec_driver_sql(_STARTED).one()
+    if row[1] in {"session", "interactive"}:
+        connection.exec_driver_sql("begin")
+        try:
+            connection.exec_driver_sql("set local timezone to default")
+            row = connection.exec_driver_sql(_STARTED).one()
+        finally:
+            connection.exec_driver_sql("rollback")
+    zone, source = str(row[0]), str(row[1])
+    if source == "client":
+        zone, source = _without_options(connection) or (zone, source)
+    if source in _OWN:
+        return "", f"the server's own timezone, which this session's ({source}) hides"
+    return zone, f"the server's timezone, by its {source}"
+
+
+def _without_options(connection: Connection) -> tuple[str, str] | None:
+    """What a session starts with that the URL gives no options; None where there is none to be had."""
+    engine = connection.engine
+    if "options" not in engine.url.query:
+        return None
+    with contextlib.suppress(Exception):  # whoever brings an engine of their own may connect in another way
+        plain = engine.url.difference_update_query(["options"])
+        arguments, keywords = engine.dialect.create_connect_args(plain)
+        raw: Any = engine.dialect.connect(*arguments, **{"connect_timeout": 10, **keywords})
+        try:
+            cursor = raw.cursor()
+            cursor.execute(_STARTED)
+            row = cursor.fetchone()
+            return str(row[0]), str(row[1])
+        finally:
+            raw.close()
+    return None
+
+
+def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
+    """By the server's own knowledge of zones; None for what it does not know."""
+    try:
+        found = connection.execute(_OFFSETS, {"zone": zone, "instants": [one.isoformat() for one in at]}).scalars()
+        return dict(zip(at, map(int, found), strict=True))
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        return None

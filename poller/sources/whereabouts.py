@@ -1,0 +1,186 @@
+"""What a configuration leaves to the server: which database, schema and table its names mean there.
+
+A URL without a database, a table without a schema, a query with unqualified names, a service file: a role's setting or
+another line of a file makes them mean another table, and the configuration reads as before. So the server is asked,
+once per connection, and what it says is part of the fingerprint (sources.md, "Fingerprint").
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+
+from poller.model.fingerprint import DatabaseIdentity
+from poller.sources import user_sql
+from poller.sources.connect import Database
+from poller.sources.identity import identify, names_host
+from poller.sources.options import Options
+from poller.sources.uniqueness import quoted
+
+_BY_FILE = {"postgresql": ("service",), "mysql": ("read_default_file", "read_default_group")}
+"""Options that have the driver read host, port and database from a file."""
+_TABLE = {
+    "postgresql": """
+SELECT current_database(), n.nspname, 'oid ' || c.oid
+  FROM (SELECT to_regclass(:name) AS found) AS t
+  LEFT JOIN pg_class c ON c.oid = t.found LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
+""",
+    "mysql": """
+SELECT database(), NULL, (SELECT concat('created ', create_time) FROM information_schema.tables
+                           WHERE table_schema = coalesce(:schema, database()) AND table_name = :table)
+""",
+    "mssql": """
+SELECT DB_NAME(), OBJECT_SCHEMA_NAME(OBJECT_ID(:name)),
+       (SELECT CONCAT('object ', object_id, ', created ', CONVERT(varchar(23), create_date, 126))
+          FROM sys.objects WHERE object_id = OBJECT_ID(:name))
+""",
+    "oracle": """
+SELECT SYS_CONTEXT('USERENV', 'DB_NAME'), SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), NULL FROM DUAL
+""",
+}
+_QUERY = {
+    "postgresql": """
+SELECT current_database(),
+       CASE WHEN :whole OR EXISTS (SELECT FROM unnest(CAST(:functions AS text[])) AS f (name)
+                                    WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.proname = f.name
+                                                         AND p.pronamespace = CAST('pg_catalog' AS regnamespace)))
+            THEN array_to_string(current_schemas(false), ', ')
+            ELSE (SELECT string_agg(DISTINCT n.nspname, ', ' ORDER BY n.nspname)
+                    FROM unnest(CAST(:names AS text[])) AS t (name)
+                    JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_namespace n ON n.oid = c.relnamespace)
+       END, NULL
+""",
+    "mysql": "SELECT database(), NULL, NULL",
+    "mssql": "SELECT DB_NAME(), NULL, NULL",
+}
+_UNTRIED = frozenset({"mssql", "oracle"})
+"""No such server runs in the tests: there the question may fail in any way."""
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """What the server says.
+
+    Attributes:
+        said: the database, the schema (of a query: of all it names without one), host and port, as fields of the
+            description; None where it does not know. made: what tells the table from another of its name.
+    """
+
+    said: Mapping[str, Any] = field(default_factory=dict)
+    made: str | None = None
+
+
+def left_open(url: URL, identity: DatabaseIdentity, options: Options) -> tuple[str, ...]:
+    """The fields of the description that only the server can tell. Opens nothing."""
+    family = identity.dialect
+    if family not in _TABLE:
+        return ()
+    found = []
+    named_by_schema = family == "mysql" and options.schema is not None  # where schemas are databases
+    if identity.database is None and not named_by_schema:
+        found.append("database.database")
+    if family == "postgresql" and "hostaddr" in url.query:
+        found.append("database.host")  # where it connects to; `host` is then only what a certificate must say
+    elif any(name in url.query for name in _BY_FILE.get(family, ())) and not names_host(url):
+        found += ["database.host", "database.port"] if url.port is None else ["database.host"]
+    if options.table is not None and options.schema is None and family != "mysql":
+        found.append("schema")
+    if options.query is not None and family == "postgresql" and unqualified(options.query) != ((), ()):
+        found.append("schema")
+    return tuple(found)
+
+
+def unqualified(query: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """What a query of PostgreSQL names without a schema: tables, quoted, and functions; None where the whole search
+    path counts: the query cannot be parsed, or a function that it names with its schema may read anything.
+
+    A name of a common table expression may be a table's as well, inside of it: it counts.
+    """
+    try:
+        tree = user_sql.parse(query, "postgresql")
+    except user_sql.Unreadable:
+        return None
+    from sqlglot import exp
+
+    functions = set()
+    for function in tree.find_all(exp.Anonymous):
+        if isinstance(function.parent, exp.Dot) or not isinstance(function.this, str):
+            return None
+        functions.add(_folded(function.this))
+    names = set()
+    for table in tree.find_all(exp.Table):
+        if table.db:
+            if isinstance(table.this, exp.Anonymous):
+                return None
+            continue
+        if not isinstance(table.this, exp.Identifier):
+            continue  # a function
+        names.add(quoted(table.name if table.this.quoted else _folded(table.name)))
+    return tuple(sorted(names)), tuple(sorted(functions))
+
+
+def _folded(name: str) -> str:
+    """As PostgreSQL folds a name that is not quoted: of UTF-8, ASCII only."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
+def ask(database: Database, options: Options) -> Whereabouts | None:
+    """Ask once, in one statement. None where there is nothing to ask, no such table, or a server that does not know the
+    question, as some that speak PostgreSQL's protocol: then the source is what the configuration says. Raises what the
+    driver raises."""
+    family = database.dialect.family
+    sql = (_TABLE if options.query is None else _QUERY).get(family)
+    if sql is None:
+        return None
+    parameters: dict[str, Any]
+    if options.table is None:
+        parameters = _named(options.query or "") if family == "postgresql" else {}
+    elif family == "mysql":
+        parameters = {"schema": options.schema, "table": options.table}
+    elif family == "mssql":
+        parameters = {"name": ".".join(f"[{part}]" for part in (options.schema, options.table) if part)}
+    else:
+        parameters = {"name": quoted(options.table, options.schema)} if family == "postgresql" else {}
+    with contextlib.suppress(DBAPIError if family in _UNTRIED else ProgrammingError):
+        in_use, schema, made = database.run(sql, parameters).rows[0]
+        if options.table is not None and family == "postgresql" and schema is None:
+            return None
+        said = {"database.database": in_use, "schema": schema, **_reached(database.driver_connection(), family)}
+        return Whereabouts(said, None if made is None else str(made))
+    return None
+
+
+def _named(query: str) -> dict[str, Any]:
+    found = unqualified(query)
+    names, functions = found or ((), ())
+    return {"whole": found is None, "names": list(names), "functions": list(functions)}
+
+
+def _reached(driver: Any, family: str) -> dict[str, Any]:
+    """Host and port as the driver knows them; nothing where it does not tell."""
+    if family == "postgresql":
+        return _asked_for(getattr(driver, "info", None))
+    socket = getattr(driver, "unix_socket", None) if family == "mysql" else None
+    host, port = socket or getattr(driver, "host", None), getattr(driver, "port", None)
+    if not isinstance(host, str) or not host:
+        return {}
+    path = host.startswith("/")
+    return {
+        "database.host": host if path else host.lower(),
+        "database.port": port if isinstance(port, int) and not socket else None,
+    }
+
+
+def _asked_for(info: Any) -> dict[str, Any]:
+    """All hosts that libpq was given, not the one that answered: after a fail-over it is another."""
+    told = info.get_parameters() if hasattr(info, "get_parameters") else getattr(info, "dsn_parameters", {})
+    host = told.get("hostaddr") or told.get("host")
+    if not host:
+        return {}
+    found = identify(URL.create("postgresql", query={"host": host, "port": told.get("port") or ""}))
+    return {"database.host": found.host, "database.port": found.port}

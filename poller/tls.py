@@ -1,0 +1,118 @@
+"""Whether a connection that leaves this machine proves whom it speaks to. Judged by what is configured: nothing here
+connects, and nothing is looked up.
+
+Encryption alone is not enough: without verification whoever stands between answers as the server, reads the password
+and writes the rows. Sources: libpq's sslmode (https://www.postgresql.org/docs/current/libpq-ssl.html), SQLAlchemy's
+`ssl_*` options of MySQL's drivers, `Encrypt` and `TrustServerCertificate` of the ODBC driver, whose version 18 verifies
+by default (https://learn.microsoft.com/sql/connect/odbc/dsn-connection-string-attribute).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from sqlalchemy.engine import URL
+
+from poller.model.finding import Finding, ok, warn
+
+CHECK = "tls"
+_YES = frozenset({"1", "t", "true", "y", "yes", "on"})
+_STEPS = {
+    "postgresql": "Add sslmode=verify-full&sslrootcert=CA.pem to the options of the URL (from libpq 16 on"
+    " sslrootcert=system).",
+    "mysql": "Add ssl_ca=CA.pem to the options of the URL (with mysqlclient ssl_mode=VERIFY_IDENTITY too, with"
+    " mysqlconnector ssl_verify_identity=true, with mariadbconnector ssl_verify_cert=true).",
+    "mssql": "Add Encrypt=yes&TrustServerCertificate=no to the options of the URL, with ODBC Driver 17 or 18.",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to this host stays on this machine."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_here(host: str) -> bool:
+    """The same of what drivers take for a host: a socket, or one of SQL Server's names for this machine."""
+    return is_loopback(host) or host in {".", "(local)"} or host.lower().startswith(("(localdb)", "/", "@"))
+
+
+def of_database(url: URL, environ: Mapping[str, str]) -> list[Finding]:
+    """What `check` says of a connection to a database; nothing for a file, or a database that is not known here.
+
+    Args:
+        url: of the database. environ: where libpq looks for what the URL does not say.
+    """
+    family = {"mariadb": "mysql", "postgres": "postgresql"}.get(url.get_backend_name(), url.get_backend_name())
+    judge = {"postgresql": _postgresql, "mysql": _mysql, "mssql": _mssql}.get(family)
+    if judge is None:
+        return []
+    options = {name.lower(): value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
+    hosts, why = judge(url, options, environ)
+    away = [host for host in hosts if not _is_here(host)]
+    if not away:
+        return [ok(CHECK, "the connection to the database does not leave this machine")]
+    if not why:
+        return [ok(CHECK, f"the certificate of {', '.join(away)} is verified")]
+    told = (
+        f"The connection to {', '.join(away)} is not verified ({why}): whoever stands between can answer as the server."
+    )
+    return [warn(CHECK, told, _STEPS[family])]
+
+
+def of_address(address: str) -> list[Finding]:
+    """What `check` says of the address of a storage account."""
+    parts = urlsplit(address)
+    if parts.scheme == "https" or is_loopback(parts.hostname or ""):
+        return [ok(CHECK, "storage is reached over https, or on this machine")]
+    told = (
+        f"Storage is reached over plain http at {parts.hostname}: everybody on the way reads and changes what is sent."
+    )
+    return [warn(CHECK, told, "Write https:// in the connection string or in blobServiceUri.")]
+
+
+def _postgresql(url: URL, options: Mapping[str, str], environ: Mapping[str, str]) -> tuple[list[str], str]:
+    if "service" in options and "sslmode" not in options:
+        return ["the server of a service file"], "what it says of sslmode is not looked up"
+    given = options.get("hostaddr") or options.get("host") or url.host or environ.get("PGHOST", "")
+    system = options.get("sslrootcert", environ.get("PGSSLROOTCERT", "")) == "system"
+    mode = options.get("sslmode") or environ.get("PGSSLMODE") or ("verify-full" if system else "prefer")
+    hosts = [re.sub(r":\d+$", "", host) if host.count(":") == 1 else host for host in given.split(",") if host]
+    return hosts, "" if mode == "verify-full" else f"sslmode is {mode}"
+
+
+def _mysql(url: URL, options: Mapping[str, str], _: Mapping[str, str]) -> tuple[list[str], str]:
+    if options.get("unix_socket"):
+        return [], ""
+    driver = url.drivername.partition("+")[2] or "pymysql"
+    ca = bool(options.get("ssl_ca") or options.get("ssl_capath"))
+    verified = {
+        "pymysql": ca and options.get("ssl_check_hostname", "true").lower() in _YES,
+        "mysqldb": options.get("ssl_mode", "").upper() == "VERIFY_IDENTITY",
+        "mysqlconnector": ca and options.get("ssl_verify_identity", "").lower() in _YES,
+        "mariadbconnector": options.get("ssl_verify_cert", "").lower() in _YES,
+    }.get(driver, False)
+    return [options.get("host") or url.host or "localhost"], "" if verified else "no certificate authority is given"
+
+
+def _mssql(url: URL, options: Mapping[str, str], _: Mapping[str, str]) -> tuple[list[str], str]:
+    parts = dict(options)
+    for name, value in re.findall(r"([\w ]+)=(\{(?:[^}]|\}\})*\}|[^;]*)", options.get("odbc_connect", "")):
+        parts[name.strip().lower()] = value.strip("{} ")
+    server = next(
+        (parts[key] for key in ("server", "addr", "address", "data source", "host") if key in parts), url.host
+    )
+    host = re.sub(r"^tcp:", "", server or "localhost").partition(",")[0].partition("\\")[0]
+    if "pymssql" in url.drivername:
+        return [host], "pymssql does not verify by itself"
+    if parts.get("trustservercertificate", "no").lower() in _YES:
+        return [host], "TrustServerCertificate is on"
+    version = re.search(r"odbc driver (\d+)", parts.get("driver", "").lower().replace("+", " "))
+    default = "yes" if version and int(version[1]) >= 18 else "no"
+    encrypt = parts.get("encrypt", default).lower()
+    return [host], "" if encrypt in _YES | {"mandatory", "strict"} else "Encrypt is off"

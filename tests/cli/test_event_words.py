@@ -1,0 +1,52 @@
+"""At a terminal every event is told in words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from poller import observability
+from poller.observability import PollerEvent, TenureEvent
+from poller_cli.event_words import _WORDS, words
+
+EVENTS = [
+    kind
+    for kind in vars(observability).values()
+    if isinstance(kind, type) and issubclass(kind, PollerEvent) and kind not in (PollerEvent, TenureEvent)
+]
+VALUES: dict[Any, Any] = {
+    str: "seven",
+    int: 7,
+    float: 7.5,
+    bool: True,
+    list[str]: ["seven"],
+    datetime: datetime.now(UTC),
+}
+OWN = {"tick", "tick_failed"}
+"""Told by words of their own: of an outcome, of an error."""
+
+
+def made(kind: type[PollerEvent], *, full: bool) -> PollerEvent:
+    values: dict[str, Any] = {}
+    hints = get_type_hints(kind)
+    for item in fields(kind):
+        hint = hints[item.name]
+        values[item.name] = VALUES[hint] if hint in VALUES else VALUES[get_args(hint)[0]] if full else None
+    return kind(**values)
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("kind", [one for one in EVENTS if one.name not in OWN], ids=lambda kind: kind.name)
+def test_an_event_is_told_in_words_of_its_own(kind: type[PollerEvent], full: bool) -> None:
+    assert kind.name in _WORDS
+    told = words(made(kind, full=full))
+    assert not re.search(r"\w_\w", told), told
+    assert "None" not in told
+
+
+def test_there_are_words_for_no_event_that_is_not() -> None:
+    assert set(_WORDS) == {kind.name for kind in EVENTS} - OWN

@@ -1,0 +1,169 @@
+"""A foreign value in any one field of a document: no command fails over it, and the other poller is still shown."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Project
+from tests.cli.console import STATE, Console
+
+HEALTHY = "state/shop/healthy.json"
+VALUES: list[Any] = [
+    None, True, 0, -1, 2**53, 2**70, 1.5, 1e308, "", "x", "\x00\x1b[2J\n", "2026-01-01T00:00:00",
+    "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "n" * 5000, [], [[1]], ["x"], {},
+    {"": None}, {"a": {"b": []}},
+]  # fmt: skip
+BOUND = {
+    "kind": "observed",
+    "clock": "2026-01-01T00:00:00.000000Z",
+    "value": "2026-01-01 00:00:00",
+    "at": "2026-01-01T00:00:00+00:00",
+    "limits": True,
+    "reset": 3,
+    "below": {"checkpoint": "7", "next": "5"},
+    "kept_at": "2026-01-01T00:00:00.000000Z",
+    "samples": {
+        "server": "s", "sampled_at": "2026-01-01T00:00:00+00:00", "open": {"1": None},
+        "counts": [["2026-01-01T00:00:00+00:00", 7]], "seen": [["2026-01-01T00:00:00+00:00", "7"]],
+        "samples": {"sampled_at": "2026-01-01T00:00:00+00:00"},
+    },
+}  # fmt: skip
+CHANGE: dict[str, Any] = {
+    "id": "c1",
+    "kind": "reset-to-cursor",
+    "by": "ann",
+    "reason": "r",
+    "at": "2026-01-01T00:00:00.000000Z",
+}
+CHANGE |= {side: {"cursor": None, "fencing_token": 1, "generation": 0, "paused": False} for side in ("before", "after")}
+FILE = "kept.json"
+SHOWN = (["status"], ["status", "--json"], ["watch", "--json", "--count", "1"], ["run", "--once"])
+"""What shows every poller."""
+ALONE = (
+    ["run", "orders", "--once"],
+    ["pause", "orders", "--yes"],
+    ["resume", "orders", "--yes"],
+    ["history", "orders"],
+    ["peek", "orders"],
+    ["check"],
+    ["recheck", "orders", "--since", "1h"],
+    ["rebind", "orders", "--yes", "--break-lease"],
+    ["export-checkpoint", "orders"],
+    ["clone-checkpoint", "orders", "copy", "--yes", "--overwrite", "--break-lease"],
+    ["reset-to-beginning", "orders", "--yes", "--break-lease"],
+    ["reset-to-checkpoint", "orders", FILE, "--yes", "--break-lease", "--allow-skip"],
+    ["backfill", "orders", "--from", "2026-01-01 00:00:00", "--to", "2026-01-02 00:00:00", "--dry-run"],
+)
+
+
+def paths(data: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every field, the document itself first."""
+    yield path
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for name, value in inner:
+        yield from paths(value, (*path, name))
+
+
+def with_value(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """The same with another value in one field."""
+    if not path:
+        return value
+    changed = copy.copy(data)
+    changed[path[0]] = with_value(data[path[0]], path[1:], value)
+    return changed
+
+
+class Tampered:
+    """A project of two pollers, and the full document of one of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = Project(folder)
+        self.project.configure("orders", "healthy", poller='audit_window = "2h"')
+        for table in ("orders", "healthy"):
+            self.project.insert(5, table=table)
+        self.console = Console(self.project)
+        assert self.console.run("run", "--once").code == 0
+        self.file = str(folder / FILE)
+        assert self.console.run("export-checkpoint", "orders", self.file).code == 0
+        self.full: dict[str, Any] = json.loads(self.console.document())
+        self.full["bound"] = BOUND
+        self.full["control"] |= {"by": "ann", "reason": "r", "at": CHANGE["at"], "last_change": CHANGE}
+        error = {"type": "ValueError", "message": "no", "at": CHANGE["at"], "batch_id": "b"}
+        self.full["delivery"] |= {"attempts": 1, "last_error": error}
+        self.full["lease"] |= dict.fromkeys(("acquired_at", "heartbeat_at", "expires_at"), CHANGE["at"])
+        self.full["lease"]["owner_id"] = "shop/elsewhere"
+        self.healthy = self.console.document(HEALTHY)
+        self.paths = list(paths(self.full))
+
+    def hold(self, path: tuple[str | int, ...], value: Any, command: list[str]) -> None:
+        """The law, for one value in one field and one command."""
+        self.console.put(json.dumps(with_value(self.full, path, value)), STATE)
+        self.console.put(self.healthy, HEALTHY)
+        command = [self.file if word == FILE else word for word in command]
+        ended = self.console.run(*command)
+        told = f"{'.'.join(map(str, path))} = {value!r:.80}, {' '.join(command)}: {ended.code}\n"
+        told += f"{ended.out}\n{ended.err}"
+        assert ended.code in {0, 1, 2, 3, 4}, told
+        assert "fault in poller" not in ended.err, told
+        assert "Error:" not in ended.err.replace("ValueError: no", ""), told
+        lines = ended.err.splitlines()
+        if command[0] not in ("run", "recheck"):
+            assert all(line.startswith("poller: ") for line in lines), told
+        if command in SHOWN:
+            assert any("healthy" in line for line in (ended.out + ended.err).splitlines()), told
+            self._shows_the_healthy_one(command, ended.out, told)
+
+    def _shows_the_healthy_one(self, command: list[str], out: str, told: str) -> None:
+        if command[0] == "run":
+            return
+        if "--json" not in command:
+            assert "  cursor    2026-01-01 00:00:00 / id=5" in out.partition("healthy")[2], told
+            return
+        pollers = [one.get("status", one) for one in json.loads(out)["pollers"]]
+        (healthy,) = [one for one in pollers if one["name"] == "healthy"]
+        assert (healthy["error"], healthy["cursor"]["tiebreaker"]) == (None, {"id": 5}), told
+
+
+@pytest.fixture(scope="module")
+def tampered(tmp_path_factory: pytest.TempPathFactory) -> Tampered:
+    return Tampered(tmp_path_factory.mktemp("foreign"))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("bound", "clock"), "2026-01-01T00:00:00"),
+        (("bound", "at"), "0001-01-01T00:00:00Z"),
+        (("bound", "samples"), [[1]]),
+        (("control", "last_change", "before"), {"cursor": 1}),
+        ((), [[1]]),
+    ],
+)
+@pytest.mark.parametrize("command", SHOWN, ids=" ".join)
+def test_it_hides_no_other_poller(
+    tampered: Tampered, path: tuple[str | int, ...], value: Any, command: list[str]
+) -> None:
+    tampered.hold(path, value, command)
+
+
+def test_of_a_few_fields_no_command_fails(tampered: Tampered) -> None:
+    chance = random.Random(27)
+    for _ in range(25):
+        tampered.hold(chance.choice(tampered.paths), chance.choice(VALUES), chance.choice([*SHOWN, *ALONE]))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_of_every_field_no_command_fails(tampered: Tampered) -> None:
+    chance = random.Random(28)
+    for path in tampered.paths:
+        for value in VALUES:
+            tampered.hold(path, value, chance.choice(SHOWN))
+            tampered.hold(path, value, chance.choice(ALONE))

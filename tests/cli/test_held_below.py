@@ -1,0 +1,57 @@
+"""Numbers that the database hands out again: status, check and the screen of watch say so, and a reset ends it."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Project
+from tests.cli.console import Console
+
+
+def numbered(project: Project) -> Console:
+    """A poller over numbers, and a table that was begun anew after ten of them were delivered."""
+    project.configure("orders", source='cursor_kind = "integer+pk"')
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('"updated_at"', '"id"').replace('cursor_time_zone = "UTC"', ""))
+    project.execute("DROP TABLE orders")
+    project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL)")
+    project.execute("INSERT INTO orders VALUES (?)", *[(n,) for n in range(1, 11)])
+    console = Console(project)
+    assert console.run("run", "--until-idle").code == 0
+    project.execute("DELETE FROM orders")
+    project.execute("UPDATE sqlite_sequence SET seq = 3")
+    project.execute("INSERT INTO orders DEFAULT VALUES")
+    return console
+
+
+def test_a_poller_whose_database_went_back_is_shown_as_held(project: Project) -> None:
+    console = numbered(project)
+    (status,) = console.run("status", "orders", "--json").json["pollers"]
+    assert status["bound"]["below_checkpoint"] is True
+    screen = console.run("status", "orders").out
+    assert screen.startswith("orders  held")
+    assert "reset-to-cursor orders --value" in screen
+    severity, message = _checked(console)
+    assert severity == "error"
+    assert "its next value was 5" in message
+    ticked = console.run("run", "--once", "--json")
+    assert ticked.code == 0
+    assert "server_below_checkpoint" in ticked.out
+    assert console.state()["checkpoint"]["cursor"]["value"] == "10"
+
+
+def test_check_tells_of_an_empty_table_that_was_begun_anew(project: Project) -> None:
+    console = numbered(project)
+    project.execute("DELETE FROM orders")
+    assert _checked(console)[0] == "error"
+
+
+def _checked(console: Console) -> tuple[str, str]:
+    (checked,) = console.run("check", "orders", "--json").json["pollers"]
+    (bound,) = [one for one in checked["findings"] if one["check"] == "bound"]
+    return bound["severity"], bound["message"]
+
+
+def test_a_reset_ends_the_hold(project: Project) -> None:
+    console = numbered(project)
+    console.done("reset-to-beginning", "orders", "--yes")
+    assert console.run("run", "--until-idle").code == 0
+    assert console.state()["checkpoint"]["cursor"]["value"] == "4"
