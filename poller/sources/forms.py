@@ -141,8 +141,12 @@ def mixed_forms(options: Options, form: TextForm, value: object, key: Mapping[st
 
 
 def _mend(options: Options, form: TextForm, other: TextForm) -> str | None:
-    """The statement that writes the other form's rows in the column's; None where it cannot be told what they mean."""
-    if options.table is None or (bool(form.zone) != bool(other.zone) and options.zone not in {None, UTC}):
+    """The statement that writes the other form's rows in the column's, or the column's in the other where nothing of a
+    time is lost only so; None where it cannot be told what they mean."""
+    if _loses(form, other):
+        form, other = other, form
+    unclear = bool(form.zone) != bool(other.zone) and options.zone not in {None, UTC}
+    if options.table is None or unclear or _loses(form, other):
         return None
     table = ".".join(quoted(part) for part in (options.schema, options.table) if part is not None)
     column = quoted(options.cursor_column)
@@ -152,6 +156,13 @@ def _mend(options: Options, form: TextForm, other: TextForm) -> str | None:
     else:
         value = _rewritten(form, column)
     return f"UPDATE {table} SET {column} = {value} WHERE {_is_written(form, other, column)}"
+
+
+def _loses(form: TextForm, other: TextForm) -> bool:
+    """Whether a time of the other form, written in this one, would lose its hours, seconds or milliseconds."""
+    if other.separator and not form.separator:
+        return True
+    return (other.seconds and not form.seconds) or form.digits < min(other.digits, 3)
 
 
 def _rewritten(form: TextForm, column: str) -> str:

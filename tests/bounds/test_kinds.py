@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 import sqlalchemy as sa
 
@@ -165,6 +167,55 @@ def test_numbers_that_are_handed_out_in_blocks_are_a_guess(postgres_db: str) -> 
     assert "stamped_id_seq has INCREMENT BY 50" in str(bound.reason)
     with source(postgres_db, **INTEGER, bound="exact") as reader, pytest.raises(ConfigError, match="INCREMENT BY 50"):
         reader.page(None, 1)
+
+
+@pytest.mark.parametrize("made", ["nextval('other')", "nextval('stamped_id_seq') * 2", None])
+def test_numbers_that_do_not_come_from_the_columns_own_sequence_are_a_guess(postgres_db: str, made: str | None) -> None:
+    """A sequence belongs to a column for ever, also where the column's DEFAULT was changed: its count says nothing."""
+    make(postgres_db, "id bigserial primary key, v integer")
+    execute(postgres_db, "create sequence other", "select setval('stamped_id_seq', 1000)")
+    execute(postgres_db, "alter table stamped alter id " + (f"set default {made}" if made else "drop default"))
+    with session(postgres_db, "begin", "insert into stamped (id) values (1)") as slow:
+        execute(postgres_db, "insert into stamped (id) values (2)")
+        with source(postgres_db, **INTEGER, commit_delay="1h") as reader:
+            assert ids(reader) == []
+            bound = reader.bound()
+        slow.exec_driver_sql("commit")
+    assert bound.kind == "heuristic"
+    assert "DEFAULT of id is not the next value of the sequence public.stamped_id_seq" in str(bound.reason)
+
+
+@pytest.mark.parametrize("quoted", ['"Odd ""name\'"', "plain"])
+def test_a_sequence_of_any_name_fills_its_column(postgres_db: str, quoted: str) -> None:
+    execute(
+        postgres_db,
+        "create schema away",
+        f'create table away.{quoted} ("Id" serial primary key)',
+        f"insert into away.{quoted} default values",
+    )
+    table = quoted.strip('"').replace('""', '"')
+    keys = {"schema": "away", "table": table, "pk_columns": ["Id"], "cursor_column": "Id"}
+    with source(postgres_db, **(INTEGER | keys)) as reader:
+        assert reader.page(None, 5).bound.kind == "exact"
+
+
+def test_check_names_rows_that_stand_above_the_counter(postgres_db: str) -> None:
+    """Loaded with their numbers, or numbered by an application: none is read, and nothing else would tell."""
+    make_counted(postgres_db)
+    add(postgres_db, 100, 101)
+    with source(postgres_db, **INTEGER) as reader:
+        assert ids(reader) == []
+        (told,) = (f for f in reader.checkup(None, lambda: datetime.now(UTC)).findings if f.check == "bound")
+    assert told.severity == "error"
+    assert "id = 101" in told.message
+    assert "stamped_by" in told.mend
+    with source(postgres_db, **INTEGER, stamped_by="application", commit_delay="0s") as reader:
+        assert ids(reader) == [100, 101]
+    execute(postgres_db, "select setval('stamped_id_seq', 102, false)")
+    with source(postgres_db, **INTEGER) as reader:
+        assert ids(reader) == [100, 101]
+        found = reader.checkup(None, lambda: datetime.now(UTC)).findings
+    assert [f.severity for f in found if f.check == "bound"] == ["ok"]
 
 
 def test_a_counter_with_a_step_is_a_guess_too(mariadb_db: str) -> None:

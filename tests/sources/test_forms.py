@@ -148,6 +148,36 @@ def test_a_row_of_another_form_is_found_and_can_be_mended(
         source.page(cursor, 10)
 
 
+@pytest.mark.parametrize(
+    ("stamps", "other"),
+    [
+        (BLANK, "2026-01-01"),
+        (TEES, "2026-01-01T00:00"),
+        ([f"{stamp}.250Z" for stamp in TEES], "2025-12-31T00:00:00Z"),
+    ],
+)
+def test_what_mends_a_form_takes_nothing_off_the_times_of_others(
+    sqlite_url: str, stamps: list[str], other: str
+) -> None:
+    """The odd row comes first here, and its form was taken for the column's: all the others were to be cut off."""
+    make_orders(sqlite_url, [other, *stamps])
+    with closing(orders(sqlite_url)) as source, pytest.raises(SourceError) as refused:
+        source.page(None, 10)
+    _execute(sqlite_url, refused.value.next_step.removeprefix("Run: ").partition("; Then")[0])
+    with closing(orders(sqlite_url)) as source:
+        assert [row["updated_at"] for row in drain(source, 10)][1:] == stamps
+
+
+@pytest.mark.parametrize("first", ["", "1767225600"])
+def test_a_first_row_that_is_no_time_is_named_not_the_column(sqlite_url: str, first: str) -> None:
+    make_orders(sqlite_url, [*TEES, first])
+    with closing(orders(sqlite_url)) as source, pytest.raises(SourceError, match="id=4") as refused:
+        source.page(None, 10)
+    assert "filter" in refused.value.next_step
+    with closing(orders(sqlite_url, filter="id <> 4")) as source:
+        assert len(drain(source, 10)) == 3
+
+
 class Timed:
     """A source whose watch for other forms has a clock of ours, and how often that looked."""
 

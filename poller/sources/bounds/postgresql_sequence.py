@@ -10,10 +10,17 @@ from poller.sources.bounds.sampled import BLOCKS, ByCounter, ByTime, Sampler
 from poller.sources.columns import Family
 
 _SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
-_SEQUENCE_MADE = sa.text("""
-select has_sequence_privilege(seqrelid, 'SELECT') as readable,
-       seqcache, seqincrement, seqcycle from pg_sequence where seqrelid = cast(:sequence as regclass)
-""")
+_SEQUENCE_MADE = sa.text(
+    """
+select has_sequence_privilege(seqrelid, 'SELECT') as readable, seqcache, seqincrement, seqcycle,
+       a.attidentity <> '' or coalesce(pg_get_expr(d.adbin, d.adrelid)
+           = format('nextval(%L::regclass)', cast(cast(seqrelid as regclass) as text)), false) as fills
+  from pg_sequence
+  join pg_attribute a on a.attrelid = to_regclass(:name) and a.attname = :column
+  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+ where seqrelid = cast(:sequence as regclass)
+""".replace("::", "\\:\\:")
+)
 
 
 def by_kind(
@@ -29,9 +36,12 @@ def by_kind(
     sequence = connection.execute(_SEQUENCE, {"name": name, "column": context.column.name}).scalar_one_or_none()
     if sequence is None:
         return f"no sequence fills the column {context.column.name}"
-    made = connection.execute(_SEQUENCE_MADE, {"sequence": sequence}).one()
+    names = {"sequence": sequence, "name": name, "column": context.column.name}
+    made = connection.execute(_SEQUENCE_MADE, names).one()
     if not made.readable:
         return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
+    if not made.fills:  # it belongs to the column, as after ALTER COLUMN ... SET DEFAULT, and counts nothing
+        return f"the DEFAULT of {context.column.name} is not the next value of the sequence {sequence}"
     if made.seqcache > 1:
         return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"
     if made.seqincrement > 1:

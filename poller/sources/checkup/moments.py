@@ -11,6 +11,7 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.ports import Bound
 from poller.sources import stamping
 from poller.sources.checkup.subject import Subject
+from poller.sources.inspection import Inspection
 from poller.sources.moments import has_daylight_saving
 
 APART = 5.0
@@ -128,6 +129,9 @@ def bound(subject: Subject) -> list[Finding]:
         return [(warn if timed else error)("bound", f"{found.kind}: {found.reason}.", moves)]
     if found.clock_went_back:
         return [warn("bound", f"{found.kind}: the database's clock is lower than it was{why}; rows wait for it.")]
+    above = None if known is None else _above_counter(subject, known, found)
+    if above is not None:
+        return [above]
     held = f" It is held by {found.held_by}." if found.held_by else ""
     if found.value is None:
         text = f"{found.kind}: not known yet, so no row is read{why}.{held}"
@@ -146,16 +150,36 @@ def bound(subject: Subject) -> list[Finding]:
     return [ok("bound", f"{found.kind}{age}{why}")]
 
 
-def _found(subject: Subject) -> tuple[bool, Bound]:
-    """Whether there is a row to know the columns by, and the bound."""
+def _above_counter(subject: Subject, known: Inspection, found: Bound) -> Finding | None:
+    """Rows whose numbers the database's counter has not come to: somebody else gave them, and none is read before."""
+    session, free = subject.session, found.next or ""
+    if subject.options.cursor_kind != "integer+pk" or found.kind == "heuristic" or not free.isdigit():
+        return None
+    rows = subject.run(session.statements().highest()).rows
+    highest = str(rows[0][0]) if rows else ""
+    free = session.sample(known, subject.after).next or ""  # after the rows: they may have come since
+    if not highest.isdigit() or not free.isdigit() or int(highest) < int(free):
+        return None
+    name = subject.options.cursor_column
+    return error(
+        "bound",
+        f"rows stand up to {name} = {highest}, and the next value that the database hands out is {free}: they were"
+        " given their numbers by somebody else, and are not read before the database has come past them.",
+        f"Set the counter to {int(highest) + 1} (PostgreSQL: setval) where rows were loaded. Where the application"
+        ' gives the numbers, set stamped_by = "application".',
+    )
+
+
+def _found(subject: Subject) -> tuple[Inspection | None, Bound]:
+    """What is known of the table, once there is a row to know it by, and the bound."""
     session = subject.session
     known = session.learn()
     if known is None:
-        return False, session.to_come(subject.after)
+        return None, session.to_come(subject.after)
     found = session.sample(known, subject.after)
     if found.value is None and found.kind != "none":
         found = session.bounding.wait(found, known, session.statements(), lambda: True)
-    return True, found
+    return known, found
 
 
 def _grant(subject: Subject, reason: str) -> str:

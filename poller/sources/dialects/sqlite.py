@@ -64,16 +64,20 @@ class Sqlite(Dialect):
             return None
         last = run(self.limited(names, f"{rest} DESC", 1)).rows
         found = {}
-        key = tuple(
-            (name, value) for name, value in zip(look.columns, (last or first)[0], strict=True) if name in look.keys
-        )
+
+        def key(row: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
+            return tuple((name, value) for name, value in zip(look.columns, row, strict=True) if name in look.keys)
+
         for name, low, high in zip(look.columns, first[0], (last or first)[0], strict=True):
             facts = look.reflected[name] if look.reflected is not None else {}
             family = self.from_value(name, low, ()).family
             form = TextForm.of(low) if isinstance(low, str) else None
+            last_form = TextForm.of(high) if isinstance(high, str) else None
             odd = None
             if form is not None and not (isinstance(high, str) and form.pattern().fullmatch(high)):
-                odd, form = Odd(form, str(high), key), None
+                odd, form = Odd(form, str(high), key((last or first)[0])), None
+            elif form is None and last_form is not None:
+                odd = Odd(last_form, str(low), key(first[0]))
             if self.from_value(name, high, ()).family != family:
                 family = Family.UNFIT
             found[name] = Column(name=name, family=family, nullable=facts.get("nullable"), form=form, odd=odd)
