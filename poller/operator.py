@@ -27,7 +27,7 @@ from poller.model.changes import (
     to_resume,
 )
 from poller.model.cursor import Cursor
-from poller.model.document import Change, Lease, State
+from poller.model.document import Change, Lease, State, refuse_unreadable
 from poller.model.fingerprint import SourceDescription
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
 from poller.model.stamps import stamp
@@ -282,7 +282,9 @@ class Operator:
             record = Change(id=identity, kind=kind, by=self.by, reason=self.reason, at=now, before=summary(state))
             after = transition(state, record, now)
             record = record.model_copy(update={"after": summary(after)})
-            return after.model_copy(update={"control": after.control.model_copy(update={"last_change": record})})
+            after = after.model_copy(update={"control": after.control.model_copy(update={"last_change": record})})
+            refuse_unreadable(after)
+            return after
 
         return write
 

@@ -14,7 +14,7 @@ from poller.errors import StateCorrupt, StoreError
 from poller.model.changes import Transition
 from poller.model.changes import keep as keep_for
 from poller.model.document import VERSION, Change, State, decode
-from poller.model.limits import HIGHEST_COUNT, NotBoundedJson, read_json
+from poller.model.limits import HIGHEST_TOKEN, NotBoundedJson, read_json
 from poller.operator import Applied, Operator
 from poller.ports import Found
 from poller.statefile import Copy, Superseded
@@ -134,6 +134,6 @@ def _tokens_in(body: bytes | None) -> Iterator[int]:
 
 
 def _token(part: dict[str, Any]) -> int:
-    """One that no worker can have had is not one."""
+    """One that no worker can have had is not one: what goes on above it could not grow."""
     token = part.get("fencing_token")
-    return token if isinstance(token, int) and not isinstance(token, bool) and token < HIGHEST_COUNT else 0
+    return token if isinstance(token, int) and not isinstance(token, bool) and token <= HIGHEST_TOKEN else 0

@@ -20,10 +20,9 @@ from sqlalchemy.engine import make_url
 
 from poller.errors import LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
-from poller.model.checkpoint_file import HIGHEST_TOKEN
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State
-from poller.model.limits import LARGEST_BODY, LONGEST_NAME, read_json
+from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY, LONGEST_NAME, read_json
 from poller.ports import Found
 from poller.recovery import Recovery
 from poller.runner import PENDING_CAP

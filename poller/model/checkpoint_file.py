@@ -19,12 +19,10 @@ from poller.model.changes import bound_to
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State, decode
 from poller.model.fingerprint import SourceDescription
-from poller.model.limits import HIGHEST_COUNT, NotBoundedJson, read_json
+from poller.model.limits import HIGHEST_COUNT, HIGHEST_TOKEN, NotBoundedJson, read_json
 from poller.model.stamps import Stamp
 
 FORMAT = "poller-checkpoint"
-HIGHEST_TOKEN = HIGHEST_COUNT // 2
-"""No token that is typed, or read from a file, may be higher: a document's must be able to grow from there."""
 
 
 class CheckpointExport(BaseModel):
@@ -46,7 +44,7 @@ class CheckpointExport(BaseModel):
     """The description that the fingerprint hashes, without secrets."""
     cursor: Cursor | None
     """Everything up to here was delivered; null is the beginning."""
-    generation: int = Field(default=0, ge=0, le=HIGHEST_COUNT // 2)
+    generation: int = Field(default=0, ge=0, le=HIGHEST_COUNT)
     """Of the checkpoint: how many resets it has seen."""
     fencing_token: int = Field(default=0, ge=0)
     """The document's at that moment; a document that is restored from this goes on above it."""
@@ -99,18 +97,25 @@ def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origi
         data = read_json(body)
     except NotBoundedJson:
         data = None
+    state: State | None = None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         state = decode(body, location=location)
-        return Origin(export_of(state, app=app, now=now), state, location)
-    try:
-        export = CheckpointExport.model_validate(data)
-        if export.fencing_token <= HIGHEST_TOKEN:
-            return Origin(export, None, location)
-        told = f"fencing_token: must be at most {HIGHEST_TOKEN}"
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    raise StateCorrupt(f"The {location} is no readable export of a checkpoint: {told}.", document=location)
+        export = export_of(state, app=app, now=now)
+    else:
+        try:
+            export = CheckpointExport.model_validate(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            told = f"{'.'.join(map(str, first['loc']))} ({first['msg']})"
+            raise StateCorrupt(
+                f"The {location} is no readable export of a checkpoint: {told}.", document=location
+            ) from error
+    for name, count in (("fencing_token", export.fencing_token), ("generation", export.generation)):
+        if count > HIGHEST_TOKEN:
+            raise StateCorrupt(
+                f"The {location} cannot be gone back to: its {name} must be at most {HIGHEST_TOKEN}.", document=location
+            )
+    return Origin(export, state, location)
 
 
 def begin(poller_name: str, source: SourceDescription, origin: Origin, *, now: datetime) -> State:

@@ -160,6 +160,20 @@ def _encoded(state: State) -> bytes:
     return json.dumps(state.model_dump(mode="json"), indent=2, ensure_ascii=False).encode()
 
 
+def refuse_unreadable(state: State) -> None:
+    """For what was put together out of what others wrote, before it is written.
+
+    Raises: StoreError, where it would be no document that can be read again.
+    """
+    try:
+        decode(encode(state), location="document", poller_name=state.poller_name)
+    except StateCorrupt as error:
+        raise StoreError(
+            f"The state document of {state.poller_name!r} could not be read again: {error.message}",
+            next_step="Nothing was written.",
+        ) from error
+
+
 def decode(body: bytes, *, location: str, document: str = "", poller_name: str | None = None) -> State:
     """Read a document; `location` is where it stands and `document` its name in the store, for the error.
 
@@ -190,7 +204,7 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])[:LONGEST_NAME]
         raise StateCorrupt(
-            f"The {location} is no readable state document: {where}: {first['msg']}.",
+            f"The {location} is no readable state document: {where} ({first['msg']}).",
             document=document,
             next_step=keep,
         ) from error

@@ -14,6 +14,9 @@ LARGEST_BODY = 1024 * 1024
 """Bytes of a document. Stores read no more than one byte beyond this, so that whoever looks can tell."""
 HIGHEST_COUNT = 2**53
 """The highest fencing token, generation or number of attempts: beyond it JSON numbers are not exact everywhere."""
+HIGHEST_TOKEN = HIGHEST_COUNT // 2
+"""No token or generation that is typed, or read from a file or a trail, may be higher: a document's must be able to
+grow from there."""
 LONGEST_NAME = 1024
 """Characters of a name: a poller's, an owner's, a batch's, an operator's, of a kind of change or of error."""
 LONGEST_REASON = 4096

@@ -148,3 +148,14 @@ def test_a_changed_source_is_not_peeked_at(project: Project) -> None:
     project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
     console.refused(4, "peek", "orders", says="poller rebind orders")
     console.refused(2, "peek", "orders", "--limit", "0")
+
+
+def test_a_value_in_the_trail_that_fills_a_screen_is_cut(project: Project) -> None:
+    console = ran(project)
+    long = "k" * 30_000
+    place = {"value": long, "tiebreaker": {long: long}}
+    sides = {"before": {"cursor": place, long: 1, "why": [long]}, "after": {"cursor": None, long: 2, "why": long}}
+    with console.store() as store:
+        store.append(TRAIL, json.dumps({"id": long, "kind": long, "by": long, "reason": long, "at": long, **sides}))
+    assert len(console.run("history", "orders").out) < 10_000
+    assert len(console.run("history", "orders", "--json").out) < 10_000

@@ -11,6 +11,8 @@ from tests.cli.console import Console, write
 from tests.cli.test_pause import ran
 from tests.cli.test_reset_to_checkpoint import deleted, exported
 
+HIGHEST = 2**53
+
 
 def raised(console: Console, times: int) -> int:
     """Its token, after so many resets."""
@@ -50,3 +52,52 @@ def test_a_token_that_no_export_holds_is_refused(project: Project, token: int) -
     export = console.run("export-checkpoint", "orders").json
     file = write(project.folder / "high.json", json.dumps({**export, "fencing_token": token}))
     console.refused(2, "reset-to-checkpoint", "orders", file, "--yes", says="fencing_token")
+
+
+@pytest.mark.parametrize(("part", "field"), [("lease", "fencing_token"), ("checkpoint", "generation")])
+def test_a_document_whose_count_cannot_grow_is_exported_and_not_gone_back_to(
+    project: Project, part: str, field: str
+) -> None:
+    console = ran(project)
+    whole = console.state()
+    console.edit(**{part: {field: HIGHEST}})
+    document = write(project.folder / "high.json", console.document())
+    for file in (exported(console), document):
+        for stands in (json.dumps(whole), "no JSON"):
+            console.put(stands)
+            console.refused(2, "reset-to-checkpoint", "orders", file, "--yes", says=f"{field} must be at most")
+
+
+def test_a_token_that_none_can_have_had_does_not_spoil_what_is_restored(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    with console.store() as store:
+        store.append("audit/shop/orders.jsonl", json.dumps({"id": "x", "before": {"fencing_token": HIGHEST - 1}}))
+    console.put("no JSON")
+    assert console.done("reset-to-checkpoint", "orders", file, "--yes")["after"]["fencing_token"] < 10
+
+
+@pytest.mark.parametrize("command", [("reset-to-beginning", "orders"), ("reset-to-checkpoint", "orders", "kept.json")])
+def test_no_operators_change_leaves_a_document_that_cannot_be_read_again(
+    project: Project, command: tuple[str, ...]
+) -> None:
+    console = ran(project)
+    file = exported(console)
+    console.edit(lease={"fencing_token": HIGHEST})
+    stands = console.document()
+    ended = console.run(*(file if word == "kept.json" else word for word in command), "--yes")
+    assert (ended.code, console.document()) == (1, stands)
+    assert "could not be read again" in ended.error
+
+
+@pytest.mark.parametrize(
+    "change", [{"last_successful_batch_id": "b" * 5000}, {"metadata": json.loads('{"a":' * 63 + "1" + "}" * 63)}]
+)
+def test_an_export_that_no_document_can_hold_is_refused(project: Project, change: dict[str, object]) -> None:
+    console = ran(project)
+    export = {**console.run("export-checkpoint", "orders").json, **change}
+    file = write(project.folder / "wide.json", json.dumps(export))
+    ended = console.run("reset-to-checkpoint", "orders", file, "--yes")
+    assert ended.code in (1, 2)
+    assert len(ended.error) < 1000
+    assert console.run("status").code == 0

@@ -86,8 +86,11 @@ def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
 
 
 def _record(entry: dict[str, Any]) -> HistoryRecord:
-    """A line of the trail, whoever wrote it."""
+    """A line of the trail, whoever wrote it: no value of it fills a screen."""
+    from poller.model.escape import cut, each_text
     from poller_cli.change_outputs import HistoryRecord
+
+    entry = each_text(entry, cut)
 
     def text(key: str) -> str | None:
         value = entry.get(key)
