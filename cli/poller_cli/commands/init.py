@@ -212,6 +212,8 @@ def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, a
         return given
     # A zone that cannot be told is taken for UTC; the findings say that nobody knows.
     stamps = [one for one in catalogue.stamps(table, column) if one.offsets is not None]
+    # A role's own zone, such as an administrator's, says less than that of all the others.
+    stamps = [one for one in stamps if not one.role] or stamps
     other = next((one for one in stamps if one.iana != "UTC"), None)
     if other is None:
         return "UTC"
