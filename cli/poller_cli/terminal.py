@@ -161,7 +161,7 @@ def tell(text: str) -> None:
 
 def json_text(data: Any, *, indent: int | None = 2) -> str:
     """JSON in printable ASCII, whatever its texts hold."""
-    return json.dumps(data, indent=indent).replace("\x7f", "\\u007f")
+    return json.dumps(data, indent=indent)
 
 
 def print_json(data: Any, stream: IO[str] | None = None, *, indent: int | None = 2) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from poller.model.escape import LONGEST_VALUE
 from poller.model.limits import LARGEST_BODY, LONGEST_CURSOR
 from tests.cli.conftest import Project
 from tests.cli.console import Console
@@ -49,3 +51,14 @@ def test_rows_whose_key_no_document_can_hold_reach_no_handler(project: Project) 
     assert "called" not in ended.err
     assert "orders: cursor and key of the row after the beginning have 100," in ended.err
     assert json.loads(console.document())["delivery"]["attempts"] == 0
+
+
+def test_a_long_key_is_cut_in_what_run_tells(project: Project) -> None:
+    project.configure("orders", handlers="def handle(batch): pass\n")
+    project.execute("DROP TABLE orders")
+    project.execute("CREATE TABLE orders (id TEXT PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    project.execute("INSERT INTO orders VALUES (?, '2026-01-01 00:00:00')", ("k" * 50_000,))
+    ended = Console(project).run("run", "--once", "--json")
+    assert ended.code == 0, ended.err
+    assert 0 < max(map(len, re.findall("kk+", ended.out))) < LONGEST_VALUE
+    assert max(map(len, ended.err.splitlines())) < 1000

@@ -157,5 +157,5 @@ def test_a_value_in_the_trail_that_fills_a_screen_is_cut(project: Project) -> No
     sides = {"before": {"cursor": place, long: 1, "why": [long]}, "after": {"cursor": None, long: 2, "why": long}}
     with console.store() as store:
         store.append(TRAIL, json.dumps({"id": long, "kind": long, "by": long, "reason": long, "at": long, **sides}))
-    assert len(console.run("history", "orders").out) < 10_000
-    assert len(console.run("history", "orders", "--json").out) < 10_000
+    assert len(console.run("history", "orders").out) < 5_000
+    assert console.run("history", "orders", "--json").json["records"][0]["before"] == sides["before"]

@@ -82,6 +82,25 @@ def test_the_configured_account_is_signed_into_as_configured(identities: list[st
     assert identities == [f"{endpoint}/"]
 
 
+@pytest.mark.parametrize("front", [".evil.example", ":8443", "-evil.example", "@evil.example", "%2eevil.example"])
+def test_an_address_that_only_begins_like_the_configured_account_is_another(front: str, identities: list[str]) -> None:
+    own = "https://storage.intern.example"
+    for environ in (
+        {"Storage__blobServiceUri": own},
+        {"Storage": f"AccountName=shop;AccountKey={ACCOUNT_KEY};BlobEndpoint={own};"},
+        {"Storage": f"BlobEndpoint={own};SharedAccessSignature=sig=SIGNATURE"},
+    ):
+        with pytest.raises(ConfigError, match=r"no token is sent there|Not a blob URL"):
+            opened(own + front, **environ)
+    assert identities == []
+
+
+def test_a_user_in_an_address_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match="Not a blob URL") as refused:
+        open_address(f"https://reader:word@any.example{BLOB}{SAS}", connection="Storage", environ={})
+    assert "word" not in str(refused.value)
+
+
 @pytest.mark.parametrize("host", ["http://evil.example", "http://10.0.0.7", "http://localhost.evil.example"])
 def test_a_sas_token_does_not_travel_in_clear_text(host: str) -> None:
     with pytest.raises(ConfigError, match="a SAS token would travel in clear text") as refused:

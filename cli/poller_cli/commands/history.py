@@ -86,11 +86,8 @@ def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
 
 
 def _record(entry: dict[str, Any]) -> HistoryRecord:
-    """A line of the trail, whoever wrote it: no value of it fills a screen."""
-    from poller.model.escape import cut, each_text
+    """A line of the trail, whoever wrote it."""
     from poller_cli.change_outputs import HistoryRecord
-
-    entry = each_text(entry, cut)
 
     def text(key: str) -> str | None:
         value = entry.get(key)
@@ -108,13 +105,17 @@ def _record(entry: dict[str, Any]) -> HistoryRecord:
 
 
 def _lines(record: HistoryRecord) -> list[str]:
+    """For people: no value that somebody wrote fills a screen."""
+    from poller.model.escape import LONGEST_SENTENCE, cut, each_text
+
+    record = record.model_copy(update=each_text(record.model_dump(), cut))
     at = "unknown time" if record.at is None else f"{record.at.replace('T', ' ')[:19]}Z"
     lines = [
         f"{at}  {record.kind.replace('_', ' ')}  by {record.by or 'unknown'}"
         + (f": {record.reason}" if record.reason else "")
     ]
     moves = _moves(record.before, record.after)
-    return lines + ([f"  {moves}"] if moves else [])
+    return lines + ([f"  {cut(moves, LONGEST_SENTENCE)}"] if moves else [])
 
 
 def _moves(before: Any, after: Any) -> str:
