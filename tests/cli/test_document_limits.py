@@ -57,8 +57,8 @@ def test_a_long_key_is_cut_in_what_run_tells(project: Project) -> None:
     project.configure("orders", handlers="def handle(batch): pass\n")
     project.execute("DROP TABLE orders")
     project.execute("CREATE TABLE orders (id TEXT PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
-    project.execute("INSERT INTO orders VALUES (?, '2026-01-01 00:00:00')", ("k" * 50_000,))
-    ended = Console(project).run("run", "--once", "--json")
-    assert ended.code == 0, ended.err
-    assert 0 < max(map(len, re.findall("kk+", ended.out))) < LONGEST_VALUE
-    assert max(map(len, ended.err.splitlines())) < 1000
+    for number, options in enumerate(((), ("--json",))):
+        project.execute("INSERT INTO orders VALUES (?, '2026-01-01 00:00:00')", (f"{number}" + "k" * 50_000,))
+        ended = Console(project).run("run", "--once", *options)
+        assert ended.code == 0, ended.err
+        assert 0 < max(map(len, re.findall("kk+", ended.out + ended.err))) < LONGEST_VALUE
