@@ -56,6 +56,7 @@ def read_url(text: str, *, key: str) -> URL:
             f"`{key}` is empty.", key=key, next_step="Write a SQLAlchemy URL: dialect://user@host/database."
         )
     try:
+        text.encode()  # what UTF-8 cannot say comes out of an environment that is not UTF-8
         parsed = make_url(text.strip())
     except (ArgumentError, ValueError):  # from None: both may quote the text
         raise ConfigError(
@@ -105,8 +106,12 @@ def open_engine(url: URL, connect_args: Callable[[URL], dict[str, Any]], *, key:
         return create_engine(url, connect_args=connect_args(url), **options)
     except (ImportError, NoSuchModuleError) as error:
         raise _without_driver(url, error, key) from None
-    except (ArgumentError, TypeError) as error:
-        raise ConfigError(f"`{key}` is refused by SQLAlchemy: {type(error).__name__}.", key=key) from None
+    except (ArgumentError, TypeError, ValueError) as error:  # what it says may quote an option's value
+        raise ConfigError(
+            f"`{key}` is refused by SQLAlchemy: {type(error).__name__}.",
+            key=key,
+            next_step="Look at the options of the URL (after the ?): each needs a value of its own kind.",
+        ) from None
 
 
 def use_utf8mb4(dbapi: Any) -> None:

@@ -36,7 +36,7 @@ from poller.handlers import Handler, HandlerFailure, check_handler
 from poller.model.durations import format_duration
 from poller.model.escape import escape_lines
 from poller.model.redact import redact
-from poller.observability import raised
+from poller.observability import log_failure, raised
 from poller.outcome import Outcome, TickResult
 from poller.ports import StateStore
 
@@ -102,12 +102,27 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
                 function = names.take(name)
             except ConfigError as error:
                 wrong[name] = error
+            except Exception as error:  # noqa: BLE001 - no fault, not even of our own, may take the others along
+                wrong[name] = _unforeseen(error, name, file=str(file))
             else:
                 _register(timers, poller, None, function=function, schedule=poller.schedule)
     for name, why in wrong.items():
         logger.error("%s: %s", name, why)
         _register_wrong(timers, why, function=names.find(name), schedule=schedule_of(file, name))
     return timers
+
+
+def _unforeseen(error: Exception, name: str, *, file: str) -> ConfigError:
+    """Of a poller that cannot be made, and nobody foresaw why. Its own words may quote a setting: they are logged once,
+    without what is known for a secret."""
+    log_failure(name, "This poller cannot be made.", error)
+    key = f"pollers.{name}"
+    return ConfigError(
+        f"{file}: {key}: cannot be made: {type(error).__name__}.",
+        key=key,
+        file=file,
+        next_step=f"Run: poller --debug check {name}",
+    )
 
 
 def _ready(app: App, name: str, folders: tuple[Path, ...]) -> Poller:

@@ -43,27 +43,42 @@ def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Hand
     module_name, _, attributes = name.partition(":")
     where = f"{file}: {key}" if file else key
     try:
-        found = _imported_from(folder, module_name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's module raises
+        found, missing = _found(_imported_from(folder, module_name), attributes)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the user's module raises
         why, step = _why(error, module_name, folder)
         problem = ConfigError(f"{where}: {why}.", key=key, file=file, next_step=step)
     else:
-        for attribute in attributes.split("."):
-            names = [n for n in dir(found) if not n.startswith("_")]
-            found = getattr(found, attribute, None)
-            if found is None:
-                close = difflib.get_close_matches(attribute, names, n=1)
-                hint = f'; did you mean "{close[0]}"?' if close else "."
-                problem = ConfigError(
-                    f'{where}: module "{module_name}" has no "{attributes}"{hint}', key=key, file=file
-                )
-                problem.next_step = f'Define "{attributes}" there, or name another.'
-                raise problem
-        if callable(found):
+        if missing is not None:
+            close = difflib.get_close_matches(missing, _public(found), n=1)
+            hint = f'; did you mean "{close[0]}"?' if close else "."
+            problem = ConfigError(f'{where}: module "{module_name}" has no "{attributes}"{hint}', key=key, file=file)
+            problem.next_step = f'Define "{attributes}" there, or name another.'
+        elif callable(found):
             check_handler(found, key=key, file=file)
             return found
-        problem = ConfigError(f"{where}: {name} is no function.", key=key, file=file)
+        else:
+            problem = ConfigError(f"{where}: {name} is no function.", key=key, file=file)
     raise problem
+
+
+def _found(found: object, attributes: str) -> tuple[object, str | None]:
+    """What a dotted name means; or how far it leads, and the part that is not there. Raises what a module raises that
+    makes its attributes itself."""
+    for attribute in attributes.split("."):
+        inner = getattr(found, attribute, None)
+        if inner is None:
+            return found, attribute
+        found = inner
+    return found, None
+
+
+def _public(owner: object) -> list[str]:
+    try:
+        return [name for name in dir(owner) if not name.startswith("_")]
+    except Exception:  # noqa: BLE001 - it only helps with a name that was misspelt
+        return []
 
 
 def _imported_from(folder: Path, module: str) -> object:

@@ -69,11 +69,14 @@ class Project:
         return "\n".join(lines) + "\n\n" + self.poller({})
 
     def poller(self, defaults: Mapping[str, object]) -> str:
-        """The poller's tables in `poller.toml`; what `[defaults]` say of how it works is left to them."""
+        """The poller's tables in `poller.toml`; what `[defaults]` say of how it works is left to them;
+        what they say of a source is not this one's."""
         ways = {
             "schedule": 'schedule = "*/10 * * * * *"          # every ten seconds, UTC',
             "batch_size": "batch_size = 500",
         }
+        inherited = defaults.get("source")
+        usual = self.kind == "timestamp+pk" and not (isinstance(inherited, Mapping) and "cursor_kind" in inherited)
         lines = [
             f"[pollers.{self.name}]",
             f'handler = "{Path(HANDLERS).stem}:{self.function}"',
@@ -84,7 +87,7 @@ class Project:
             *([f"schema = {_text(self.schema)}"] if self.schema else []),
             f"table = {_text(self.table)}",
             f"cursor_column = {_text(self.cursor)}",
-            *([f"cursor_kind = {_text(self.kind)}"] if self.kind != "timestamp+pk" else []),
+            *([] if usual else [f"cursor_kind = {_text(self.kind)}"]),
             *([f"cursor_time_zone = {_text(self.zone)}              # what its values mean: they name no zone"]
               if self.zone else []),
             *(["allow_dst = true                     # its clocks are set back: one hour of each year happens twice"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +105,14 @@ class ProjectFile:
         return text
 
     @property
+    def schema(self) -> str | None:
+        """The schema in which a poller looks that names none; None where that is left to the database."""
+        found = self._defaults.get("source")
+        schema = found.get("schema") if isinstance(found, dict) else None
+        told = substitute(schema, os.environ, key="defaults.source.schema", file=str(self.path))
+        return told if isinstance(told, str) else None
+
+    @property
     def _pollers(self) -> Mapping[str, Any]:
         found = self.tree.get("pollers")
         return found if isinstance(found, dict) else {}
@@ -141,7 +150,7 @@ def handlers_with(path: Path, project: Project) -> str | None:
     names = {name for statement in body for name in _bound(statement)}
     if project.function in names:
         return None
-    return appended(text, "\n" + project.handler(annotated="Batch" in names))
+    return appended(text, "\n" + project.handler(annotated=any(map(_imports_batch, body))))
 
 
 def appended(text: str, more: str) -> str:
@@ -152,15 +161,27 @@ def appended(text: str, more: str) -> str:
     return text + ends * (1 if text.endswith("\n") else 2) + ends.join(more.split("\n"))
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a module's statement gives something."""
+def _imports_batch(statement: ast.stmt) -> bool:
+    """Whether `Batch` is there when the module runs, not only for a type checker."""
+    return isinstance(statement, ast.Import | ast.ImportFrom) and "Batch" in _bound(statement)
+
+
+def _bound(statement: ast.AST) -> Iterator[str]:
+    """The names that a module's statement gives something, in whatever branch, and those that a function in it takes
+    for the module's: a second one of that name would replace the first."""
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
+            for inner in ast.walk(statement):
+                if isinstance(inner, ast.Global):
+                    yield from inner.names
+            return
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             yield from (one.asname or one.name for one in names)
-        case ast.Assign(targets=targets):
-            yield from (one.id for one in targets if isinstance(one, ast.Name))
+        case ast.Name(id=name, ctx=ast.Store()):
+            yield name
+    for inner in ast.iter_child_nodes(statement):
+        yield from _bound(inner)
 
 
 def _settings_in(tree: Any) -> set[str]:

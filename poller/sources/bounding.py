@@ -20,6 +20,8 @@ from poller.sources.inspection import Inspection
 from poller.sources.options import Options
 from poller.sources.page import Statements
 
+ZONE_EVERY = 60.0
+"""Seconds from one look at the zone in which the database stamps to the next: its setting may be changed under way."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
 
@@ -27,7 +29,9 @@ class Bounding:
     """Takes the bound before each page. A new connection may lead to another server (a fail-over) or carry other
     privileges, so the taker is then chosen anew; what the former one knew goes on."""
 
-    def __init__(self, database: Database, options: Options) -> None:
+    def __init__(self, database: Database, options: Options, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._zone_seen = 0.0
         self._database = database
         self._options = options
         self._keeper: bounds.Keeper | None = None
@@ -44,11 +48,15 @@ class Bounding:
             or self._seat[1] is not connection
         ):
             self._refuse_other_zone(known)
+            self._zone_seen = self._monotonic()
             context = self.context(known, statements)
             keeper = bounds.Keeper(bounds.choose(self._options.bound, context, connection), context)
             memory = self.remember() or {}
             self._keeper, self._seat = keeper, (known.cursor, connection)
             self.recall(memory)
+        elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
+            self._refuse_other_zone(known)  # again with every page, while it is so
+            self._zone_seen = self._monotonic()
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
         return self._keeper.sample(connection, after)
 

@@ -103,7 +103,7 @@ class Database:
             raise OperationalError(None, None, Exception("the database file was replaced"))
         if self._connection is None:
             self._file = self._look_at_file()
-            connection = self.engine.connect()
+            connection = self._opened()
             try:
                 connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 self._driver = connection.connection.driver_connection  # a detached connection no longer names it
@@ -119,6 +119,16 @@ class Database:
                 raise
             self._connection, self._thread = connection, threading.get_ident()
         return self._connection
+
+    def _opened(self) -> Connection:
+        try:
+            return self.engine.connect()
+        except OSError as error:  # a driver that reads the files of TLS itself, before it connects
+            raise SourceUnavailable(
+                f"No connection can be made: {error.strerror or type(error).__name__}.",
+                next_step="Check that this process may read the files that the options of `url` name, such as ssl_ca,"
+                " and what stands in them.",
+            ) from None
 
     def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
         """One statement, as a snapshot of its own. Raises what the driver raises."""

@@ -55,6 +55,22 @@ def test_a_database_in_another_zone_is_refused_at_the_first_page(postgres_db: st
         assert reader.page(None, 10).bound.kind == "exact"
 
 
+def test_a_zone_that_is_changed_under_way_is_noticed_within_a_minute(
+    postgres_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions that begin from then on stamp in it, and the one that reads may be weeks old."""
+    make(postgres_db, f"{NAIVE} default now()")
+    with source(postgres_db) as reader:
+        assert reader.page(None, 10).bound.kind == "exact"
+        execute(postgres_db, "insert into stamped values (1)")
+        reader.page(None, 10)
+        in_new_york(postgres_db)
+        monkeypatch.setattr(reader._session.bounding, "_monotonic", lambda: time.monotonic() + 60)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="ALTER DATABASE"):
+                reader.page(None, 10)
+
+
 def test_this_sessions_own_zone_is_not_the_writers(postgres_db: str) -> None:
     make(in_new_york(postgres_db), f"{NAIVE} default now()")
     url = sa.make_url(postgres_db).update_query_dict({"options": "-c timezone=UTC"})
@@ -76,7 +92,10 @@ def test_a_role_in_another_zone_counts_where_it_may_write(postgres_db: str, role
     own = sa.make_url(postgres_db).set(username=role).render_as_string()
     for url, keys in ((postgres_db, {}), (own, {}), (postgres_db, {"bound_ignore_users": [role]})):
         if "update" in may and not keys:
-            assert f'ALTER ROLE "{role}" SET timezone' in refused(url)
+            told = refused(url)
+            assert f'ALTER ROLE "{role}" SET timezone' in told
+            assert f'bound_ignore_users = ["{role}"]' in told
+            assert url == own or "Set cursor_time_zone" not in told, "with that the others' zone would be refused"
         else:
             with source(url, **keys) as reader:
                 assert reader.page(None, 10).bound.kind != "heuristic"
@@ -139,6 +158,15 @@ def test_a_trigger_of_the_partitions_counts(postgres_db: str) -> None:
     )
     with source(postgres_db) as reader:
         assert reader.page(None, 10).bound.kind == "exact"
+
+
+def test_a_default_of_a_child_counts_as_rows_of_it_are_inserted_there(postgres_db: str) -> None:
+    make(in_new_york(postgres_db), f"{NAIVE} default (now() at time zone 'utc')")
+    execute(postgres_db, "create table child (primary key (id)) inherits (stamped)", "insert into child values (1)")
+    with source(postgres_db) as reader:
+        assert reader.page(None, 10).bound.kind == "exact"
+    execute(postgres_db, "alter table child alter updated_at set default now()")
+    assert "ALTER DATABASE" in refused(postgres_db)
 
 
 def test_an_abbreviations_name_as_a_setting_is_the_zone_with_its_summer(postgres_db: str) -> None:

@@ -70,6 +70,17 @@ def test_a_trigger_that_leaves_the_column_alone_is_none(project: Project) -> Non
     assert found(project.run("check", "--json"))["updates"]["severity"] == "warn"
 
 
+def test_a_trigger_that_stamps_another_table_leaves_this_one_alone(project: Project) -> None:
+    project.configure("orders")
+    project.execute("DROP TRIGGER touch_orders")
+    project.execute("CREATE TABLE customers (id INTEGER, updated_at TEXT)")
+    project.execute(
+        "CREATE TRIGGER noted AFTER UPDATE ON orders BEGIN"
+        " UPDATE customers SET updated_at = datetime('now') WHERE id = NEW.id; END"
+    )
+    assert found(project.run("check", "--json"))["updates"]["severity"] == "warn"
+
+
 def test_init_prints_it_and_says_where_only_new_rows_come(project: Project, sqlite_url: str) -> None:
     execute(
         sqlite_url,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from poller_cli.project_file import ProjectFile
+from poller_cli.project import Project as Written
+from poller_cli.project_file import ProjectFile, handlers_with
 from poller_cli.project_url import GivenUrl
 from tests.cli.conftest import Project
 from tests.cli.test_schemas import validator
@@ -103,6 +104,52 @@ def test_handlers_of_ones_own_are_added_to_and_a_ready_one_is_taken(shop: Projec
     before = texts(shop)["handlers.py"]
     assert shop.run(*SECOND).code == 0
     assert texts(shop)["handlers.py"] == before, "a handler of that name is there"
+
+
+def test_what_the_defaults_say_of_sources_is_minded(shop: Project) -> None:
+    """`init` says what `check` would say of the poller as it is read, not of one without [defaults]."""
+    head = 'app_name = "shop"\n[state]\nstore = "sql"\n[defaults.source]\ncursor_kind = "integer+pk"\n'
+    shop.write(head)
+    ended = shop.run(*SECOND, "--json")
+    assert ended.code == 0, ended.err
+    assert shop.run("run", "--once", "--json").events[-1]["rows"] == 2
+    shop.write(f'{head}schema = "elsewhere"\n')
+    assert "elsewhere" in shop.run(*SECOND).err, "looked for where the poller would"
+    shop.write(f'{head}filter = "nothing = 1"\n')
+    ended = shop.run(*SECOND)
+    assert (ended.code, "nothing" in ended.out) == (1, True), ended.out + ended.err
+
+
+MINE = {
+    "in a branch": "try:\n    from nowhere import on_customers\nexcept ImportError:\n    on_customers = print\n",
+    "defined in a branch": "if True:\n    def on_customers(batch): pass\n",
+    "annotated": "on_customers: object = print\n",
+    "two at once": "on_customers, other = print, print\n",
+    "global": "def make():\n    global on_customers\n    on_customers = print\nmake()\n",
+}
+
+
+def of_customers(folder: Path) -> Written:
+    return Written(folder, folder / "poller.toml", "shop", "customers", URL, "sql", "customers", None,
+                   "updated_at", "timestamp+pk", "UTC", ["id"])  # fmt: skip
+
+
+@pytest.mark.parametrize("mine", MINE.values(), ids=MINE)
+def test_a_handler_of_ones_own_is_not_replaced_wherever_it_is_made(tmp_path: Path, mine: str) -> None:
+    """A second one of that name, at the end of the file, would take its rows."""
+    file = tmp_path / "handlers.py"
+    file.write_text(mine)
+    assert handlers_with(file, of_customers(tmp_path)) is None
+
+
+def test_what_only_a_type_checker_knows_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / "handlers.py"
+    file.write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from poller import Batch\n")
+    text = handlers_with(file, of_customers(tmp_path))
+    assert text is not None
+    made: dict[str, object] = {}
+    exec(text, made)
+    assert callable(made["on_customers"])
 
 
 def test_pollers_of_one_database_share_its_setting() -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from poller.errors import ConfigError
 from poller.handler_import import import_handler
 from poller.handlers import Handler
 
@@ -59,3 +60,20 @@ def test_two_pollers_that_start_at_once_import_their_module_once(tmp_path: Path,
     assert not twice
     assert sorted(found) == ["on_others", "on_rows"]
     assert sys.modules["gated_handlers"].__file__ == str(folder / "gated_handlers.py")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["class Odd(BaseException): pass\nraise Odd", "def __getattr__(name): raise RuntimeError", "raise SystemExit(3)"],
+)
+def test_a_module_that_raises_whatever_it_likes_is_a_configuration_error(tmp_path: Path, body: str) -> None:
+    """Anything else would end the index of all the other pollers."""
+    (tmp_path / "odd_handlers.py").write_text(body)
+    with pytest.raises(ConfigError, match=r'handler: module "odd_handlers" cannot be imported: odd_handlers.py, line'):
+        import_handler("odd_handlers:on_rows", folder=tmp_path, key="handler")
+
+
+def test_a_misspelt_name_in_a_module_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "unlisted_handlers.py").write_text("def __dir__(): raise RuntimeError")
+    with pytest.raises(ConfigError, match='module "unlisted_handlers" has no "on_rows"'):
+        import_handler("unlisted_handlers:on_rows", folder=tmp_path, key="handler")

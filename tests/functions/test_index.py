@@ -12,6 +12,7 @@ import azure.functions as func
 import pytest
 
 from poller import Batch, Poller
+from poller.app import App
 from poller.errors import ConfigError
 from poller.functions import create_app, on_timer
 from poller.sources import SqlSource
@@ -200,6 +201,7 @@ def test_a_file_without_pollers_to_tell_fails_the_index(folder: Folder, text: st
         ('schedule = "*/10 * * *"', "", "pollers.orders.schedule"),
         ("", "%ORDERS_DB_URL%", "pollers.orders.source.url: the environment variable ORDERS_DB_URL is not set"),
         ("", "no url at all", "pollers.orders.source.url"),
+        ("", "sqlite:///shop.db?timeout=soon", "pollers.orders.source.url: `url` is refused by SQLAlchemy: ValueError"),
     ],
 )
 def test_a_wrong_poller_fails_at_each_tick_and_harms_no_other(
@@ -219,6 +221,26 @@ def test_a_wrong_poller_fails_at_each_tick_and_harms_no_other(
     error = refused(folder)
     assert str(folder.path / "poller.toml") in str(error)
     assert told in str(error)
+
+
+def test_what_nobody_foresaw_of_one_poller_harms_no_other(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = App.poller
+
+    def broken(app: App, name: str) -> Poller:
+        if name == "orders":
+            raise RuntimeError("password=geheim-7")
+        return made(app, name)
+
+    monkeypatch.setattr(App, "poller", broken)
+    folder.poller()
+    folder.poller("refunds", "refunds")
+
+    assert set(host.functions(folder.app())) == {"orders", "refunds"}
+    assert "pollers.orders: cannot be made: RuntimeError" in str(refused(folder))
+    assert "in broken" in caplog.text
+    assert "geheim-7" not in caplog.text
 
 
 def test_a_wrong_poller_keeps_its_schedule_where_that_is_right(folder: Folder) -> None:

@@ -66,11 +66,15 @@ def test_the_zone_of_an_expression(family: str, sql: str, reading: Reading, zone
         ("begin new := jsonb_populate_record(new, tg_argv[0]); end", True, None),
         ("begin select now() into new.updated_at; return new; end", True, None),
         ("UPDATE orders SET n = 1, updated_at = datetime('now') WHERE id = NEW.id;", False, ["datetime('now')"]),
+        ("begin if new.updated_at < old.updated_at then raise 'back'; end if; return new; end", True, []),
+        ("begin if new.updated_at = old.updated_at then new.updated_at := now(); end if; end", True, ["now()"]),
         ("INSERT INTO log VALUES (old.updated_at);", False, []),
+        ("UPDATE customers SET updated_at = now() WHERE id = new.customer_id;", False, []),
+        ("UPDATE customers SET n = 1; UPDATE o SET updated_at = now() FROM shop.orders o", False, ["now()"]),
     ],
 )
 def test_what_a_trigger_gives_the_column(body: str, to_new: bool, told: list[str] | None) -> None:
-    found = assigned(body, "updated_at", to_new=to_new)
+    found = assigned(body, "updated_at", to_new=to_new, tables=["orders"])
     assert (None if found is None else [one.strip() for one in found]) == told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.engine import URL, make_url
 
-from poller.errors import ConfigError
+from poller.errors import ConfigError, SourceUnavailable
 from poller.sources.connect import read_url
 from poller.sources.identity import identify, place
 from poller.stores import SqlStore
@@ -88,3 +88,19 @@ def test_an_at_sign_that_can_be_meant_is_taken(url: str) -> None:
 def test_the_parts_of_a_url_given_apart_need_no_encoding() -> None:
     url = URL.create("postgresql", "poller", "p@ss", "host", database="a@b")
     assert read_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://poller:geheim-7\udce4@host/shop", "sqlite:///geheim-7.db?timeout=geheim-7"]
+)
+def test_what_sqlalchemy_fails_on_is_refused_without_showing_it(url: str) -> None:
+    """An environment that is no UTF-8; an option of another kind."""
+    for read in (orders, SqlStore):
+        with pytest.raises(ConfigError, match="url` is") as error:
+            read(url)
+        assert "geheim" not in f"{error.value} {vars(error.value)}"
+
+
+def test_a_certificate_that_cannot_be_read_is_told_as_that() -> None:
+    with pytest.raises(SourceUnavailable, match=r"No such file.*ssl_ca"):
+        orders("mysql+pymysql://poller@127.0.0.1:1/shop?ssl_ca=/nowhere/ca.pem").page(None, 1)

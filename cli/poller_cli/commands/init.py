@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -16,6 +16,7 @@ STORAGE = "AzureWebJobsStorage"
 """The setting that says where a Functions app keeps its state."""
 
 if TYPE_CHECKING:
+    from poller.config import PollerConfig
     from poller.model.finding import Finding
     from poller.sources.proposal import Catalogue, Proposal
     from poller_cli.project import Project
@@ -84,7 +85,8 @@ def init(
     if url is not None and given.setting is None and given.holds_secret:
         tell("the command line holds a secret, and others see it (ps, history); name a setting instead: --url %NAME%")
     address = given.text
-    with Catalogue(anchored(address, folder), schema) as catalogue:
+    # What [defaults] say of it stands in the file already, where it may be a setting.
+    with Catalogue(anchored(address, folder), schema or (there.schema if there else None)) as catalogue:
         proposal = catalogue.propose(table or _table(catalogue, ask=ask))
         column, kind, naive = _cursor(proposal, cursor, ask=ask)
         zone = _zone(catalogue, proposal.table, column, time_zone, ask=ask) if naive else None
@@ -111,8 +113,7 @@ def init(
     code: str | None = project.handlers()
     if there is not None and handlers.exists():
         code = handlers_with(handlers, project)
-    _check(project, text)
-    findings = _findings(project)
+    findings = _findings(_checked(project, text), project)
     if there is not None and ProjectFile.read(session.config) != there:
         raise _changed(session.config)
     # The configuration last: where it is there, all of it is.
@@ -211,6 +212,8 @@ def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, a
         return given
     # A zone that cannot be told is taken for UTC; the findings say that nobody knows.
     stamps = [one for one in catalogue.stamps(table, column) if one.offsets is not None]
+    # A role's own zone, such as an administrator's, says less than that of all the others.
+    stamps = [one for one in stamps if not one.role] or stamps
     other = next((one for one in stamps if one.iana != "UTC"), None)
     if other is None:
         return "UTC"
@@ -271,8 +274,9 @@ def _named(option: str, text: str) -> str:
     return text
 
 
-def _check(project: Project, text: str) -> None:
-    """What is about to be written must be what poller accepts. Settings of other pollers need not be set here.
+def _checked(project: Project, text: str) -> PollerConfig:
+    """The new poller as poller reads it out of what is about to be written, what it has from [defaults] included.
+    Settings of other pollers need not be set here.
 
     Raises: ConfigError.
     """
@@ -280,29 +284,22 @@ def _check(project: Project, text: str) -> None:
     from poller.config.substitution import MissingSetting
 
     environ = dict(os.environ) if project.setting is None else {**os.environ, project.setting: project.url}
-    _, wrong = load_each(project.config, environ, text=text)
+    config, wrong = load_each(project.config, environ, text=text)
     for name, error in wrong.items():
         if name == project.name or not isinstance(error, MissingSetting):
             raise error
+    assert config is not None  # noqa: S101 - it holds the project's, which is not wrong
+    return config.pollers[project.name]
 
 
-def _findings(project: Project) -> list[Finding]:
+def _findings(config: PollerConfig, project: Project) -> list[Finding]:
     """What `poller check` would say of the table: the index to create, above all."""
     from datetime import UTC, datetime
 
-    from poller.config.load import anchored
     from poller.sources import SqlSource
+    from poller.wiring import open_source
 
-    source = SqlSource(
-        anchored(project.url, project.folder),
-        table=project.table,
-        schema=project.schema,
-        cursor_column=project.cursor,
-        cursor_kind=project.kind,
-        cursor_time_zone=project.zone,
-        allow_dst=project.has_daylight_saving,
-        pk_columns=project.key,
-    )
+    source = cast("SqlSource", open_source(config, project.name, file=str(project.config)))
     try:
         findings: list[Finding] = source.checkup(None, lambda: datetime.now(UTC)).findings
     finally:

@@ -37,6 +37,7 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("plan", order.plan),
     ("filter", selective),
     ("relation", servers.behind),
+    ("relation", servers.limits),
     ("forms", order.forms),
     ("round_trip", order.round_trip),
     ("time_zone", moments.time_zone),

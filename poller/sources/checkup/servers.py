@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller import tls
 from poller.model.finding import Finding, error, ok, warn
@@ -27,6 +27,9 @@ _PREPARED = """
 SELECT gid, owner, to_char(now() - prepared, 'HH24:MI:SS') FROM pg_prepared_xacts
  WHERE database = current_database() ORDER BY prepared LIMIT 5
 """
+
+_HEAD = re.compile(r"create\b.*?\bas\b\s*(?=select\b|with\b|\()", re.IGNORECASE | re.DOTALL)
+"""What SQLite keeps of a view's definition before the query."""
 
 
 def privileges(subject: Subject) -> list[Finding]:
@@ -131,6 +134,26 @@ def behind(subject: Subject) -> list[Finding]:
     if found.refreshed:
         return [warn("relation", f"{found.reason}: rows can be skipped.", REFRESHED)]
     return [warn("relation", f"{found.reason}: only the heuristic bound is to be had.", "Read it where it is written.")]
+
+
+def limits(subject: Subject) -> list[Finding]:
+    """A view that takes only some rows: the others are never read, as with a LIMIT in `query`, which is refused."""
+    o = subject.options
+    if o.table is None or subject.is_base_table:
+        return []
+    from poller.sources import user_sql  # loads a parser
+    from poller.sources.row_limits import limited_by
+
+    try:
+        sql = str(subject.inspector.get_view_definition(o.table, schema=o.schema) or "")
+        sql = _HEAD.sub("", sql.strip().rstrip(";"))
+        some = limited_by(sql, user_sql.tokens(sql, subject.family), subject.family, o.cursor_column)
+    except (SQLAlchemyError, user_sql.Unreadable):
+        return []
+    if some is None:
+        return []
+    told = f"The view {o.table} takes only some rows ({some[:60]}): the others are never read."
+    return [warn("relation", told, "Leave that out of the view: a page has a limit of its own.")]
 
 
 def prepared(subject: Subject) -> list[Finding]:

@@ -24,6 +24,9 @@ def updates(subject: Subject) -> list[Finding]:
     if found.table is None:
         return []  # an expression, or a definition that may not be read: the check of the time zone names it
     by = [rule.what for rule in found.rules if rule.updates]
+    if by and all(rule.sql is None and not rule.firm for rule in found.rules if rule.updates):
+        who = ", ".join(dict.fromkeys(by))
+        return [ok("updates", f"{who} may change {name} with an UPDATE: it cannot be read; make sure that it does")]
     if by or o.cursor_kind == "rowversion+pk":
         return [ok("updates", f"an UPDATE changes {name}: {', '.join(dict.fromkeys(by)) or 'it is a rowversion'}")]
     if o.cursor_kind != "xid8+pk" and not promises_updates(name):

@@ -148,10 +148,12 @@ def difference(what: str, column: str, zone: tzinfo, told: Sequence[Stamp], hidd
         return None
     name = other.iana
     ways = []
-    if name is not None:
+    if name is not None and not any(one.offsets not in (None, other.offsets) and not one.assumed for one in told):
         dst = name != "UTC" and has_daylight_saving(ZoneInfo(name))
         ways.append(f'set cursor_time_zone = "{name}"' + (" and allow_dst = true" if dst else ""))
     ways.append(f"let the database stamp {column} in {zone}")
+    if other.role:
+        ways.append(f'where that role writes nothing there, set bound_ignore_users = ["{other.role}"]')
     ways.append('or, where the application writes the times, set stamped_by = "application"')
     if hidden:
         ways.append(f"or let the poller's user see the {hidden}, if one stamps {column}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -121,12 +122,13 @@ def _as_written(zone: str, sql: str) -> str:
     return zone if found is None else found[0]
 
 
-def assigned(body: str, column: str, *, to_new: bool) -> list[str] | None:
+def assigned(body: str, column: str, *, to_new: bool, tables: Collection[str] = ()) -> list[str] | None:
     """The expressions that a trigger's body gives a column; empty where it does not touch it, None where it may and
     nobody can read how.
 
     Args:
         to_new: whether it changes the row before that is written (`NEW.column := ...`), or by an UPDATE of its own.
+        tables: the names of the table; an UPDATE that names none of them is of another table. Empty: any counts.
     """
     text = without_comments(body)
     if to_new and _DYNAMIC.search(text):
@@ -135,12 +137,28 @@ def assigned(body: str, column: str, *, to_new: bool) -> list[str] | None:
     if not re.search(rf"(?<![\w$]){name}(?![\w$])", text, re.IGNORECASE):
         return []
     if to_new:
-        target, ends = rf"(?<![\w$\"]):?new\s*\.\s*{name}", r";|\Z"
-    elif re.search(r"\bupdate\b[^;']*?\bset\b", text, re.IGNORECASE):
-        target, ends = rf"(?<![\w$\"]){name}", r";|\bwhere\b|\bfrom\b|\Z"
-    else:
-        return []
-    return re.findall(rf"{target}\s*:?=\s*(.*?)(?:{ends})", text, re.IGNORECASE | re.DOTALL) or None
+        new = rf"(?<![\w$\"]):?new\s*\.\s*{name}"
+        # What compares it, hands it on or raises an error about it leaves it as it is.
+        handed_on = re.search(rf"\b(?:into|call)\b[^;]*?{new}", text, re.IGNORECASE)
+        return _values(new, r";|\Z", text) or (None if handed_on else [])
+    own = [one for one in text.split(";") if _UPDATE.search(one) and _names_any(one, tables)]
+    found = [value for one in own for value in _values(rf"(?<![\w$\"]){name}", r"\bwhere\b|\bfrom\b|\Z", one)]
+    return found or (None if own else [])
+
+
+def _values(target: str, ends: str, text: str) -> list[str]:
+    found = re.finditer(rf"{target}\s*:?=(?=\s*(.*?)(?:{ends}))", text, re.IGNORECASE | re.DOTALL)
+    return [one[1] for one in found if not _COMPARED.search(text[: one.start()])]
+
+
+def _names_any(text: str, tables: Collection[str]) -> bool:
+    words = "|".join(map(re.escape, tables))
+    return not tables or re.search(rf"(?<![\w$])(?:{words})(?![\w$])", text, re.IGNORECASE) is not None
+
+
+_COMPARED = re.compile(r"(?:\b(?:if|elsif|elseif|when|where|on|and|or|not)|\()\s*\Z", re.IGNORECASE)
+"""What stands before a comparison, and never before an assignment."""
+_UPDATE = re.compile(r"\bupdate\b[^']*?\bset\b", re.IGNORECASE)
 
 
 _DYNAMIC = re.compile(

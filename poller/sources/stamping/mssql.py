@@ -64,7 +64,7 @@ def origin(connection: Connection, watched: Watched) -> Origin:
     elif row.has_default:
         found.append(Rule("the column's DEFAULT, which only VIEW DEFINITION shows", None, inserts=True))
     for one in connection.execute(_TRIGGERS, {"name": name}):
-        found += rules.trigger(one.name, one.body, at.column, one.events or "", to_new=False)
+        found += rules.trigger(one.name, one.body, at.column, one.events or "", to_new=False, tables=[at.table or ""])
     return Origin(at.schema, at.table, at.column, found, kind=row.kind)
 
 

@@ -45,7 +45,8 @@ with recursive part (oid) as (
 select distinct on (t.tgname, t.tgfoid) t.tgname as name, p.proname as function, l.lanname as language,
        p.prosrc as body, (t.tgtype & 2) <> 0 as before, (t.tgtype & 4) <> 0 as inserts, (t.tgtype & 16) <> 0 as updates,
        t.tgqual is null and cardinality(cast(t.tgattr as int2[])) = 0 as firm, encode(t.tgargs, 'escape') as arguments,
-       (select substr(s, strpos(s, '=') + 1) from unnest(p.proconfig) as s where s ilike 'timezone=%') as zone
+       (select substr(s, strpos(s, '=') + 1) from unnest(p.proconfig) as s where s ilike 'timezone=%') as zone,
+       (select array_agg(cast(c.relname as text)) from pg_class c where c.oid in (select oid from part)) as tables
   from pg_trigger t join pg_proc p on p.oid = t.tgfoid join pg_language l on l.oid = p.prolang
  where t.tgrelid in (select oid from part) and not t.tgisinternal and t.tgenabled in ('O', 'A')
    and not (l.lanname = 'internal' or (l.lanname = 'c' and (t.tgtype & 2) = 0))
@@ -53,6 +54,18 @@ select distinct on (t.tgname, t.tgfoid) t.tgname as name, p.proname as function,
 """)
 """Of the table, its partitions and children. PostgreSQL's own functions (tsvector_update_trigger) set no time, nor does
 one in C after the row is written (a replication's log, a notification)."""
+_CHILDREN = sa.text("""
+with recursive child (oid) as (
+    select i.inhrelid from pg_inherits i where i.inhparent = :oid
+  union
+    select i.inhrelid from child p join pg_inherits i on i.inhparent = p.oid
+)
+select distinct pg_get_expr(d.adbin, d.adrelid)
+  from child join pg_class c on c.oid = child.oid and not c.relispartition
+  join pg_attribute a on a.attrelid = c.oid and a.attname = :column and to_jsonb(a) ->> 'attgenerated' = ''
+  join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+""")
+"""Rows of children are inserted into those, with a DEFAULT that may be another; those of partitions by the table."""
 _STARTED = "select setting, source from pg_settings where name = 'TimeZone'"
 _SET = sa.text("""
 with set (database, role, zone) as (
@@ -105,6 +118,9 @@ def origin(connection: Connection, watched: Watched) -> Origin:
         found.append(rules.generated(row.made))
     elif row.made is not None:
         found.append(rules.default(row.made))
+    if not row.generated:
+        children = connection.execute(_CHILDREN, {"oid": oid, "column": column}).scalars()
+        found += [rules.default(sql) for sql in children if sql != row.made]
     for one in connection.execute(_TRIGGERS, {"oid": oid}):
         found += _trigger(one, column)
     return Origin(row.schema, row.table, column, found, kind=row.kind)
@@ -117,25 +133,27 @@ def _trigger(row: Any, column: str) -> list[Rule]:
             return []
         body = f'new."{column}" := now();'
     events = " ".join(["INSERT"] * row.inserts + ["UPDATE"] * row.updates)
-    return rules.trigger(row.name, body, column, events, to_new=row.before, firm=row.firm, zone=row.zone)
+    return rules.trigger(
+        row.name, body, column, events, to_new=row.before, firm=row.firm, zone=row.zone, tables=row.tables
+    )
 
 
 def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
     """The zones of the sessions of all who may write the table, this one's not among them unless it may write too."""
     parameters = {"name": quoted(found.table or "", found.schema), "ignored": list(watched.ignore_users)}
-    stamps = []
+    stamps: list[tuple[str, str, str]] = []
     for row in connection.execute(_SET, parameters).all():
         if row.role is not None:
             where = f' IN DATABASE "{row.database}"' if row.here else ""
-            stamps.append((row.zone, f'ALTER ROLE "{row.role}"{where} SET timezone'))
+            stamps.append((row.zone, f'ALTER ROLE "{row.role}"{where} SET timezone', row.role))
         elif row.zone is not None:
             what = f'ALTER DATABASE "{row.database}" SET timezone' if row.here else "ALTER ROLE ALL SET timezone"
-            stamps += [(row.zone, what)] * row.others
+            stamps += [(row.zone, what, "")] * row.others
         elif row.others:
-            stamps.append(_configured(connection))
+            stamps.append((*_configured(connection), ""))
     told = []
-    for zone, source in stamps or [_configured(connection)]:
-        told.append(Stamp(zone, source, _offsets_of_setting(connection, zone, at)))
+    for zone, source, role in stamps or [(*_configured(connection), "")]:
+        told.append(Stamp(zone, source, _offsets_of_setting(connection, zone, at), role=role))
     return told
 
 

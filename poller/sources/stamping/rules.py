@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from poller.sources.stamping.expressions import assigned, is_conditional, without_comments
@@ -84,19 +84,20 @@ def expression(what: str, sql: str | None) -> Rule:
 
 
 def trigger(
-    name: str, body: str | None, column: str, events: str, *, to_new: bool, firm: bool = True, zone: str | None = None
-) -> list[Rule]:
+    name: str, body: str | None, column: str, events: str, *, to_new: bool, firm: bool = True, zone: str | None = None,
+    tables: Collection[str] = (),
+) -> list[Rule]:  # fmt: skip
     """What one trigger does with the column; empty where it leaves it alone.
 
     Args:
         body: None where nobody may read it. events: a text that names INSERT, UPDATE or both.
-        to_new: see `assigned`. firm: whether it has no condition outside of its body.
+        to_new, tables: see `assigned`. firm: whether it has no condition outside of its body.
     """
     inserts, updates = "INSERT" in events.upper(), "UPDATE" in events.upper()
     if not (inserts or updates):
         return []
     what = f'the trigger "{name}"'
-    found = None if body is None else assigned(body, column, to_new=to_new)
+    found = None if body is None else assigned(body, column, to_new=to_new, tables=tables)
     if found is None:
         return [Rule(what, None, inserts, updates, firm=False)]
     firm = firm and not is_conditional(body or "")

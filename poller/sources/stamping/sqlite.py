@@ -38,7 +38,7 @@ def origin(connection: Connection, watched: Watched) -> Origin:
         found.append(rules.default(made))
     triggers = f"SELECT name, sql FROM {_in(at.schema)}sqlite_master WHERE type = 'trigger'"  # noqa: S608 - quoted
     for one in connection.exec_driver_sql(f"{triggers} AND tbl_name = ? COLLATE NOCASE ORDER BY name", (at.table,)):
-        found += _trigger(str(one[0]), str(one[1]), name)
+        found += _trigger(str(one[0]), str(one[1]), name, at.table)
     return Origin(at.schema, at.table, name, found, kind=kind)
 
 
@@ -51,14 +51,15 @@ def _column(
     return None
 
 
-def _trigger(name: str, sql: str, column: str) -> list[Rule]:
+def _trigger(name: str, sql: str, column: str, table: str) -> list[Rule]:
     found = _HEAD.fullmatch(without_comments(sql))
     if found is None:
         return []
     head = found["head"].upper()
     event = re.search(r"\b(INSERT|UPDATE|DELETE)\b", head.partition(name.upper())[2])
     firm = " WHEN " not in head and " OF " not in head
-    return rules.trigger(name, found["body"], column, event[1] if event else "", to_new=False, firm=firm)
+    events = event[1] if event else ""
+    return rules.trigger(name, found["body"], column, events, to_new=False, firm=firm, tables=[table])
 
 
 def _in(schema: str | None) -> str:

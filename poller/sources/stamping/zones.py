@@ -21,12 +21,14 @@ class Stamp:
         source: where that is set, for people: `ALTER DATABASE shop SET timezone`, `the column's DEFAULT now()`.
         offsets: seconds ahead of UTC at some instants; None where they cannot be told.
         assumed: nothing in the database stamps the column, so whoever writes may mean another zone.
+        role: the one whose sessions it is the zone of; empty where it is that of all who have none of their own.
     """
 
     zone: str
     source: str
     offsets: Mapping[datetime, int] | None
     assumed: bool = False
+    role: str = ""
 
     def differs(self, zone: tzinfo) -> bool:
         """Whether its clocks ever show another time than those of `zone`; False where that cannot be told."""
