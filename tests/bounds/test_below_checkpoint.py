@@ -198,7 +198,21 @@ def test_numbers_handed_out_again_wait_for_a_person(server: str, request: pytest
     assert shop.got[3:] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("edit", ["update sqlite_sequence set seq = 0", "update stamped set id = 1000 where id = 3"])
+@pytest.mark.parametrize("again", [(), ("insert into stamped (v) values (2)",)])
+def test_sqlites_count_that_was_deleted_with_the_rows_holds_too(sqlite_url: str, again: tuple[str, ...]) -> None:
+    """As people begin a table anew: then no count stands there, as in a table that never had a row."""
+    shop = _of_three(sqlite_url)
+    execute(sqlite_url, "delete from stamped", "delete from sqlite_sequence", *again)
+    assert shop.tick().below_checkpoint
+    execute(sqlite_url, *["insert into stamped (v) values (2)"] * 4)
+    assert shop.tick().below_checkpoint
+    assert shop.got == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["delete from sqlite_sequence", "update sqlite_sequence set seq = 0", "update stamped set id = 1000 where id = 3"],
+)
 def test_sqlites_count_below_its_own_rows_holds_nothing(sqlite_url: str, edit: str) -> None:
     """It hands out what comes after both: the count and the greatest id."""
     shop = _of_three(sqlite_url)

@@ -29,6 +29,8 @@ _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
 _VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\s+TABLE\b.*?\bUSING\s+(\w+)", re.IGNORECASE | re.DOTALL)
 _VIEW = re.compile(r"CREATE\s+VIEW\b", re.IGNORECASE)
 _OWN = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
+_NO_CODE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+_AUTOINCREMENT = re.compile(r"\bautoincrement\b", re.IGNORECASE)
 LOCK_WAIT_MS = 20
 """How long to wait for a writer to end: long enough for one that is about to, short beside a tick."""
 
@@ -155,24 +157,21 @@ def _in_schema(pragma: str, context: BoundContext) -> str:
 
 
 def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
-    """By the count that SQLite keeps: where somebody deleted it, ids are handed out again."""
-    made = f"SELECT 1 FROM {_schema(context)}sqlite_master WHERE name = 'sqlite_sequence'"  # noqa: S608 - quoted
-    if connection.exec_driver_sql(made).first() is None:
-        return False
-    return _handed_out(connection, context) is not None
+    """By the table's definition: the count that SQLite keeps may have been deleted, as people do to begin anew."""
+    made = f"SELECT sql FROM {_schema(context)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
+    sql = str(connection.exec_driver_sql(made, (context.table,)).scalar() or "")
+    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", sql)) is not None
 
 
-def _handed_out(connection: Connection, context: BoundContext) -> int | None:
-    """The number before the next id, None where SQLite keeps no count. Where the count lies below the greatest id, it
-    is that: somebody edited the count, or gave a row another id, which it does not see."""
+def _handed_out(connection: Connection, context: BoundContext) -> int:
+    """The number before the next id. Where the count lies below the greatest id, it is that: somebody edited the count
+    or deleted it, or gave a row another id, which it does not see."""
     table = f"{_schema(context)}{quoted(context.table or '')}"
-    greatest = f"SELECT max({quoted(context.column.name)}) FROM {table}"  # noqa: S608 - quoted
     counted = (
-        f"SELECT max(seq, coalesce(({greatest}), seq)) FROM {_schema(context)}sqlite_sequence"  # noqa: S608 - quoted
-        " WHERE name = ? COLLATE NOCASE"
+        f"SELECT max(coalesce((SELECT max(seq) FROM {_schema(context)}sqlite_sequence"  # noqa: S608 - quoted
+        f" WHERE name = ? COLLATE NOCASE), 0), coalesce((SELECT max({quoted(context.column.name)}) FROM {table}), 0))"
     )
-    found = connection.exec_driver_sql(counted, (context.table,)).first()
-    return None if found is None else int(found[0])
+    return int(connection.exec_driver_sql(counted, (context.table,)).scalar_one())
 
 
 def _schema(context: BoundContext) -> str:
