@@ -52,6 +52,15 @@ class HandlerFailure(Exception):
         self.trace = trace
 
 
+def tellable(error: BaseException) -> BaseException:
+    """The error; in the place of one that fails even at saying of which class it is, one that tells its type."""
+    try:
+        isinstance(error, HandlerFailure)
+    except BaseException:  # noqa: BLE001 - a `__class__` of its own may raise anything
+        return HandlerFailure(type(error).__name__, "")
+    return error
+
+
 class Executor(Protocol):
     """Where handlers run."""
 
@@ -137,7 +146,7 @@ def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
     if isinstance(work, asyncio.Future):
         return _follow(work, running, lease)
     if running is None:
-        return asyncio.run(_supervised(work, lease.lost.is_set))
+        return asyncio.run(_ended(work, lease.lost.is_set)).result()
     outcome: Future[Any] = Future()
     interrupted = threading.Event()
 
@@ -145,7 +154,8 @@ def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
         if interrupted.is_set():
             return
         try:
-            outcome.set_result(asyncio.run(_supervised(work, lambda: interrupted.is_set() or lease.lost.is_set())))
+            ended = asyncio.run(_ended(work, lambda: interrupted.is_set() or lease.lost.is_set()))
+            outcome.set_result(ended.result())
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             outcome.set_exception(error)
 
@@ -201,6 +211,32 @@ def _persist(wait: Callable[[], object], interrupted: threading.Event) -> None:
             interrupted.set()
     if thrown is not None:
         raise thrown
+
+
+class _Ended:
+    """How work ended, closed to asyncio: that takes the `repr` of what its main task gave or raised when it puts the
+    handler of Ctrl-C back, and looks at its class when it ends the loop. An exception that fails at either would leave
+    every later handler of this process failing, or this one's loop running for ever."""
+
+    def __init__(self, given: Any = None, raised: BaseException | None = None) -> None:
+        self._given = given
+        self._raised = raised
+
+    def result(self) -> Any:
+        """What the work gave. Raises what it raised."""
+        if self._raised is not None:
+            raise self._raised
+        return self._given
+
+
+async def _ended(work: Awaitable[Any], lost: Callable[[], bool]) -> _Ended:
+    """Await it to its end, which is handed on as a value."""
+    try:
+        return _Ended(await _supervised(work, lost))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise  # Ctrl-C, as the event loop means it
+    except BaseException as error:  # noqa: BLE001 - raised by whoever asks for the result
+        return _Ended(raised=error)
 
 
 async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:

@@ -17,7 +17,7 @@ from poller.admission import check_fingerprint, read_unless_deleted, refusal_of
 from poller.batch import Batch
 from poller.context import Context, instance_name
 from poller.errors import CommitError, LeaseLost, SourceError, StoreError
-from poller.handlers import Handler, HandlerCancelled, HandlerFailure
+from poller.handlers import Handler, HandlerCancelled, HandlerFailure, tellable
 from poller.heartbeat import Heartbeat
 from poller.isolation import NotPortable
 from poller.model import escape, transitions
@@ -250,7 +250,7 @@ class Tick:
         except (NotPortable, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - a timeout of gevent's, say: uncounted it would come for ever
-            return self._failed(tenure, batch, error)
+            return self._failed(tenure, batch, tellable(error))
         seconds = self.runtime.monotonic() - began
         tenure.make_way()
         try:

@@ -120,7 +120,7 @@ def first_line(text: str, limit: int = LIMIT) -> str:
 def said(error: BaseException) -> str:
     """What an error says; empty where it fails even at that."""
     try:
-        return str(error)
+        return str.__str__(str(error))  # a text of another class may raise as well, whatever is done with it
     except BaseException:  # noqa: BLE001 - an exception's own __str__ may raise anything, SystemExit too
         return ""
 

@@ -44,6 +44,47 @@ def test_an_error_that_cannot_be_told_fails_its_batch(worlds: Worlds, inner: typ
     assert world.tick().outcome == "delivered"
 
 
+class OfNoClass(Exception):
+    @property
+    def __class__(self) -> type:
+        raise ValueError("it has none")
+
+
+class Text(str):
+    __slots__ = ()
+
+    def lstrip(self, chars: str | None = None, /) -> str:
+        raise ValueError("it stays as it is")
+
+
+class OfText(Exception):
+    def __str__(self) -> str:
+        return Text(" no")
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("kind", [Hostile, OfNoClass, OfText])
+def test_no_error_spoils_the_handlers_after_it(worlds: Worlds, kind: type[Exception], is_async: bool) -> None:
+    """asyncio asks an exception for its `repr` and for its class: it left its handler of Ctrl-C in place, so that every
+    later handler of this thread failed, or its loop ran for ever."""
+    world = worlds(rows=5).begun()
+    error = kind(LookupError())
+    done: list[int] = []
+
+    async def fail(batch: Batch) -> None:
+        raise error
+
+    async def work(batch: Batch) -> None:
+        done.append(len(batch))
+
+    result = world.tick(fail if is_async else raising(error))
+    assert result.outcome == "handler_failed"
+    assert (result.error or "").startswith(kind.__name__)
+    assert world.state.delivery.attempts == 1
+    assert world.tick(work).outcome == "delivered"
+    assert done == [5]
+
+
 def test_an_error_of_five_million_characters_is_one_line(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     result = world.tick(raising(ValueError("pwd=x " + "y" * 5_000_000)))
