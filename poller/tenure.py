@@ -272,13 +272,18 @@ class Tenure:
 
     def _apply(self, change: Rewrite, *, ends: bool = False) -> Landed:
         """One write at a time, only while held; a deadline counts from before the send that was applied."""
+        ttl = self._file.timing.ttl
+
+        def lasting(state: State, now: datetime) -> State:
+            return change(transitions.lasting(state, ttl=ttl), now)
+
         while not self._lock.acquire(timeout=max(self._left(), 0.001)):
             self._still_held()  # whoever writes now may have moved the deadline meanwhile
         try:
             self._still_held()
             self._ending = ends
             try:
-                landed = self._file.write(self._copy, change, deadline=self._deadline, redo=transitions.still_held)
+                landed = self._file.write(self._copy, lasting, deadline=self._deadline, redo=transitions.still_held)
             except Superseded as error:
                 self._lose(_reason(error.found, self._copy.state))
                 raise self._gone() from error

@@ -123,8 +123,8 @@ PROTOCOL = (
             Edit("tenure.py", "        self._copy = landed.copy\n        self._renewed", _OWN),
             Edit(
                 "tenure.py",
-                "landed = self._file.write(self._copy, change,",
-                "landed = self._file.write(self._beaten if beats else self._copy, change,",
+                "landed = self._file.write(self._copy, lasting,",
+                "landed = self._file.write(self._beaten if beats else self._copy, lasting,",
             ),
             Edit(
                 "tenure.py",

@@ -149,6 +149,29 @@ def test_two_workers_on_one_document_are_never_both_in_the_handler(worlds: World
     assert world.delivered == list(range(1, 201))
 
 
+@pytest.mark.parametrize("theirs", [None, 5.0])
+def test_another_programs_rewrite_does_not_shorten_a_lease_that_is_held(worlds: Worlds, theirs: float | None) -> None:
+    """It knows only the documented fields, and leaves `ttl_seconds` out: the next heartbeat is taken for the end."""
+    world = worlds(rows=1)
+    others: list[str] = []
+    another = world.another()
+
+    def handle(batch: Batch) -> None:
+        world.change(
+            lambda state: state.model_copy(
+                update={"lease": state.lease.model_copy(update={"ttl_seconds": theirs, "expires_at": None})}
+            )
+        )
+        world.runtime.sleep(16)
+        for _ in range(14):
+            world.runtime.sleep(1)
+            others.append(world.tick(worker=another).outcome)
+        assert batch.remaining() > 0
+
+    assert world.tick(handle).outcome == "delivered"
+    assert set(others) == {"held_elsewhere"}
+
+
 def test_a_worker_that_vanished_is_followed_and_its_late_commit_changes_nothing(worlds: Worlds) -> None:
     """The first stands still past its ttl (its heartbeats too); the second takes over and finishes; the first wakes."""
     world = worlds(rows=5)
