@@ -1,7 +1,8 @@
 """An operator's changes to a state document: by the same compare-and-swap as the workers', never beside it.
 
 A worker that commits in quick succession would win every race (protocol 11). After three lost ones the operator leaves
-a note; a tenure that drains looks for it once per heartbeat interval and then makes no write for up to two seconds.
+a note; a tenure that drains looks for it once per heartbeat interval and then makes no write for up to two seconds. An
+operator who still loses leaves another, once per heartbeat interval.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ class Operator:
         """
         until = self._runtime.monotonic() + self._patience
         losses = 0
+        note_due = 0.0
         identity = self._runtime.new_id()
         copy = base or self.look()
         try:
@@ -248,8 +250,10 @@ class Operator:
                     losses += 1
                     if self._runtime.monotonic() >= until:
                         raise self._outrun(losses) from lost
-                    if losses == LOSSES_BEFORE_NOTE:
+                    now = self._runtime.monotonic()
+                    if losses >= LOSSES_BEFORE_NOTE and now >= note_due:
                         self._leave_note(kind)
+                        note_due = now + self._timing.heartbeat
                     if losses > LOSSES_BEFORE_NOTE:
                         self._runtime.sleep(RETRY_EVERY)
                     before, copy = copy, self.look()
@@ -313,6 +317,8 @@ class Operator:
     # --- the note --------------------------------------------------------------------------------------------------
 
     def _leave_note(self, kind: str) -> None:
+        """A worker makes way once for each. One that came to nothing is left anew: a way of 2 s may have been too short
+        for requests from far away, and another operator may have taken the note for their own."""
         note = {"id": self._runtime.new_id(), "kind": kind, "by": self.by, "at": stamp(self.file.clock.now())}
         self._write_note(note)
 

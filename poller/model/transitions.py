@@ -73,8 +73,8 @@ def renew(state: State, *, now: datetime) -> State:
 
 
 def lasting(state: State, *, ttl: float) -> State:
-    """The lease lasts for as long as its owner trusts it. Another program may have written the document meanwhile without
-    the fields it does not know, or with a ttl of its own: who goes by those would take the lease too early."""
+    """The lease lasts for as long as its owner trusts it. Another program may have written the document meanwhile
+    without the fields it does not know, or with a ttl of its own: who goes by those would take the lease too early."""
     return state if state.lease.ttl_seconds == ttl else _lease(state, ttl_seconds=ttl)
 
 

@@ -124,10 +124,20 @@ def test_a_hold_of_a_document_without_the_mark_is_still_read(world: World) -> No
     assert kept_by(world.state) is None
 
 
+def test_a_worker_of_an_earlier_version_takes_the_mark_along_and_is_no_operator(world: World) -> None:
+    """It keeps a field that it does not know."""
+    world.reset(break_lease=True)
+    token = world.state.lease.fencing_token
+    rewrite(world, owner_id="operator/host-1/1a2b3c4d", fencing_token=token + 1, operator_token=token)
+    assert kept_by(world.state) is None
+    with pytest.raises(LeaseHeld):
+        world.reset()
+
+
 def test_a_hold_by_the_longest_of_names_can_be_read_again(world: World) -> None:
     world.operator.by = "a" * LONGEST_NAME
     world.reset(break_lease=True)
-    assert kept_by(world.operator.look().state)
+    assert kept_by(world.state)
 
 
 def test_who_paused_and_why_outlives_a_halt_and_the_reset_after_it(world: World) -> None:

@@ -18,6 +18,7 @@ from poller.operator import Applied, Operator
 from poller.ports import Found
 from poller.statefile import Copy, StateFile
 from poller.stores import MemoryStore
+from poller.tenure import MAKE_WAY
 from tests.runner.clockwork import Clockwork
 from tests.runner.fakes import DESCRIPTION
 from tests.runner.wire import STATE, Wire, fine, lost_after, lost_before, preceded, then_lost
@@ -190,6 +191,25 @@ def test_after_three_lost_races_a_note_is_left_and_taken_back(world: World) -> N
     assert json.loads(found.body) == {}
     assert world.state.control.paused
     assert world.state.checkpoint.cursor == at(10)
+
+
+def test_an_operator_who_missed_the_way_that_was_made_leaves_another_note(world: World) -> None:
+    """A worker makes way once for each note, and the first time another operator was quicker."""
+    heeded: list[str] = []
+
+    def busy() -> None:
+        world.runtime.sleep(0.5)
+        found = world.memory.read(NOTE)
+        note = json.loads(found.body).get("id") if isinstance(found, Found) else None
+        if note is None or note in heeded or not heeded:
+            world.commit(6, release=True)
+        if note is not None:
+            heeded.append(note)
+
+    world.wire.write_faults.extend([preceded(busy)] * 300)
+    world.operator.pause()
+    assert world.state.control.paused
+    assert world.runtime.monotonic() < 2 * TIMING.heartbeat + MAKE_WAY
 
 
 def test_patience_ends_with_nothing_changed_and_no_note_left(world: World) -> None:
