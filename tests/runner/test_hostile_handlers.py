@@ -45,7 +45,7 @@ def test_an_error_that_cannot_be_told_fails_its_batch(worlds: Worlds, inner: typ
 
 
 class OfNoClass(Exception):
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:
         raise ValueError("it has none")
 
