@@ -62,6 +62,9 @@ class Container:
         self._begin_anew()
         forks.in_child(self._begin_anew)
         endpoint = urlsplit(self.client().url)  # holds the SAS token, if there is one: only its front is kept
+        _ = endpoint.port  # a ValueError, where it is no number
+        if "@" in endpoint.netloc:
+            raise ValueError("no account's address names a user")
         self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rpartition('/')[0]}"
         self.name = self.client().container_name
 

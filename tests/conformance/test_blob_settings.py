@@ -89,6 +89,8 @@ def test_a_missing_setting_names_the_key_and_every_variable_looked_for() -> None
         {"A": "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=azurite"},
         {"A__blobServiceUri": "http://shop.blob.core.windows.net"},
         {"A__accountName": "shop", "A__credential": SECRET},
+        {"A__blobServiceUri": f"https://user:{SECRET}@shop.blob.core.windows.net"},
+        {"A": f"BlobEndpoint=https://shop.example:{SECRET}/;AccountName=shop;AccountKey=aaaa"},
     ],
 )
 def test_a_setting_that_leads_nowhere_is_refused_without_repeating_it(environ: dict[str, str]) -> None:
