@@ -89,10 +89,14 @@ def _postgresql(url: URL, options: Mapping[str, str], environ: Mapping[str, str]
 def _mysql(url: URL, options: Mapping[str, str], _: Mapping[str, str]) -> tuple[list[str], str]:
     if options.get("unix_socket"):
         return [], ""
+    if any(name in options for name in ("read_default_file", "read_default_group")) and not url.host:
+        return ["the server of an option file"], "what it says of TLS is not looked up"
     driver = url.drivername.partition("+")[2] or "pymysql"
     ca = bool(options.get("ssl_ca") or options.get("ssl_capath"))
+    # These SQLAlchemy hands to PyMySQL beside the others, which then no longer count.
+    plain = not any(name in options for name in ("ssl_disabled", "ssl_verify_cert", "ssl_verify_identity"))
     verified = {
-        "pymysql": ca and options.get("ssl_check_hostname", "true").lower() in _YES,
+        "pymysql": ca and plain and options.get("ssl_check_hostname", "true").lower() in _YES,
         "mysqldb": options.get("ssl_mode", "").upper() == "VERIFY_IDENTITY",
         "mysqlconnector": ca and options.get("ssl_verify_identity", "").lower() in _YES,
         "mariadbconnector": options.get("ssl_verify_cert", "").lower() in _YES,

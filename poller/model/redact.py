@@ -20,7 +20,7 @@ LONGEST_SECRET = 4096
 _NAMES = (
     r"account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|passphrase|password|passwd|pwd|secret|token|api[_-]?key|"
     r"access[_-]?key|functions[_-]?key|private[_-]?key|secret[_-]?key|encryption[_-]?key|signing[_-]?key|"
-    r"instrumentation[_-]?key"
+    r"instrumentation[_-]?key|subscription[_-]?key|master[_-]?key"
 )
 # Names that are the end of ordinary words, too: a compass, to bypass.
 _SHORT = r"(?:[\w-]*[_-]|db|my|user|root|admin)?pass|(?:[\w-]*[_-])?sas|(?:[\w-]*-)?sig"
@@ -33,17 +33,31 @@ _QUOTED = (
 _ESCAPED = r"(?P<q>\\+[\"'])(?!\*\*\*(?P=q))(?:(?!(?P=q))[^\n])*+(?:(?P=q)|$)"
 _BARE = r"(?:\{(?:[^}\r\n]|\}\}){0,128}\}[^\s;&]*+|(?:bearer |basic )?[^\s;&]+)"
 # NAME= and name: and 'name': and 'name' => and X-Name: and NAME%3D. A name is tried once, from its beginning.
-_IS = r"(?:\\*[\"'])?(?:\s*(?:={1,3}+>?+|:=?+)\s*+|(?:%22)?%3[DA](?:%22)?)"
+_IS = r"(?:\\*[\"'])?(?:\s*(?:={1,3}+>?+|:=?+)\s*+|(?:%22)?%(?:25)?3[DA](?:%22)?)"
 _NAME = rf"(?<![\w-])(?:[\w-]*(?:{_NAMES})|{_SHORT}){_IS}"
 # Only one of an Azure identity's classes is named so before a colon.
 _CREDENTIAL = r"(?<![\w-])(?:[\w-]*credentials?(?:\s*=\s*+|%3D)|[\"'][\w-]*credentials?[\"']\s*:\s*+)"
 _HEADER = r"(?<![\w-])(?:[\w-]*authorization|(?:set-)?cookie)(?:[\"']\s*[=:,]|\s*[=:]|%3D)\s*+"
-_SPOKEN = r"\b(?:password|passwd|pwd|passphrase|identified by)\s+(?:is\s+|was\s+)?"
+_SPOKEN = (
+    r"\b(?:(?:password|passwd|pwd|passphrase|identified by)\s+(?:is\s+|was\s+)?|password\s?\(\s?|"
+    r"identified (?:with|via) [\w`\"']{1,64} (?:by|as|using)\s+)"
+)
+# {"name": "DB_PASSWORD", "slotSetting": false, "value": "..."}, as settings are listed; <add key="..." value="..."/>
+_LISTED = (
+    rf"(?:\bname|\bkey)[\"']?\s?[=:]\s?[\"'][\w.-]{{0,64}}?(?:{_NAMES})[\"'],?\s{{0,32}}"
+    r"(?:[\"']?slotSetting[\"']?\s?:\s?\w{1,8},\s{0,32})?[\"']?value[\"']?\s?[=:]\s?"
+)
+# Programs whose options are too short to be known without them.
+_PROGRAM = r"\b(?:(?:sqlcmd|bcp)\b[^\n]{0,200}?\s(?-i:-P)|curl\b[^\n]{0,200}?\s(?:-u|--user)\s*+[^\s:]{1,64}:)\s*+"
 _OPTION = rf"(?<![^\s\"'])--?(?:[\w-]*-)?(?:{_NAMES}|pass)\s++(?!-)"
 _IN_TUPLE = rf"(?<=\()[\"'][\w-]*(?:{_NAMES})[\"'],\s*+"
 # As mysql takes a password; a port, and what other programs' options are called, is none.
 _OTHER_OPTIONS = (
     r"\d{1,5}(?![^\s:\"'])|(?:ath|attern|arams?|ort|refix|rint|rofile|roject|rune|ackages?|lugins?)\b|\*\*\*"
+)
+_ENCODED = (
+    r"(?P<name>%3A(?:%2F|/){2}(?:(?!%3A|%40|%2F)[^\s:/@\"']){0,128}%3A)(?!\*\*\*%40)"
+    r"(?:(?!%40)[^\s\"'&]){1,256}(?=%40)"
 )
 
 _PRIVATE_KEY = (
@@ -59,9 +73,14 @@ _SHAPES = tuple(
         # SQLAlchemy takes all up to the last @ for the password, slashes too; in a web address a slash ends it.
         (r"(?<!http:)(?<!https:)(?<=:)//[^\s/@:]*:(?:[^\s\"':]|:(?!//)|[\"'](?![\s,;:)\]}]|$))*@", "//***@"),
         (r"(?<=://)[^\s/@:]*:[^\s/]*@", "***@"),
+        # The same, percent-encoded as a whole.
+        (_ENCODED, r"\g<name>***"),
         (rf"(?P<name>{_HEADER}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
         (rf"(?P<name>{_HEADER})(?![\"']?\*\*\*)(?!b?[\"'])[^\n]+", r"\g<name>***"),
-        (rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_SPOKEN}|{_OPTION}|{_IN_TUPLE}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
+        (
+            rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_SPOKEN}|{_OPTION}|{_IN_TUPLE}|{_LISTED}){_QUOTED}",
+            r"\g<name>\g<q>***\g<q>",
+        ),
         (rf"(?P<name>{_NAME}|{_OPTION}){_ESCAPED}", r"\g<name>\g<q>***\g<q>"),
         # In a connection string it ends at a semicolon, whatever stands in it.
         (r"(?P<name>(?<=;)(?:password|pwd)\s?=\s?)(?!\*\*\*;)[^\s;=\"'{][^;=\n]{0,256}(?=;)", r"\g<name>***"),
@@ -71,6 +90,7 @@ _SHAPES = tuple(
         ),
         (rf"(?P<name><(?:[\w.-]+:)?[\w.-]*(?:{_NAMES})>)(?!\*\*\*<)[^<\n]+", r"\g<name>***"),
         (rf"(?P<name>(?<![^\s\"'])-p)(?!{_OTHER_OPTIONS})[^\s\"']+", r"\g<name>***"),
+        (rf"(?P<name>{_PROGRAM})(?!\*\*\*)[^\s\"']+", r"\g<name>***"),
         (r"(?P<name>[?&]code=)[^\s&\"'#;]+", r"\g<name>***"),
         (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", r"\1 ***"),
         (r"\b(sharedkey(?:lite)?)\s+[\w-]+:[a-z0-9+/=_-]+", r"\1 ***"),

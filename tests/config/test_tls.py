@@ -37,6 +37,7 @@ UNVERIFIED = [
     ("mysql+pymysql://db.example/shop", "no certificate authority"),
     ("mysql+pymysql://db.example/shop?ssl_ca=/ca.pem&ssl_check_hostname=false", "no certificate authority"),
     ("mysql+mysqldb://db.example/shop?ssl_ca=/ca.pem", "no certificate authority"),
+    ("mysql+pymysql:///shop?read_default_file=/etc/shop.cnf", "option file"),
     ("mssql+pyodbc://db.example/shop?driver=ODBC+Driver+17+for+SQL+Server", "Encrypt is off"),
     ("mssql+pyodbc://db.example/shop?driver=ODBC+Driver+18+for+SQL+Server&TrustServerCertificate=yes", "TrustServer"),
     ("mssql+pyodbc://?odbc_connect=Driver%3DX%3BServer%3Ddb.example%3BEncrypt%3Dno", "db.example"),
@@ -83,7 +84,13 @@ def test_a_file_and_an_unknown_database_are_not_spoken_of() -> None:
     assert tls.of_database(make_url("duckdb:///shop.db"), {}) == []
 
 
-@pytest.mark.parametrize("options", ["ssl_capath=/", "ssl_capath=/&ssl_check_hostname=false", "charset=utf8mb4"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("ssl_capath=/", "ssl_capath=/&ssl_check_hostname=false", "charset=utf8mb4", "ssl_capath=/&ssl_disabled=true"),
+        "ssl_capath=/&ssl_verify_cert=true&ssl_verify_identity=true",
+    ],
+)
 def test_pymysql_verifies_where_it_is_said_to(options: str) -> None:
     import pymysql
 

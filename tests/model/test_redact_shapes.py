@@ -85,6 +85,16 @@ SECRET = "hunter2Zx9"
         f"password%3D{SECRET}%26y",
         f"%22password%22%3A%22{SECRET}%22",
         f"postgresql://shop:{SECRET}/shop",
+        f"redirect=postgresql%3A%2F%2Fshop%3Aa%2540{SECRET}%40db%2Fshop",
+        f"?odbc_connect=Driver%253DX%253BPWD%253D{SECRET}%253BEncrypt%253Dyes",
+        f"CREATE USER x IDENTIFIED WITH caching_sha2_password BY '{SECRET}'",
+        f"ALTER USER x IDENTIFIED VIA ed25519 USING PASSWORD('{SECRET}')",
+        f"SET PASSWORD FOR x = PASSWORD('{SECRET}')",
+        f"sqlcmd -S db -U shop -P {SECRET} -Q 'SELECT 1'",
+        f"curl -s -u shop:{SECRET} https://example.com",
+        f"Ocp-Apim-Subscription-Key: {SECRET}",
+        f'{{"name": "DB_PASSWORD", "slotSetting": false, "value": "{SECRET}"}}',
+        f'<add key="Password" value="{SECRET}" />',
     ],
 )
 def test_these_too_are_cut_out(text: str) -> None:
@@ -159,6 +169,7 @@ FRAGMENTS = st.sampled_from(
     [
         *("password", "PWD", "token", "x-api-key", "sig", "Authorization", "Cookie", "credential", "code", "pass"),
         *("=", ":", " ", ": ", " = ", "%3D", "'", '"', "\\", "{", "}", ";", "&", "?", "@", "/", "://", "--", "-", ","),
+        *("sqlcmd ", " -P ", "curl -u a:", "%40", "%3A%2F%2Fa%3A", "password(", 'name="token" value='),
         *("=>", " -p", '\\"', "(", "<", ">", "''", '""', "%22", "%3A"),
         *("Bearer ", "SharedKey ", "is ", "\n", "***", "abc", "12345678", "b'", "eyJ", ".", "IDENTIFIED BY "),
         *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "postgresql://u:", "https://u:"),
@@ -205,6 +216,16 @@ SEEDS = [
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN A ", "identified by ", " ", "{", "'", "@", "://", "b'"),
     *("sig=", "x-sig", "PASSWORD", "password\\", "credential ", "'credential' ", "a" * 7, "a:", "\\", "}", "}}"),
     *(" -p", " -pa", "<password>", "<password", ";password=a ", ";password=", "('password', ", "pass=", "pass", "=''"),
+    *(
+        "%3A%2F%2Fa%3A",
+        "%3A//",
+        "password(",
+        "identified with a by ",
+        "sqlcmd ",
+        "curl ",
+        "curl -u a:",
+        'name="password" ',
+    ),
     *('\\"password\\": \\"', "://a:b ", "db_pass", "%22password%22%3A", "password ==", "a_", "_pass", "password=''"),
 ]
 
