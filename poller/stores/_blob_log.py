@@ -21,6 +21,9 @@ BLOCKS_PER_APPEND_BLOB = 50_000  # the service's own limit
 FIRST_PIECE = 65_536
 """So many bytes of a log's end are read first, then four times as many before them, and so on. A log may hold tens of
 megabytes, and a process that starts for one tick looks at its end."""
+LONGEST_TAIL = 256 * FIRST_PIECE
+"""At an end of so many bytes without enough lines no more is read, where a few lines are wanted: nothing of ours is so
+long, and whoever can write the container can make it any size."""
 _LATER_PART = re.compile(r"\.\d{6}\Z")
 _LINES = ContentSettings(content_type="application/x-ndjson; charset=utf-8")
 # One for each thing that may have to be made first (container, blob, next blob), and for being overtaken in it.
@@ -74,10 +77,11 @@ class BlobLog:
         return found if limit is None else found[max(0, len(found) - limit) :]
 
     def _tail(self, part: str, size: int, wanted: int | None) -> list[str]:
-        """Its last lines, `wanted` of them or more; all where that is None."""
+        """Its last lines, `wanted` of them or more; all where that is None; fewer where the end is `LONGEST_TAIL`."""
         begin, end, piece, body = size, None, FIRST_PIECE, b""
         lines: list[str] = []
-        while begin > 0 and (wanted is None or len(lines) < wanted):
+        longest = None if wanted is None else max(LONGEST_TAIL, wanted * FIRST_PIECE)
+        while begin > 0 and (wanted is None or len(lines) < wanted) and (longest is None or len(body) < longest):
             begin = 0 if wanted is None else max(0, begin - piece)
             body = self._read(part, begin, end) + body
             # Not splitlines(): JSON text may hold a line separator that is not ours.

@@ -10,7 +10,7 @@ import pytest
 from poller.audit import AuditTrail
 from poller.clock import SystemRuntime
 from poller.model.document import Change
-from poller.stores import BlobStore
+from poller.stores import BlobStore, _blob_log
 from poller.stores._blob_log import FIRST_PIECE
 from tests.faults.proxy import FaultProxy
 from tests.support.azurite import Azurite
@@ -91,3 +91,16 @@ def test_a_change_that_was_copied_long_ago_is_not_copied_again(store: BlobStore)
     before = store.lines(NAME)
     trail.copy_now(change)
     assert store.lines(NAME) == before
+
+
+def test_an_end_without_a_line_is_not_read_as_a_whole(
+    store: BlobStore, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can write the container can make it hundreds of gigabytes; a worker looks at the end at every start."""
+    monkeypatch.setattr(_blob_log, "LONGEST_TAIL", 2 * FIRST_PIECE)
+    store.append(NAME, "x" * 50 * FIRST_PIECE)
+    proxy.reset()
+    assert LINES[-1] not in store.lines(NAME, limit=1)
+    assert len(_asked(proxy)) == 3  # two pieces of that end, and one of the part before it
+    store.append(NAME, "last")
+    assert store.lines(NAME, limit=1) == ["last"]
