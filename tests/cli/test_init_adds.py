@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from poller_cli.commands import init
 from poller_cli.project import Project as Written
 from poller_cli.project_file import ProjectFile, handlers_with
 from poller_cli.project_url import GivenUrl
 from tests.cli.conftest import Project
+from tests.cli.console import Console
 from tests.cli.test_schemas import validator
 
 URL = "sqlite:///shop.db"
@@ -118,6 +121,22 @@ def test_what_the_defaults_say_of_sources_is_minded(shop: Project) -> None:
     shop.write(f'{head}filter = "nothing = 1"\n')
     ended = shop.run(*SECOND)
     assert (ended.code, "nothing" in ended.out) == (1, True), ended.out + ended.err
+
+
+def test_a_file_that_is_changed_meanwhile_is_left_alone(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody saves it in an editor while the database is looked at."""
+    shop.configure("orders")
+    config, look = shop.folder / "poller.toml", init._findings
+
+    def saved(*given: Any) -> Any:
+        config.write_text(config.read_text() + "# saved meanwhile\n")
+        return look(*given)
+
+    monkeypatch.setattr(init, "_findings", saved)
+    url = f"sqlite:///{shop.folder / 'shop.db'}"
+    ended = Console(shop).run("init", "--url", url, "--table", "customers", "--yes")
+    assert (ended.code, "was changed meanwhile" in ended.error) == (3, True), ended.err
+    assert config.read_text().endswith("# saved meanwhile\n")
 
 
 MINE = {

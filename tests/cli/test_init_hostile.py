@@ -17,7 +17,7 @@ NAMES = [
     "x\n    import os",
     "e\x1b]0;owned\x07",
     "{self.url}",
-    "Bestellungen Köln",
+    "Bestellungen %HOME% Köln",
 ]
 
 

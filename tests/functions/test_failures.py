@@ -200,8 +200,9 @@ class Records(logging.Handler):
         ("max_attempts = 1", "raise LookupError('no such customer')"),
         ('isolation = "process"', "raise LookupError('no such customer')"),
         ("", "raise LookupError('no such customer, postgresql://app:topsecret@db/shop')"),
+        ("", "raise LookupError('no such customer\\x1b[2J')"),
     ],
-    ids=["its own", "halting", "in a process", "with a secret"],
+    ids=["its own", "halting", "in a process", "with a secret", "steering a terminal"],
 )
 def test_a_failure_is_one_error_record_with_one_traceback(shop: Folder, defaults: str, body: str) -> None:
     shop.defaults = defaults
@@ -223,3 +224,4 @@ def test_a_failure_is_one_error_record_with_one_traceback(shop: Folder, defaults
     assert not any("tick.py" in place or "handlers.py" in place for place in places[:begins])
     assert not re.search(r"poller/(tick|isolation|handlers)\.py", record), "our frames"
     assert "topsecret" not in record
+    assert "\x1b" not in record

@@ -205,7 +205,12 @@ def test_a_file_without_pollers_to_tell_fails_the_index(folder: Folder, text: st
     ],
 )
 def test_a_wrong_poller_fails_at_each_tick_and_harms_no_other(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, options: str, url: str, told: str
+    folder: Folder,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    options: str,
+    url: str,
+    told: str,
 ) -> None:
     monkeypatch.delenv("ORDERS_DB_URL", raising=False)
     folder.poller(options=options, url=url)
@@ -216,6 +221,7 @@ def test_a_wrong_poller_fails_at_each_tick_and_harms_no_other(
 
     worker = folder.worker()
     assert set(worker.functions) == {"orders", "refunds"}
+    assert told in caplog.text, "while the host indexes, before any tick"
     assert worker.invoke("refunds") is None
     assert folder.handlers.seen == [1, 2]
     error = refused(folder)
@@ -243,7 +249,9 @@ def test_what_nobody_foresaw_of_one_poller_harms_no_other(
     assert "geheim-7" not in caplog.text
 
 
-def test_a_wrong_poller_keeps_its_schedule_where_that_is_right(folder: Folder) -> None:
+def test_a_wrong_poller_keeps_its_schedule_where_that_is_right(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NIGHTLY", "0 0 4 * * *")
+    folder.poller("nightly", options='schedule = "%NIGHTLY%"\nhandlr = 1')
     folder.defaults = 'schedule = "0 */5 * * * *"'
     folder.poller(options="batch_sise = 5")
     folder.poller("refunds", "refunds", options='schedule = "0 0 3 * * *"\nhandlr = 1')
@@ -252,7 +260,12 @@ def test_a_wrong_poller_keeps_its_schedule_where_that_is_right(folder: Folder) -
     found = host.functions(folder.app())
 
     schedules = {name: host.bindings(function)[0]["schedule"] for name, function in found.items()}
-    assert schedules == {"orders": "0 */5 * * * *", "refunds": "0 0 3 * * *", "wrong": "*/10 * * * * *"}
+    assert schedules == {
+        "orders": "0 */5 * * * *",
+        "refunds": "0 0 3 * * *",
+        "wrong": "*/10 * * * * *",
+        "nightly": "0 0 4 * * *",
+    }
 
 
 def test_a_name_that_no_function_can_have_is_still_shown(folder: Folder) -> None:

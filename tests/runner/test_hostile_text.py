@@ -79,10 +79,11 @@ def test_the_document_keeps_an_error_escaped() -> None:
 
 def test_a_failing_observer_is_told_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
     def fails(_: object) -> None:
-        raise ValueError(FORGED)
+        raise ValueError(f"{FORGED} password=geheim-7")
 
     with caplog.at_level(logging.ERROR, "poller"):
         Emitter([fails])(TickFailed(poller="orders", at=NOW, error_type="x", error="y"))
     (record,) = caplog.records
     assert all(line.startswith("orders: ") for line in record.getMessage().split("\n"))
     assert record.exc_info is None
+    assert "geheim-7" not in record.getMessage()
