@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources import bounds, stamping
-from poller.sources.columns import Column
+from poller.sources.columns import Column, Family
 from poller.sources.connect import Database
 from poller.sources.inspection import Inspection
 from poller.sources.options import Options
@@ -47,7 +47,7 @@ class Bounding:
             or self._seat[0] != known.cursor
             or self._seat[1] is not connection
         ):
-            self._refuse_other_zone(known)
+            self._refuse_other_stamps(known)
             self._zone_seen = self._monotonic()
             context = self.context(known, statements)
             keeper = bounds.Keeper(bounds.choose(self._options.bound, context, connection), context)
@@ -55,21 +55,30 @@ class Bounding:
             self._keeper, self._seat = keeper, (known.cursor, connection)
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
-            self._refuse_other_zone(known)  # again with every page, while it is so
+            self._refuse_other_stamps(known)  # again with every page, while it is so
             self._zone_seen = self._monotonic()
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
         return self._keeper.sample(connection, after)
 
-    def _refuse_other_zone(self, known: Inspection) -> None:
-        """Before anything is read below a bound: the zone in which the database stamps must be the configured one.
+    def _refuse_other_stamps(self, known: Inspection) -> None:
+        """Before anything is read below a bound: the database must stamp with the moment, and in the configured zone.
 
-        Raises: ConfigError naming `cursor_time_zone`.
+        Raises: ConfigError naming `cursor_time_zone` or `stamped_by`.
         """
         o = self._options
-        if o.bound == "none" or o.stamped_by == "application" or not stamping.needs_zone(o, known.cursor):
+        if o.bound == "none" or o.stamped_by == "application" or o.cursor_kind != "timestamp+pk":
             return
-        cursor = stamping.watched(self._database.dialect.family, o)
+        family = self._database.dialect.family
+        cursor = stamping.watched(family, o)
         found = stamping.origin(self._database, cursor)
+        by_days = known.cursor.family is Family.DATE or (
+            known.cursor.form is not None and not known.cursor.form.separator
+        )
+        before = None if by_days or o.bound == "heuristic" else stamping.earlier(o.what, o.cursor_column, family, found)
+        if before is not None:
+            raise before
+        if not stamping.needs_zone(o, known.cursor):
+            return
         told = stamping.stamps(self._database, cursor, found)
         other = stamping.difference(o.what, o.cursor_column, o.zone or UTC, told, found.hidden)
         if other is not None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from poller.errors import ConfigError
 from tests.bounds.tables import ids, make, source
-from tests.sources.tables import execute
+from tests.sources.tables import execute, family
 from tests.support.mysql_family import MySqlFamilyServer
 
 NEW_YORK = "America/New_York"
@@ -275,3 +275,36 @@ def test_sqlite_takes_the_word_for_a_column_that_nothing_stamps(sqlite_url: str)
     execute(sqlite_url, "insert into stamped values (1, '2026-01-01 00\\:00\\:00')")
     with source(sqlite_url, cursor_time_zone="Asia/Tokyo") as reader:
         assert ids(reader) == [1]
+
+
+MOMENTS_CUT = {
+    "postgresql": ("date_trunc('minute', now())", "current_date", "now() - interval '1 minute'"),
+    "mysql": ("(curdate())", "(now(6) - interval 1 minute)"),
+}
+
+
+@pytest.mark.parametrize("server", ["postgres_db", "mariadb_db"])
+def test_a_time_before_the_moment_is_refused_as_a_stamp(server: str, request: pytest.FixtureRequest) -> None:
+    """Rows of one minute share it, and the later ones of them are passed over wherever their keys sort before."""
+    url = request.getfixturevalue(server)
+    kind = "datetime(6)" if family(url) == "mysql" else "timestamptz"
+    for stamp in MOMENTS_CUT[family(url)]:
+        make(url, f"id bigint primary key, updated_at {kind} not null default {stamp}")
+        execute(url, "insert into stamped (id) values (1)")
+        for keys in ({}, {"bound": "heuristic"}, {"stamped_by": "application", "commit_delay": "0s"}):
+            with source(url, **keys) as reader:
+                if not keys:
+                    with pytest.raises(ConfigError, match="earlier time") as told:
+                        reader.page(None, 10)
+                    assert told.value.key == "stamped_by"
+                else:
+                    reader.page(None, 10)
+        execute(url, "drop table stamped")
+
+
+@pytest.mark.parametrize("stamp", ["date_trunc('second', now())", "now()", "now() + interval '1 day'"])
+def test_a_stamp_of_the_second_or_later_is_taken(postgres_db: str, stamp: str) -> None:
+    make(postgres_db, f"id bigint primary key, updated_at timestamptz not null default {stamp}")
+    execute(postgres_db, "insert into stamped (id) values (1)")
+    with source(postgres_db) as reader:
+        assert reader.page(None, 10).bound.kind == "exact"

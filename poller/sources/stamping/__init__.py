@@ -26,7 +26,7 @@ from poller.sources.connect import Database
 from poller.sources.faults import Fault
 from poller.sources.moments import has_daylight_saving
 from poller.sources.options import Options
-from poller.sources.stamping.expressions import Reading, read
+from poller.sources.stamping.expressions import Reading, is_earlier, read
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, instants
 
@@ -36,6 +36,7 @@ __all__ = [
     "Stamp",
     "Watched",
     "difference",
+    "earlier",
     "needs_zone",
     "origin",
     "promises_updates",
@@ -139,6 +140,22 @@ def _read(rule: Rule, family: str, found: Origin) -> tuple[Reading, str]:
 def _goes_before(rule: Rule, reading: Reading) -> bool:
     """Whether a trigger's value replaces the default's, or may."""
     return rule.inserts and not rule.is_default and (rule.firm or reading is Reading.UNKNOWN)
+
+
+def earlier(what: str, column: str, family: str, found: Origin) -> ConfigError | None:
+    """The error where the database stamps with an earlier time than the moment's; None where it is not known to."""
+    rules = [rule for rule in found.rules if rule.sql is not None and found.table is not None]
+    firm = any(rule.inserts and rule.firm and not rule.is_default for rule in rules)
+    rule = next((r for r in rules if is_earlier(r.sql or "", family) and not (r.is_default and firm)), None)
+    if rule is None:
+        return None
+    return ConfigError(
+        f"{what}: {rule.what} gives {column} an earlier time than that of the moment (cut off, or less an interval):"
+        " rows would land below the checkpoint, and be lost.",
+        key="stamped_by",
+        next_step=f'Let the database stamp {column} with the moment itself, or set stamped_by = "application" and a'
+        " `commit_delay` longer than what is taken off.",
+    )
 
 
 def difference(what: str, column: str, zone: tzinfo, told: Sequence[Stamp], hidden: str = "") -> ConfigError | None:

@@ -117,6 +117,26 @@ def read(sql: str, family: str) -> tuple[Reading, str]:
     return (Reading.SESSION if session else Reading.NOTHING), ""
 
 
+_EARLIER = {
+    family: re.compile(words)
+    for family, words in {
+        "postgresql": r"\bdate_trunc\s*\(\s*'(?!(?:milli|micro)?seconds?')|\bcurrent_date\b|'today'|::date\b"
+        r"|-\s*(?:interval\b|'[^']*'::interval)",
+        "mysql": r"\b(?:current_date|utc_date)\b|\b(?:curdate|date|date_sub)\s*\(|-\s*interval\b",
+        "sqlite": r"\bcurrent_date\b|\bdate\s*\(|'start of",
+        "mssql": r"\bas\s+date\)|\bconvert\s*\(\s*date\b",
+        "oracle": r"\btrunc\s*\(|-\s*interval\b",
+    }.items()
+}
+
+
+def is_earlier(sql: str, family: str) -> bool:
+    """Whether an expression is the present time cut off by more than a second, or less an interval."""
+    if read(sql, family)[0] not in {Reading.FIXED, Reading.SESSION}:
+        return False
+    return _EARLIER[family].search(" ".join(without_comments(sql).lower().split())) is not None
+
+
 def _as_written(zone: str, sql: str) -> str:
     found = re.search(re.escape(zone), sql, re.IGNORECASE)
     return zone if found is None else found[0]
