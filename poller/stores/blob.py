@@ -43,6 +43,8 @@ from poller.stores._blob_transport import WholeAnswers
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
+_PLAUSIBLE = (2000, 9000)
+"""Years of a server's time."""
 _JSON = ContentSettings(content_type="application/json; charset=utf-8")
 
 
@@ -258,7 +260,9 @@ def _time(headers: Mapping[str, str], header: str) -> datetime | None:
 
 
 def _datetime(value: object) -> datetime | None:
-    """A time in UTC; "-0000" says as much, although it has no zone in Python. None for what is no time."""
+    """A time in UTC; "-0000" says as much, although it has no zone in Python. None for what is no time, and for one
+    that no service has now, as of a proxy without a clock: no lease would expire by it, or sums with it overflow."""
     if not isinstance(value, datetime):
         return None
-    return in_utc(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
+    told = in_utc(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
+    return told if _PLAUSIBLE[0] <= told.year <= _PLAUSIBLE[1] else None

@@ -14,6 +14,7 @@ from poller.ports import Found, Timeout
 from poller.statefile import StateFile
 from poller.stores import BlobStore
 from tests.conformance.canned import Canned, answer
+from tests.model.example import EXAMPLE
 
 NAME = "state/shop/orders.json"
 TAG = '"0x8DAAAAAAAAAAAAA"'
@@ -102,3 +103,20 @@ def test_a_servers_time_has_a_zone_in_whatever_form_it_comes(told: bytes) -> Non
     assert found == Found(b"{}", TAG, AT, AT)
     assert found.server_time is not None
     assert found.server_time.utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize("told", ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_servers_time_that_cannot_be_is_none(told: str) -> None:
+    """A proxy's clock that was never set, or the end of time: it was an OverflowError, or no lease ever expired."""
+    span = f"bytes 0-{len(EXAMPLE) - 1}/{len(EXAMPLE)}"
+    given = answer(206, body=EXAMPLE, ETag=TAG, Content_Range=span, Last_Modified="Tue, 07 Apr 2026 01:20:00 GMT")
+    with Canned(given.replace(TOLD, told.encode())) as server:
+        store = BlobStore.from_connection_string(server.connection_string)
+        runtime, timing = SystemRuntime(), Timing(60.0, 15.0)
+        file = StateFile(store, app_name="shop", poller_name="orders", runtime=runtime, timing=timing)
+        copies = [file.read() for _ in range(2)]
+        store.close()
+    for copy in copies:
+        assert copy is not None
+        assert copy.server_time is None, "so it counts as unchanged for as long as it was seen"
+    assert abs(file.clock.now() - runtime.utcnow()) < timedelta(minutes=1)
