@@ -73,7 +73,7 @@ class ProjectFile:
             url: of the database. environ: where settings are looked up; one that is not set there is not compared.
         """
         folder = self.path.resolve().parent
-        for name in self._settings_of_urls():
+        for name in self.settings_of_urls():
             if name in environ and _access(anchored(environ[name], folder)) == _access(url):
                 return name
         return None
@@ -81,9 +81,7 @@ class ProjectFile:
     def is_free(self, setting: str, environ: Mapping[str, str]) -> bool:
         """Whether the file does not take anything else from this setting. One that is not set here may be this very
         database's: the `init` before has named it so."""
-        return setting not in _settings_in(self.tree) or (
-            setting in self._settings_of_urls() and setting not in environ
-        )
+        return setting not in _settings_in(self.tree) or (setting in self.settings_of_urls() and setting not in environ)
 
     def with_poller(self, project: Project) -> str:
         """The file's text with the project's poller at its end. Raises: WrongArgument, where it cannot stand there."""
@@ -122,7 +120,7 @@ class ProjectFile:
         found = self.tree.get("defaults")
         return found if isinstance(found, dict) else {}
 
-    def _settings_of_urls(self) -> list[str]:
+    def settings_of_urls(self) -> list[str]:
         """Settings that are the whole URL of a source, in the file's order."""
         found: dict[str, None] = {}
         for table in (self._defaults, *self._pollers.values()):

@@ -229,9 +229,11 @@ def test_nothing_is_said_of_secrets_where_there_are_none(shop: Project, postgres
     with sa.create_engine(postgres_db.replace("postgresql://", "postgresql+psycopg://")).begin() as connection:
         connection.execute(sa.text("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL)"))
     if sa.make_url(postgres_db).password is None:
-        ended = shop.run("init", "--url", postgres_db, "--table", "t", "--yes")
-        assert ended.code == 0, ended.err
-        assert "holds a secret" not in ended.out + ended.err
+        for name, shared in (("t", False), ("t-2", True)):
+            ended = shop.run("init", "--url", postgres_db, "--table", "t", "--name", name, "--yes")
+            assert ended.code == 0, ended.err
+            assert "holds a secret" not in ended.out + ended.err
+            assert ("take theirs from it too" in ended.out) is shared, "the same name may be another server's database"
 
 
 def test_a_secret_on_the_command_line_is_warned_of(shop: Project) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from poller.model.finding import Finding
     from poller.sources.proposal import Catalogue, Proposal
     from poller_cli.project import Project
+    from poller_cli.project_file import ProjectFile
     from poller_cli.refusals import Refused
 
 
@@ -120,7 +121,7 @@ def init(
     if code is not None:
         _write(handlers, code, overwrite=force or there is not None)
     _write(session.config, text, overwrite=force or there is not None)
-    _told(session, project, findings, added=there is not None)
+    _told(session, project, findings, there)
     return exits.FAILED if any(one.severity == "error" for one in findings) else exits.DONE
 
 
@@ -309,13 +310,14 @@ def _findings(config: PollerConfig, project: Project) -> list[Finding]:
     return [one for one in findings if one.severity != "ok" or one.message.startswith(NEW_ROWS_ONLY)]
 
 
-def _told(session: Session, project: Project, findings: list[Finding], *, added: bool) -> None:
+def _told(session: Session, project: Project, findings: list[Finding], there: ProjectFile | None) -> None:
     from poller.databases import holds_secret, read_url
     from poller_cli.check_outputs import FindingOutput, InitOutput
     from poller_cli.outputs import as_json
     from poller_cli.project import HANDLERS
     from poller_cli.terminal import one_line, print_json, printable
 
+    added = there is not None
     following = [session.command("check", project.name), session.command("run", project.name, "--once")]
     if session.json:
         print_json(
@@ -358,6 +360,11 @@ def _told(session: Session, project: Project, findings: list[Finding], *, added:
     if project.setting is not None and os.environ.get(project.setting) != project.url:
         why = ": it holds a secret, so no file does" if holds_secret(read_url(project.url, key="url")) else ""
         print(f"First set {project.setting} to the database's URL{why}.")
+        if there is not None and project.setting in there.settings_of_urls():
+            print(
+                "Other pollers of the file take theirs from it too: if that is another database, name another setting, "
+                "--url %NAME%."
+            )
     if any(one.severity == "error" for one in findings):
         print("First mend what is called an error above: until then it cannot run.")
     print("Then:")
