@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -22,6 +22,7 @@ from poller.sources.page import Statements
 
 ZONE_EVERY = 60.0
 """Seconds from one look at the zone in which the database stamps to the next: its setting may be changed under way."""
+USUAL_MARGIN = timedelta(seconds=1)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
 
@@ -63,7 +64,7 @@ class Bounding:
     def _refuse_other_stamps(self, known: Inspection) -> None:
         """Before anything is read below a bound: the database must stamp with the moment, and in the configured zone.
 
-        Raises: ConfigError naming `cursor_time_zone` or `stamped_by`.
+        Raises: ConfigError naming `cursor_time_zone` or `bound_margin`.
         """
         o = self._options
         if o.bound == "none" or o.stamped_by == "application" or o.cursor_kind != "timestamp+pk":
@@ -74,7 +75,12 @@ class Bounding:
         by_days = known.cursor.family is Family.DATE or (
             known.cursor.form is not None and not known.cursor.form.separator
         )
-        before = None if by_days or o.bound == "heuristic" else stamping.earlier(o.what, o.cursor_column, family, found)
+        taken_off = o.bound_margin > USUAL_MARGIN  # by whoever knows how much
+        before = (
+            None
+            if by_days or taken_off or o.bound == "heuristic"
+            else stamping.earlier(o.what, o.cursor_column, family, found)
+        )
         if before is not None:
             raise before
         if not stamping.needs_zone(o, known.cursor):

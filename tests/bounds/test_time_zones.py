@@ -291,12 +291,12 @@ def test_a_time_before_the_moment_is_refused_as_a_stamp(server: str, request: py
     for stamp in MOMENTS_CUT[family(url)]:
         make(url, f"id bigint primary key, updated_at {kind} not null default {stamp}")
         execute(url, "insert into stamped (id) values (1)")
-        for keys in ({}, {"bound": "heuristic"}, {"stamped_by": "application", "commit_delay": "0s"}):
+        for keys in ({}, {"bound": "heuristic"}, {"bound_margin": "61s"}):
             with source(url, **keys) as reader:
                 if not keys:
                     with pytest.raises(ConfigError, match="earlier time") as told:
                         reader.page(None, 10)
-                    assert told.value.key == "stamped_by"
+                    assert told.value.key == "bound_margin"
                 else:
                     reader.page(None, 10)
         execute(url, "drop table stamped")

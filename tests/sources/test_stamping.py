@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import ProgrammingError
 
 from poller.sources.stamping import Origin, Stamp, Watched, mssql, oracle
-from poller.sources.stamping.expressions import LOCAL, Reading, assigned, read
+from poller.sources.stamping.expressions import LOCAL, Reading, assigned, is_earlier, read
 from poller.sources.stamping.following import follow
 from poller.sources.stamping.rules import Rule
 from poller.sources.stamping.zones import instants, of_name
@@ -55,6 +55,29 @@ YEAR = instants(datetime(2026, 7, 1, tzinfo=UTC))
 )
 def test_the_zone_of_an_expression(family: str, sql: str, reading: Reading, zone: str) -> None:
     assert read(sql, family) == (reading, zone)
+
+
+@pytest.mark.parametrize(
+    ("family", "sql", "earlier"),
+    [
+        ("postgresql", "date_trunc('hour'::text, now())", True),
+        ("postgresql", "date_trunc('milliseconds'::text, now())", False),
+        ("postgresql", "(now() - '00:01:00'::interval)", True),
+        ("postgresql", "(now())::date", True),
+        ("postgresql", "(CURRENT_DATE + LOCALTIME)", False),
+        ("postgresql", "'2026-01-01'::date", False),
+        ("mysql", "date(utc_timestamp())", True),
+        ("mysql", "current_timestamp(6)", False),
+        ("sqlite", "date('now')", True),
+        ("sqlite", "date('now') || ' ' || time('now')", False),
+        ("sqlite", "datetime('now', 'start of month')", True),
+        ("mssql", "cast(getdate() as date)", True),
+        ("oracle", "trunc(sysdate)", True),
+        ("oracle", "systimestamp", False),
+    ],
+)
+def test_which_stamps_lie_before_their_moment(family: str, sql: str, earlier: bool) -> None:
+    assert is_earlier(sql, family) is earlier
 
 
 @pytest.mark.parametrize(

@@ -152,9 +152,9 @@ def earlier(what: str, column: str, family: str, found: Origin) -> ConfigError |
     return ConfigError(
         f"{what}: {rule.what} gives {column} an earlier time than that of the moment (cut off, or less an interval):"
         " rows would land below the checkpoint, and be lost.",
-        key="stamped_by",
-        next_step=f'Let the database stamp {column} with the moment itself, or set stamped_by = "application" and a'
-        " `commit_delay` longer than what is taken off.",
+        key="bound_margin",
+        next_step=f"Let the database stamp {column} with the moment itself, or set `bound_margin` to a second more than"
+        " what is taken off.",
     )
 
 

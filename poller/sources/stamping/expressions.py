@@ -130,11 +130,16 @@ _EARLIER = {
 }
 
 
+_TIME_OF_DAY = re.compile(r"\b(?:current_time|localtime|curtime|utc_time)\b|\btime\s*\(")
+"""What is put beside a day, so that both are the moment."""
+
+
 def is_earlier(sql: str, family: str) -> bool:
     """Whether an expression is the present time cut off by more than a second, or less an interval."""
     if read(sql, family)[0] not in {Reading.FIXED, Reading.SESSION}:
         return False
-    return _EARLIER[family].search(" ".join(without_comments(sql).lower().split())) is not None
+    text = " ".join(without_comments(sql).lower().split())
+    return _EARLIER[family].search(text) is not None and not _TIME_OF_DAY.search(text)
 
 
 def _as_written(zone: str, sql: str) -> str:
