@@ -250,19 +250,23 @@ class StateFile:
         freed = base is None or released != base.state.lease.released_at  # else it was left as it stood, on purpose
         if not freed or (modified - released).total_seconds() <= STALE:
             return landed
-        write_id, attempt = self.runtime.new_id(), self.timing.attempt
-        state = transitions.restamped(landed.state, self.clock.now()).with_write_id(write_id)
+        deadline = self.runtime.monotonic() + self.timing.attempt.connect + self.timing.attempt.read
+        on = landed.copy
         try:
-            answer = self._send(
-                encode(state), landed.copy.tag, self.runtime.monotonic() + attempt.connect + attempt.read
-            )
+            for _ in range(2):
+                state = transitions.restamped(on.state, self.clock.now()).with_write_id(self.runtime.new_id())
+                answer = self._send(encode(state), on.tag, deadline)
+                if answer is not None:
+                    now = self.runtime.monotonic()
+                    copy = Copy(state, encode(state), answer.tag, answer.server_time, answer.modified_at, now, now)
+                    return replace(landed, copy=self._adopt(copy))
+                found = self._reread(deadline)
+                if found is None or found.state.lease != landed.state.lease:
+                    return landed  # somebody took the lease, so they did not need it
+                on = found  # an operator wrote beside it, who could not tell that it was released
         except StoreError:
-            return landed
-        if answer is None:
-            return landed  # somebody took the lease, or changed the document: so they did not need it
-        now = self.runtime.monotonic()
-        copy = Copy(state, encode(state), answer.tag, answer.server_time, answer.modified_at, now, now)
-        return replace(landed, copy=self._adopt(copy))
+            pass
+        return landed
 
     def _send(self, body: bytes, if_tag: str | None, deadline: float) -> Written | None:
         """Send the same bytes until an answer comes; None means that the condition did not hold."""

@@ -85,6 +85,18 @@ def test_a_stamp_that_comes_second_changes_nothing(worlds: Worlds) -> None:
     assert world.state.lease.owner_id == "other/1"
 
 
+def test_a_pause_between_a_late_release_and_its_stamp_holds_nobody_up(worlds: Worlds) -> None:
+    """Every change of the operator's made the document young again, and the lease was waited for from there."""
+    world = worlds(rows=5).begun()
+    operator = operator_of(world)
+    world.wire.write_faults.extend([fine, *BUSY, fine, preceded(operator.pause)])
+    assert world.tick().outcome == "delivered"
+    assert world.state.control.paused
+    world.runtime.sleep(10)
+    operator.resume()
+    assert next_one(world) == "delivered"
+
+
 def test_a_lease_that_does_not_count_as_released_is_not_freed(worlds: Worlds) -> None:
     """An older copy that was put back by hand: an operator's late pause leaves its stamp as it is."""
     world = worlds(rows=5)
