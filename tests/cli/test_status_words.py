@@ -36,6 +36,8 @@ def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> Non
     screen = console.run("status").out
     assert "kept for ada@desk, no worker starts for " in screen
     assert "operator/" not in screen
+    console.edit(lease=console.state()["lease"] | {"ttl_seconds": 1e300})
+    assert "no worker starts for more than 1,000 years" in console.run("status").out
 
 
 @pytest.mark.parametrize(("kept", "told"), [(False, "pausing"), (True, "paused")])
