@@ -22,7 +22,7 @@ DEV     := $(VENV)/.stamp-dev
 TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo test soak check race docs schemas format pins wheel clean
+.PHONY: help venv tools demo test soak prove check race docs schemas format pins wheel clean
 
 help:  ## this list
 	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,11 +33,14 @@ tools: $(TOOLS)  ## set up Azurite in .tools (node from this machine, else from 
 demo: $(RUNTIME)  ## two workers, one killed in mid-batch, real flights: watch nothing get lost
 	@$(BIN)/poller demo
 
-test: $(DEV) $(TOOLS)  ## all tests but the soaks (PYTEST_ARGS="-k name" narrows; WORKERS=0 runs in one process)
-	@$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+test: $(DEV) $(TOOLS)  ## all tests but the long ones (PYTEST_ARGS="-k name" narrows; WORKERS=0 runs in one process)
+	@$(BIN)/python -m pytest -m "not soak and not prove" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-soak: $(DEV) $(TOOLS)  ## the tests that take minutes: faults, simulation, kill -9, torture
-	@$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+soak: $(DEV) $(TOOLS)  ## longer ones: kills between any two steps, faults, torture
+	@$(BIN)/python -m pytest -m "soak and not prove" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+prove: $(DEV) $(TOOLS)  ## the longest ones, before a release: 10,000 schedules, 50 kills, millions of rows (docs/proofs.md)
+	@$(BIN)/python -m pytest -m prove -rA --show-capture=stdout $(PYTEST_ARGS)
 
 check: $(DEV)  ## style, types, floors, and what is generated is up to date
 	$(BIN)/ruff check $(CODE)

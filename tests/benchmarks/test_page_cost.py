@@ -101,19 +101,19 @@ def test_the_count_tells_a_page_that_reads_what_it_does_not_deliver(any_db: str)
     assert units > AT_MOST * start
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_postgresql_does_so_over_five_million_rows(postgres_db: str) -> None:
     _postgresql(postgres_db, LARGE)
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_mysql_and_mariadb_do_so_over_five_million_rows(family_db: str) -> None:
     _mysql(family_db, LARGE)
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_sqlite_does_so_over_five_million_rows(sqlite_url: str) -> None:
     _sqlite(sqlite_url, LARGE)

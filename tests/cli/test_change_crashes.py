@@ -204,11 +204,13 @@ def test_killed_around_the_write_that_makes_the_change(place: Place, name: str) 
     killed_at(place, CASES[name], telling_moments)
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("place", "name"),
-    [(where, name) for where in ("embedded", "azurite") for name in CASES],
+    [
+        *(pytest.param("embedded", name, marks=pytest.mark.soak) for name in CASES),
+        *(pytest.param("azurite", name, marks=pytest.mark.prove) for name in CASES),
+    ],
     indirect=["place"],
 )
 def test_killed_between_any_two_steps(place: Place, name: str) -> None:

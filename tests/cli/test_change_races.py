@@ -202,10 +202,13 @@ def test_held_around_the_write_that_makes_the_change(place: Place, name: str, in
     raced(place, name, intruders)
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", cases(""))
-@pytest.mark.parametrize("place", ["embedded", "azurite"], indirect=True)
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param("embedded", marks=pytest.mark.soak), pytest.param("azurite", marks=pytest.mark.prove)],
+    indirect=True,
+)
 def test_held_between_any_two_steps(place: Place, name: str) -> None:
     embedded = isinstance(place, Embedded)
     moments = every_moment if embedded and name not in ALIKE else by_turns

@@ -152,14 +152,16 @@ def test_writers_are_told_the_truth_under_mixed_faults(azurite: Azurite, contain
     assert told["resolved"] > 0
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_writers_are_told_the_truth_in_two_thousand_writes(azurite: Azurite, container: str, seed: int) -> None:
-    told = _soak(azurite, container, seed=seed, writes=2000)
+@pytest.mark.parametrize(
+    ("writes", "seed"),
+    [pytest.param(400, 3, marks=pytest.mark.soak), *(pytest.param(2000, s, marks=pytest.mark.prove) for s in SEEDS)],
+)
+def test_writers_are_told_the_truth_in_many_writes(azurite: Azurite, container: str, writes: int, seed: int) -> None:
+    told = _soak(azurite, container, seed=seed, writes=writes)
     print(f"\nseed {seed}: {told}")
-    assert told["done"] + told["lost"] + told["unknown"] >= 2000
-    assert told["resolved"] > 50
+    assert told["done"] + told["lost"] + told["unknown"] >= writes
+    assert told["resolved"] > writes / 40
 
 
 def _drain(azurite: Azurite, container: str, folder: Path, *, seed: int, rows: int) -> Shop:
@@ -196,7 +198,7 @@ def test_a_drain_under_mixed_faults_delivers_each_row_once(azurite: Azurite, con
     _drain(azurite, container, tmp_path, seed=11, rows=15)
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.timeout(400)
 def test_a_long_drain_under_mixed_faults_delivers_each_row_once(
     azurite: Azurite, container: str, tmp_path: Path

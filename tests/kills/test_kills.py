@@ -138,14 +138,19 @@ def test_killed_workers_lose_no_row_and_repeat_only_the_batch_in_hand(fleets: Ca
     assert len(_drain_under_kills(fleet, TIMING, rows=10_000, rounds=2, chance=_chance())) == 2
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-def test_fifty_rounds_of_sigkill_over_a_hundred_thousand_rows(fleets: Callable[..., Fleet]) -> None:
+@pytest.mark.parametrize(
+    ("rounds", "rows"),
+    [
+        pytest.param(5, 15_000, marks=pytest.mark.soak),
+        pytest.param(50, 100_000, marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
+    ],
+)
+def test_many_rounds_of_sigkill_lose_no_row(fleets: Callable[..., Fleet], rounds: int, rows: int) -> None:
     fleet = fleets(options=_options(TIMING), pace=0.05)
-    takeovers = _drain_under_kills(fleet, TIMING, rows=100_000, rounds=50, chance=_chance())
+    takeovers = _drain_under_kills(fleet, TIMING, rows=rows, rounds=rounds, chance=_chance())
     repeated = fleet.repeated()
     print(
-        f"50 kills, {len(fleet.handled())} rows handled, {len(repeated)} repeated in "
+        f"{rounds} kills, {len(fleet.handled())} rows handled, {len(repeated)} repeated in "
         f"{len({token for _, token, _ in repeated})} batches, takeover after {min(takeovers):.1f} to "
         f"{max(takeovers):.1f} s (mean {sum(takeovers) / len(takeovers):.1f}); the longest: "
         f"{[round(one, 1) for one in sorted(takeovers)[-5:]]}"

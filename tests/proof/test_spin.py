@@ -46,12 +46,12 @@ LAWS = {name: int(number) for name, number in re.findall(r"^bit (law_\w+); +/\* 
     "macros",
     [
         pytest.param((), id="as-it-is"),
-        pytest.param(("OPS=2", "MAXTOK=4"), id="two-operators-changes", marks=pytest.mark.soak),
-        pytest.param(("COPIES=2", "MAXTOK=4"), id="two-copies-on-their-way", marks=pytest.mark.soak),
-        pytest.param(("IDS=8", "MAXTOK=4"), id="eight-write-ids", marks=pytest.mark.soak),
-        pytest.param(("ROWS=3", "MAXTOK=4"), id="three-rows", marks=pytest.mark.soak),
-        pytest.param(("PIPELINE", "MAXTOK=4"), id="batches-overtake-commits", marks=pytest.mark.soak),
-        pytest.param((*DRIFTING, "ROWS=1"), id="drifting-clocks", marks=pytest.mark.soak),
+        pytest.param(("OPS=2", "MAXTOK=4"), id="two-operators-changes", marks=pytest.mark.prove),
+        pytest.param(("COPIES=2", "MAXTOK=4"), id="two-copies-on-their-way", marks=pytest.mark.prove),
+        pytest.param(("IDS=8", "MAXTOK=4"), id="eight-write-ids", marks=pytest.mark.prove),
+        pytest.param(("ROWS=3", "MAXTOK=4"), id="three-rows", marks=pytest.mark.prove),
+        pytest.param(("PIPELINE", "MAXTOK=4"), id="batches-overtake-commits", marks=pytest.mark.prove),
+        pytest.param((*DRIFTING, "ROWS=1"), id="drifting-clocks", marks=pytest.mark.prove),
     ],
 )
 @pytest.mark.timeout(600)
@@ -67,8 +67,8 @@ def test_no_state_breaks_a_law(macros: tuple[str, ...], tmp_path: Path) -> None:
     [
         pytest.param(("FAULTS=1", "OPS=1"), id="a-fault-and-an-operator"),
         pytest.param(("FAULTS=2", "OPS=0"), id="two-faults"),
-        pytest.param(("FAULTS=2", "OPS=1"), id="two-faults-and-an-operator", marks=pytest.mark.soak),
-        pytest.param(("FAULTS=3", "OPS=0"), id="three-faults", marks=pytest.mark.soak),
+        pytest.param(("FAULTS=2", "OPS=1"), id="two-faults-and-an-operator", marks=pytest.mark.prove),
+        pytest.param(("FAULTS=3", "OPS=0"), id="three-faults", marks=pytest.mark.prove),
     ],
 )
 @pytest.mark.timeout(600)

@@ -66,7 +66,7 @@ def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
     assert {name: seen[name] for name in REACHED if seen[name] < 3} == {}
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, SCHEDULES, 500))
 def test_no_law_is_broken_in_any_schedule(first: int) -> None:
     for seed in range(first, first + 500):
@@ -125,7 +125,7 @@ def test_no_plan_that_hypothesis_finds_breaks_a_law(plan: Plan) -> None:
     held(play(plan))
 
 
-@pytest.mark.soak
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 @settings(max_examples=5_000, deadline=None, suppress_health_check=QUIET, phases=(Phase.generate, Phase.shrink))
 @given(plan=PLANS)
