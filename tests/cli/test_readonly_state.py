@@ -54,16 +54,18 @@ def run(project: Project, *arguments: str) -> Ended:
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
-@pytest.mark.parametrize("folder", [0o755, 0o555])
-@pytest.mark.parametrize("command", LOOKS)
-def test_what_may_only_be_read_is_looked_at(shop: Project, command: tuple[str, ...], folder: int) -> None:
+@pytest.mark.parametrize(
+    ("folder", "commands"), [(0o755, LOOKS[:2]), (0o555, LOOKS)], ids=["in-a-folder-of-ours", "in-a-folder-of-others"]
+)
+def test_what_may_only_be_read_is_looked_at(shop: Project, commands: list[tuple[str, ...]], folder: int) -> None:
     state = shop.folder / "kept" / "state.db"
     state.chmod(0o444)
     state.parent.chmod(folder)
     before = state.read_bytes()
-    ended = run(shop, *command)
-    assert (ended.code, ended.err) == (0, "")
-    assert state.read_bytes() == before
+    for command in commands:
+        ended = run(shop, *command)
+        assert (ended.code, ended.err) == (0, ""), command
+        assert state.read_bytes() == before, command
 
 
 def test_a_change_of_it_is_refused_by_name(shop: Project) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.services import REPOSITORY, unavailable
 
+pytestmark = pytest.mark.soak
+
 
 def run(*argv: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -66,7 +66,7 @@ def test_no_state_breaks_a_law(macros: tuple[str, ...], tmp_path: Path) -> None:
     "macros",
     [
         pytest.param(("FAULTS=1", "OPS=1"), id="a-fault-and-an-operator"),
-        pytest.param(("FAULTS=2", "OPS=0"), id="two-faults"),
+        pytest.param(("FAULTS=2", "OPS=0"), id="two-faults", marks=pytest.mark.soak),
         pytest.param(("FAULTS=2", "OPS=1"), id="two-faults-and-an-operator", marks=pytest.mark.prove),
         pytest.param(("FAULTS=3", "OPS=0"), id="three-faults", marks=pytest.mark.prove),
     ],
@@ -86,6 +86,7 @@ def test_a_mutant_breaks_its_law(mutant: str, law: str, tmp_path: Path) -> None:
     assert verdict.broken == law, verdict.told
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mutant", ENDLESS_MUTANTS)
 def test_a_mutant_keeps_its_poller_for_ever(mutant: str, tmp_path: Path) -> None:
     assert endless(tmp_path, mutant).broken == "liveness"

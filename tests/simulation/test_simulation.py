@@ -33,7 +33,7 @@ REACHED = (
     *(f"operator {kind}" for kind in ("pause", "resume", "reset", "break", "rebind", "rescue")),
 )
 SHARE = 1_000
-"""How many of them the ordinary suite runs: a tenth."""
+"""How many of them the ordinary suite and the soak run: a tenth."""
 TELLING = 500
 """How many of those it takes until everything that they are to prove has happened more than once or twice."""
 
@@ -50,6 +50,7 @@ def held(report: Report) -> None:
     assert report.violation is None, f"{report.violation}\nReplay it with: {command}"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("first", range(TELLING, SHARE, 250))
 def test_no_law_is_broken(first: int) -> None:
     for seed in range(first, first + 250):
@@ -119,7 +120,7 @@ PLANS = st.builds(
 QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET)
 @given(plan=PLANS)
 def test_no_plan_that_hypothesis_finds_breaks_a_law(plan: Plan) -> None:
     held(play(plan))

@@ -171,6 +171,7 @@ def test_a_row_deleted_at_the_cursor_changes_nothing(any_db: str) -> None:
         assert [row["id"] for row in drain(source, 2, after)] == [3, 4, 5, 6]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("batch", [1000])
 def test_a_year_of_flights_each_row_once_in_the_databases_order(
     postgres_db: str, flights_year: list[dict[str, Any]], batch: int

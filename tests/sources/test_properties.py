@@ -190,7 +190,7 @@ def _fill(url: str, table: Table) -> list[tuple[int, str | None]]:
 
 
 @settings(
-    max_examples=50,
+    max_examples=20,
     report_multiple_bugs=False,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
