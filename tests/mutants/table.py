@@ -160,7 +160,7 @@ FURTHER = (
     ),
     Mutant(
         "a handler that failed is committed",
-        (Edit("tick.py", "            return self._failed(tenure, batch, error)\n", "            pass\n"),),
+        (Edit("tick.py", "            return self._failed(tenure, batch, tellable(error))\n", "            pass\n"),),
         "whose handler did not succeed",
     ),
     Mutant(
