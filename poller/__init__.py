@@ -29,8 +29,8 @@ from poller.errors import (
 
 if TYPE_CHECKING:
     from poller.app import App, Poller, load_app
-    from poller.batch import Batch
-    from poller.outcome import TickResult
+    from poller.delivery.result import TickResult
+    from poller.handler.batch import Batch
 
     __version__: str
 
@@ -56,7 +56,13 @@ __all__ = [
     "load_app",
 ]
 
-_HOMES = {"App": "app", "Batch": "batch", "Poller": "app", "TickResult": "outcome", "load_app": "app"}
+_HOMES = {
+    "App": "app",
+    "Batch": "handler.batch",
+    "Poller": "app",
+    "TickResult": "delivery.result",
+    "load_app": "app",
+}
 
 
 def __getattr__(name: str) -> object:

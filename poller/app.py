@@ -14,19 +14,19 @@ from types import TracebackType
 from typing import Literal, Protocol, Self, TypedDict, Unpack, cast, runtime_checkable
 from weakref import WeakSet
 
-from poller.clock import SystemRuntime
 from poller.config import AppConfig, PollerConfig, PollerOptions, load_config, poller_options
 from poller.config.problems import suggestion
 from poller.config.types import is_name
+from poller.delivery.recheck import Recheck
+from poller.delivery.result import TickResult
+from poller.delivery.runner import Runner
 from poller.errors import ConfigError
-from poller.handler_import import import_handler
-from poller.handlers import Handler
+from poller.handler.call import Handler
+from poller.handler.load import import_handler
 from poller.observability import Observer, log_events
-from poller.outcome import TickResult
+from poller.observability.otel import MetricsObserver
 from poller.ports import Event, Runtime, Source, StateStore
-from poller.recheck import Recheck
-from poller.runner import Runner
-from poller.telemetry import MetricsObserver
+from poller.runtime import SystemRuntime
 from poller.wiring import open_source, open_store
 
 

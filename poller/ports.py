@@ -250,7 +250,7 @@ class Task(Protocol):
 
 
 class Runtime(Protocol):
-    """Time, threads and chance. The real one is `poller.clock.SystemRuntime`; simulations bring their own."""
+    """Time, threads and chance. The real one is `poller.runtime.SystemRuntime`; simulations bring their own."""
 
     def monotonic(self) -> float:
         """Seconds since some fixed instant; counts time spent suspended (protocol 3)."""

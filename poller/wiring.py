@@ -16,11 +16,11 @@ def open_store(state: StateOptions, environ: Mapping[str, str], *, file: str = "
     """
     try:
         if state.store == "blob":
-            from poller.stores.blob import BlobStore
+            from poller.stores.blob.store import BlobStore
 
             return BlobStore.from_settings(state.connection, state.container, environ)
         if state.store == "sql":
-            from poller.stores.sql import SqlStore
+            from poller.stores.sql.store import SqlStore
 
             if state.url is None:
                 raise ConfigError("is missing.", key="url")

@@ -19,6 +19,7 @@ from poller.config import AppConfig, PollerOptions, SourceOptions, StateOptions
 from poller.model.durations import format_duration
 from poller_cli.schemas import all_schemas
 from scripts.docs_cli import cli
+from scripts.docs_floors import architecture
 
 DOCS = Path("docs")
 
@@ -87,7 +88,11 @@ The same keys are keywords of `poller.sources.SqlSource` in Python.
 
 def main(arguments: list[str]) -> int:
     """Write or check every page; returns the exit code."""
-    pages: dict[str, Callable[[], str]] = {"cli.md": cli, "configuration.md": configuration}
+    pages: dict[str, Callable[[], str]] = {
+        "architecture.md": architecture,
+        "cli.md": cli,
+        "configuration.md": configuration,
+    }
     stale = []
     for name, page in pages.items():
         path, text = DOCS / name, page()

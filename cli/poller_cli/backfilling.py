@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
-from poller.admission import check_fingerprint
+from poller.admin.editor import Operator
 from poller.config.types import is_name
+from poller.delivery.preflight import check_fingerprint
 from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable, StateCorrupt
+from poller.lease.state_file import Conflict, Copy
 from poller.model import transitions
 from poller.model.changes import to_resume
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.model.fingerprint import differences
 from poller.model.stamps import stamp, to_the_second
-from poller.operator import Operator
 from poller.ports import Bound
 from poller.sources import SqlSource
-from poller.statefile import Copy, Superseded
 from poller.wiring import open_source
 from poller_cli.backfills import FINISHED, LONGEST_NAME, Backfills, default_name, free_name, origin, part_suffix
 from poller_cli.changes import identity, timing_of
@@ -108,7 +108,7 @@ class Part:
         try:
             deadline = runtime.monotonic() + file.timing.tenure
             self.state = file.write(None, lambda state, _: state, deadline=deadline, create=made).state
-        except Superseded:
+        except Conflict:
             self.look()
 
     def retry(self) -> None:
@@ -205,7 +205,7 @@ class Backfill:
             raise Refused(f"{self.name} was {paused}. Nothing was delivered.", next_step=self.once_resumed)
         error = next((part.state.delivery.last_error for part in left if part.state and part.halted), None)
         why = f": {error.type}{': ' + error.message if error.message else ''}".rstrip(".") if error else ""
-        raise Refused(f"{self.name} is halted{why}. Nothing was delivered.", next_step=self.once_mended)
+        raise Refused(f"{self.name} is halted{why}. Nothing was delivered.", next_step=self.once_fixed)
 
     def _goes_on(self, part: Part, *, retry: bool) -> bool:
         return part.paused is None and (retry or not part.halted)
@@ -216,7 +216,7 @@ class Backfill:
         return any(part.halted for part in self.parts if not part.finished)
 
     @property
-    def once_mended(self) -> str:
+    def once_fixed(self) -> str:
         """What to do about a halt."""
         return "Mend it, then run the same command with --retry."
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from poller.errors import PollerError, StateCorrupt
+from poller.lease.state_file import Copy, StateFile
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.model.stamps import stamp
 from poller.model.timing import Timing
-from poller.statefile import Copy, StateFile
 from poller_cli.ranges import Range, RangeSource
 from poller_cli.session import DEFAULT_CONFIG
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from poller.admin.editor import Applied, Operator
 from poller.errors import FieldDifference, plain
 from poller.model.checkpoint_file import TAKEN_BACK
 from poller.model.document import State
-from poller.operator import Applied, Operator
 from poller_cli import exits
 from poller_cli.change_outputs import ChangeOutput, EffectOutput, FieldDifferenceOutput, Place
 from poller_cli.confirmation import will_ask

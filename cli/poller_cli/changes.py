@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from poller.admin.editor import Applied, Operator
 from poller.errors import FieldDifference, LeaseHeld, StateCorrupt
+from poller.lease.state_file import Copy
 from poller.model.changes import kept_by
 from poller.model.document import Change, State
 from poller.model.timing import Timing
-from poller.operator import Applied, Operator
-from poller.statefile import Copy
 from poller_cli.change_outputs import ChangeOutput
 from poller_cli.change_report import Report, moves
 from poller_cli.confirmation import confirm
@@ -82,7 +82,7 @@ class _NothingLeft(Exception):
         self.state = state
 
 
-class Desk:
+class StateEditor:
     """Where one operator changes one poller's document.
 
     Args:

@@ -17,8 +17,8 @@ class FindingOutput(_Output):
     """`error`: rows could be skipped or repeated, or nothing runs; `warn`: it works, at a price or a risk."""
     message: str
     """What was found."""
-    mend: str | None
-    """The statement or command that mends it, or a sentence where there is none."""
+    fix: str | None
+    """The statement or command that fixes it, or a sentence where there is none."""
 
 
 class PollerCheck(_Output):
@@ -60,7 +60,7 @@ class InitOutput(_Output):
     added: bool
     """Whether the poller was added to a file that was there; else both files are new."""
     findings: list[FindingOutput]
-    """What to mend in the database, such as the index to create."""
+    """What to fix in the database, such as the index to create."""
     next: list[str]
     """The two commands that come next."""
 

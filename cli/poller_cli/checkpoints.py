@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from poller.admin.editor import Operator
 from poller.app import Poller
 from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
 from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
@@ -15,18 +16,17 @@ from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.model.limits import LARGEST_BODY
-from poller.operator import Operator
 from poller.ports import Found
 from poller_cli import exits
-from poller_cli.changes import Desk, Plan
+from poller_cli.changes import Plan, StateEditor
 from poller_cli.effects import NOTHING, CountingSource, Effect, measure
 from poller_cli.refusals import WrongArgument, clean
 from poller_cli.resets import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller_cli.terminal import is_terminal
 
 if TYPE_CHECKING:
+    from poller.admin.restore import Recovery
     from poller.model.changes import Transition
-    from poller.recovery import Recovery
 
 KIND = "reset-to-checkpoint"
 
@@ -84,7 +84,7 @@ class Restoring:
         rebind: accept a checkpoint of another source. token_at_least: for the document's fencing token.
     """
 
-    def __init__(self, desk: Desk, poller: Poller, origin: Origin, *, rebind: bool, token_at_least: int) -> None:
+    def __init__(self, desk: StateEditor, poller: Poller, origin: Origin, *, rebind: bool, token_at_least: int) -> None:
         self.desk = desk
         self.poller = poller
         self.origin = origin
@@ -95,7 +95,7 @@ class Restoring:
         self._token = token_at_least
 
     def carry_out(self) -> int:
-        """The whole of it. Raises: FingerprintMismatch, and as `Desk.carry_out`."""
+        """The whole of it. Raises: FingerprintMismatch, and as `StateEditor.carry_out`."""
         self._refuse_other_source()
         self._refuse_impossible(self.origin.export.cursor)
         try:
@@ -187,7 +187,7 @@ class Restoring:
 
     def _recover(self) -> int:
         """Raises: StateCorrupt (a newer version's document), StoreError, Refused."""
-        from poller.recovery import Recovery
+        from poller.admin.restore import Recovery
 
         desk, operator = self.desk, self.desk.operator
         recovery = Recovery(operator)

@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from poller.admission import check_fingerprint
+from poller.admin.editor import Operator
 from poller.app import App, Poller
+from poller.delivery.preflight import check_fingerprint
 from poller.errors import FingerprintMismatch, PollerError, StateCorrupt, StoreDenied, StoreError, WriteConflict
+from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
-from poller.operator import Operator
-from poller.schedule import Schedule
-from poller.statefile import Copy
+from poller.model.schedule import Schedule
 from poller_cli import exits
 from poller_cli.changes import timing_of
 from poller_cli.survey import operator_of, unless_deleted

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from poller.admin.restore import Recovery
 from poller.app import App, Poller
 from poller.config.load import parse, read_text
 from poller.config.types import is_name
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
 from poller.model.redact import redact
-from poller.recovery import Recovery
 from poller_cli import exits
-from poller_cli.changes import Desk, Plan
+from poller_cli.changes import Plan, StateEditor
 from poller_cli.effects import NOTHING, Effect, measure
 from poller_cli.guards import Consent
 from poller_cli.refusals import WrongArgument, clean
@@ -37,8 +37,8 @@ class Cloning:
         self._poller = poller
         self._app = app
         self._new = app.poller(new_name) if new_name in app.config.pollers else None
-        self._origin = Desk(session, app, poller, consent).operator.look().state
-        self._desk = Desk(session, app, self._new or poller, consent, name=new_name)
+        self._origin = StateEditor(session, app, poller, consent).operator.look().state
+        self._desk = StateEditor(session, app, self._new or poller, consent, name=new_name)
 
     def carry_out(self, *, overwrite: bool) -> int:
         """The whole of it. Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError."""

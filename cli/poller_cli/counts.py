@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from poller.delivery.runner import PENDING_CAP
 from poller.errors import SourceUnavailable
-from poller.runner import PENDING_CAP
 
 COUNTED = 1_000_000
 """Before a change, rows are counted up to here, where the database does that within `query_timeout`."""

@@ -33,7 +33,7 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "write_resent": lambda f: f"a write brought no usable answer and is sent again ({f['error']})",
     "write_resolved": lambda _: "a write whose answer was lost had been applied",
     "write_redone": lambda _: "an operator changed the state document meanwhile; the write was made again on top",
-    "made_way": lambda _: "no write for a moment, so that an operator's change gets through",
+    "yielded_to_operator": lambda _: "no write for a moment, so that an operator's change gets through",
     "fingerprint_bound": lambda _: "a state document without a fingerprint now belongs to the configured source",
     "batch_started": lambda f: f"{f['batch_id']} started: {rows(f['rows'])}, attempt {f['attempt']}",
     "batch_committed": lambda f: f"{f['batch_id']} committed: {rows(f['rows'])} in {f['handler_seconds']:.2f} s",

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from typing import IO, Any
 
 from poller import forks
+from poller.delivery.runner import PENDING_CAP
 from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text
 from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
-from poller.runner import PENDING_CAP
 from poller_cli.counts import rows
 from poller_cli.event_words import words
 from poller_cli.pace import span
@@ -39,10 +39,10 @@ class EventPrinter:
         stop: set where JSON can be written no more: nobody would know what is done from then on.
 
     Attributes:
-        unheard: whether that was so.
+        output_closed: whether that was so.
     """
 
-    unheard = False
+    output_closed = False
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class EventPrinter:
 
     def _give_up(self, lines: IO[str], error: OSError | ValueError) -> None:
         """Say once that nobody hears, and stop. What is still in the stream's buffer goes nowhere."""
-        self._json_lines, self.unheard = None, True
+        self._json_lines, self.output_closed = None, True
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), lines.fileno())
         if self._stop is not None:

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.engine import make_url
 
+from poller.admin.restore import Recovery
+from poller.delivery.runner import PENDING_CAP
 from poller.errors import LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State
 from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY, LONGEST_NAME, read_json
 from poller.ports import Found
-from poller.recovery import Recovery
-from poller.runner import PENDING_CAP
 from poller.sources import SqlSource
 from poller_cli import exits
-from poller_cli.changes import Desk, Plan
+from poller_cli.changes import Plan, StateEditor
 from poller_cli.counts import number
 from poller_cli.effects import measure, of_first
 from poller_cli.refusals import WrongArgument, clean
@@ -77,7 +77,7 @@ def read_foreign(where: str, *, connection: str, environ: Mapping[str, str], now
     """
     clean(where, "URL|FILE")
     if where.startswith(("http://", "https://")):
-        from poller.stores._blob_address import open_address
+        from poller.stores.blob.address import open_address
 
         store, name = open_address(where, connection=connection, environ=environ)
         try:
@@ -231,7 +231,7 @@ def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | Non
 class Importing:
     """Makes `foreign` the place of `poller`. Guarded like a reset."""
 
-    def __init__(self, desk: Desk, app: App, poller: Poller, foreign: Foreign) -> None:
+    def __init__(self, desk: StateEditor, app: App, poller: Poller, foreign: Foreign) -> None:
         self._desk = desk
         self._foreign = foreign
         self._poller = poller

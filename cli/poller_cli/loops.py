@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from poller.app import Poller
+from poller.delivery.result import TickResult
 from poller.errors import ConfigError, FingerprintMismatch, PollerError
+from poller.model.schedule import Schedule
 from poller.observability import PollerEvent, TickFailed
-from poller.outcome import TickResult
 from poller.ports import Event
-from poller.schedule import Schedule
 from poller_cli import exits
 
 Mode: TypeAlias = Literal["once", "until_idle", "forever"]
@@ -117,9 +117,9 @@ class Loop:
                 failures, self._mismatch = 0, None
                 self.well.add(self.poller.name)
             except ConfigError:
-                raise  # no later tick can mend it
+                raise  # no later tick can fix it
             except FingerprintMismatch as error:
-                # Only an operator can mend it, and the document tells when that was done. While others work here the
+                # Only an operator can fix it, and the document tells when that was done. While others work here the
                 # process is there to see it; else it ends, with an exit code that says so (design, "Exit codes").
                 failures, self._mismatch = failures + 1, error
                 self.well.discard(self.poller.name)

@@ -38,7 +38,7 @@ from poller_cli.commands import (
 )
 from poller_cli.help_pages import Command, new
 from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command
-from poller_cli.terminal import complain, fault_of_stdout, mend_streams, show_trace
+from poller_cli.terminal import complain, fault_of_stdout, fix_streams, show_trace
 
 _UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """What typer raises for a wrong command line; it has no public name in every version."""
@@ -121,7 +121,7 @@ def build() -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and leave the process with its exit code."""
-    mend_streams()
+    fix_streams()
     sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
 
 

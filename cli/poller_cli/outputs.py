@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from poller.delivery.result import Outcome
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import DeliveryError
 from poller.model.stamps import Stamp
-from poller.outcome import Outcome
 
 
 class _Output(BaseModel):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from poller_cli import exits
 from poller_cli.change_outputs import ChangedPart, ChangeOutput, EffectOutput
 from poller_cli.change_report import Report, surely_told
-from poller_cli.changes import Desk, Plan
+from poller_cli.changes import Plan, StateEditor
 from poller_cli.confirmation import confirm, will_ask
 from poller_cli.naming import ConsoleApp, Named
 from poller_cli.outputs import as_json
@@ -27,11 +27,11 @@ def carry_out(
     """Make the change that `plan_for` gives for a document's name. All parts are shown, then it is asked for once.
 
     Where it fails on one part, the parts before it are changed: the same command again changes the others.
-    Raises: as `Desk.carry_out`.
+    Raises: as `StateEditor.carry_out`.
     """
     if len(named.pollers) == 1:
         (poller,) = named.pollers
-        return Desk(session, app, poller, consent).carry_out(plan_for(poller.name))
+        return StateEditor(session, app, poller, consent).carry_out(plan_for(poller.name))
     kind = plan_for(named.name).kind
     shows = not session.json or will_ask(consent)
     if shows:
@@ -41,9 +41,9 @@ def carry_out(
             flush=True,
         )
     outputs: list[ChangeOutput] = []
-    desks: list[Desk] = []
+    desks: list[StateEditor] = []
     for poller in named.pollers:
-        desk = Desk(session, app, poller, replace(consent, yes=True, confirm=None))
+        desk = StateEditor(session, app, poller, replace(consent, yes=True, confirm=None))
         desk.told = _Told(desk.told, outputs)
         desks.append(desk)
     if not consent.dry_run:

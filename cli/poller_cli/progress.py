@@ -17,11 +17,11 @@ from rich.text import Text
 
 from poller.app import Poller
 from poller.config import AppConfig
+from poller.delivery.runner import PENDING_CAP
 from poller.errors import PollerError
+from poller.lease.state_file import StateFile
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
-from poller.runner import PENDING_CAP
-from poller.sources.moments import parse_utc
-from poller.statefile import StateFile
+from poller.sources.columns.moments import parse_utc
 from poller_cli.changes import timing_of
 from poller_cli.pace import Pace, span
 from poller_cli.terminal import is_terminal

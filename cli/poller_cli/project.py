@@ -43,7 +43,7 @@ class Project:
     @property
     def has_daylight_saving(self) -> bool:
         """Whether the clocks of its times are ever set back."""
-        from poller.sources.moments import has_daylight_saving
+        from poller.sources.columns.moments import has_daylight_saving
 
         try:
             return self.zone is not None and has_daylight_saving(ZoneInfo(self.zone))

@@ -11,7 +11,7 @@ from typing import Any
 
 from poller.config.load import anchored, parse, read_text
 from poller.config.substitution import references, substitute
-from poller.databases import read_url
+from poller.databases.urls import read_url
 from poller.errors import ConfigError
 from poller.sources.identity import identify
 from poller_cli.project import Project

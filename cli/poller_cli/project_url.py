@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import URL
 
 from poller.config.load import anchored
-from poller.databases import holds_secret, read_url
+from poller.databases.urls import holds_secret, read_url
 from poller_cli.project import setting_for
 from poller_cli.refusals import WrongArgument
 

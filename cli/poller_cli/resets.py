@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
-from poller.admission import Probing, put_back
 from poller.app import Poller
+from poller.delivery.preflight import Probing, put_back
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
 from poller.model.changes import to_reset
 from poller.model.cursor import Cursor

@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
 
-from poller.admission import check_fingerprint
+from poller.admin.editor import Operator
 from poller.app import Poller
+from poller.delivery.preflight import check_fingerprint
+from poller.delivery.result import bound_as_json
+from poller.delivery.runner import PENDING_CAP
 from poller.errors import PollerError, SourceError, StoreDenied, StoreError
+from poller.lease.state_file import Copy
 from poller.model.changes import kept_by
 from poller.model.redact import error_line
 from poller.model.timing import Timing
-from poller.operator import Operator
-from poller.outcome import bound_as_json
-from poller.runner import PENDING_CAP
-from poller.statefile import Copy
 from poller_cli import exits
 from poller_cli.outputs import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
 from poller_cli.resets import is_foreign

@@ -46,7 +46,7 @@ def _nowhere() -> IO[str]:
     return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
-def mend_streams() -> None:
+def fix_streams() -> None:
     """For a process that was started with some of its three streams closed: another file that it opens must not get
     their numbers, or what is printed would be written into it. And for one whose stdout is not UTF-8."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:

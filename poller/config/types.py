@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonS
 from pydantic_core import PydanticCustomError
 
 from poller.model.durations import TooLong, format_duration, parse_duration
-from poller.schedule import Schedule
+from poller.model.schedule import Schedule
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
 """What names of apps and pollers look like: they are parts of blob names (design, "The state document")."""
@@ -28,12 +28,12 @@ def _duration(value: Any) -> timedelta:
             raise PydanticCustomError("duration", "{reason}", {"reason": str(error)}) from None
         except ValueError:
             pass
-    raise PydanticCustomError("duration", 'is no duration; write it like "750ms", "15s", "4m30s" or "2h"')
+    raise PydanticCustomError("duration", 'is not a duration; write it like "750ms", "15s", "4m30s" or "2h"')
 
 
 def _longer_than_nothing(value: timedelta) -> timedelta:
     if value <= timedelta(0):
-        raise PydanticCustomError("duration", "must be longer than nothing")
+        raise PydanticCustomError("duration", "must be greater than 0")
     return value
 
 
@@ -83,7 +83,7 @@ Duration = Annotated[
 """A span of time, zero allowed; `"4m30s"` or a timedelta."""
 
 PositiveDuration = Annotated[Duration, AfterValidator(_longer_than_nothing)]
-"""A span of time longer than nothing."""
+"""A span of time greater than 0."""
 
 Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 """A name of an app or a poller."""

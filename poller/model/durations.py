@@ -32,7 +32,7 @@ def parse_duration(text: str | timedelta) -> timedelta:
         return text
     compact = text.strip().lower()
     if not _WHOLE.fullmatch(compact):
-        raise ValueError(f"{text!r} is no duration; write it like 750ms, 15s, 4m30s or 2h")
+        raise ValueError(f"{text!r} is not a duration; write it like 750ms, 15s, 4m30s or 2h")
     seconds = sum(float(n) * _UNITS[unit] for n, unit in _PART.findall(compact))
     if seconds > LONGEST.total_seconds():  # infinity too
         raise TooLong

@@ -1,4 +1,4 @@
-"""What a look at a poller's surroundings found (`poller check`), with what mends it."""
+"""What a look at a poller's surroundings found (`poller check`), with what fixes it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Finding:
         check: what was looked at, a fixed word such as `index`.
         severity: `error`: rows could be skipped or repeated, or nothing runs; `warn`: it works, at a price or a risk.
         message: what was found, in one line, without secrets.
-        mend: the statement or command that mends it, or a sentence where there is none; empty where all is well.
+        fix: the statement or command that fixes it, or a sentence where there is none; empty where all is well.
     """
 
     check: str
     severity: Severity
     message: str
-    mend: str = ""
+    fix: str = ""
 
 
 def ok(check: str, message: str) -> Finding:
@@ -30,11 +30,11 @@ def ok(check: str, message: str) -> Finding:
     return Finding(check, "ok", message)
 
 
-def warn(check: str, message: str, mend: str = "") -> Finding:
+def warn(check: str, message: str, fix: str = "") -> Finding:
     """It works, at a price or a risk."""
-    return Finding(check, "warn", message, mend)
+    return Finding(check, "warn", message, fix)
 
 
-def error(check: str, message: str, mend: str = "") -> Finding:
+def error(check: str, message: str, fix: str = "") -> Finding:
     """Rows could be skipped or repeated, or nothing runs."""
-    return Finding(check, "error", message, mend)
+    return Finding(check, "error", message, fix)

@@ -26,9 +26,9 @@ class Timing:
 
     def __post_init__(self) -> None:
         if self.ttl <= 0:
-            raise ValueError("lease_ttl: must be longer than nothing")
+            raise ValueError("lease_ttl: must be greater than 0")
         if self.heartbeat <= 0:
-            raise ValueError("heartbeat_interval: must be longer than nothing")
+            raise ValueError("heartbeat_interval: must be greater than 0")
         if self.heartbeat > self.ttl / 3:
             raise ValueError(
                 f"heartbeat_interval: {self.heartbeat:g}s is more than a third of lease_ttl ({self.ttl:g}s)"

@@ -199,7 +199,8 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
         }
     )
     delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
-    # What was seen of the database's clock may be what the operator mends: nobody goes on from it (`Bounding.recall`).
+    # What was seen of the database's clock may be what the operator fixes: nobody goes on from it
+    # (`CurrentBound.recall`).
     kept = {name: value for name, value in (state.bound or {}).items() if name == "kept_at"}  # see `may_remember`
     known = {**kept, "reset": state.lease.fencing_token + 1}
     moved = state.model_copy(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from poller.sources.sqlalchemy import SqlSource
+from poller.sources.sql_source import SqlSource
 
 __all__ = ["SqlSource"]

@@ -12,7 +12,7 @@ from poller.errors import ConfigError
 from poller.model.cursor import CursorKind
 from poller.model.durations import parse_duration
 from poller.sources import bounds
-from poller.sources.moments import has_daylight_saving, plain_text
+from poller.sources.columns.moments import has_daylight_saving, plain_text
 
 KINDS: tuple[CursorKind, ...] = get_args(CursorKind)
 """The cursor kinds that can be read."""
@@ -100,7 +100,7 @@ def read_options(
         )
     timeout = _duration("query_timeout", query_timeout)
     if timeout <= timedelta(0):
-        raise ConfigError("`query_timeout` must be longer than nothing.", key="query_timeout", next_step='Use "30s".')
+        raise ConfigError("`query_timeout` must be greater than 0.", key="query_timeout", next_step='Use "30s".')
     if on_null_cursor not in {"fail", "skip"}:
         raise ConfigError(
             f"`on_null_cursor` is {on_null_cursor!r}.", key="on_null_cursor", next_step='Use "fail" or "skip".'

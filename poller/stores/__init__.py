@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from poller.stores.blob import BlobStore
+    from poller.stores.blob.store import BlobStore
     from poller.stores.memory import MemoryStore
-    from poller.stores.sql import SqlStore
+    from poller.stores.sql.store import SqlStore
 
 __all__ = ["BlobStore", "MemoryStore", "SqlStore"]
 
-_HOMES = {"BlobStore": "blob", "MemoryStore": "memory", "SqlStore": "sql"}
+_HOMES = {"BlobStore": "blob.store", "MemoryStore": "memory", "SqlStore": "sql.store"}
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller import samplers
+from poller.databases import samplers
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from tests.sources.tables import execute, family

@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from poller import Poller
-from poller.clock import SystemRuntime
+from poller.admin.editor import Operator
 from poller.model.cursor import Cursor, CursorKind
 from poller.model.timing import Timing
 from poller.observability import PollerEvent, ServerBelowCheckpoint
-from poller.operator import Operator
 from poller.ports import Bound
+from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
-from poller.sources.bounds import BoundContext, Keeper
+from poller.sources.bounds import BoundContext, MonotonicBound
 from poller.sources.columns import Column, Family
 from poller.stores import MemoryStore
 from tests.bounds.tables import ids, make, source
@@ -30,7 +30,7 @@ _NOWHERE: Any = None
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
-class _Taker:
+class _Strategy:
     kind = "exact"
 
     def __init__(self, *bounds: Bound) -> None:
@@ -46,7 +46,7 @@ class _Taker:
         pass
 
 
-def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> Keeper:
+def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> MonotonicBound:
     """Of bounds as (value, next)."""
     context = BoundContext(
         family="postgresql", mariadb=False, kind=kind, column=Column("c", Family.INTEGER), zone=UTC, schema=None,
@@ -54,7 +54,7 @@ def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> Keeper:
         ignore_users=(), clock="", highest="", highest_below="",
     )  # fmt: skip
     taken = (Bound("exact", value=value, next=following, clock=NOON.isoformat()) for value, following in bounds)
-    return Keeper(_Taker(*taken), context)
+    return MonotonicBound(_Strategy(*taken), context)
 
 
 def _at(kind: CursorKind, value: str, *, delivered: bool = True) -> Cursor:

@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from poller import Poller
-from poller.clock import SystemRuntime
+from poller.admin.editor import Operator
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
-from poller.operator import Operator
 from poller.ports import Bound, Page
+from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
-from poller.sources.bounds import Keeper
+from poller.sources.bounds import MonotonicBound
 from poller.stores import MemoryStore
 from tests.bounds.tables import add, make, session, source
 from tests.sources.tables import execute
@@ -51,7 +51,7 @@ def test_what_an_open_transaction_stamped_by_a_slower_clock_is_not_passed(postgr
         writer.exec_driver_sql("commit")
 
 
-class _Taker:
+class _Strategy:
     kind = "exact"
 
     def __init__(self, *bounds: Bound) -> None:
@@ -89,17 +89,17 @@ def _seconds(bound: Bound) -> float | None:
     ],
 )
 def test_below_what_is_read_while_the_clock_is_behind(samples: list[Bound], read_below: list[float | None]) -> None:
-    keeper = Keeper(_Taker(*samples))
+    keeper = MonotonicBound(_Strategy(*samples))
     assert [_seconds(keeper.sample(_NOWHERE)) for _ in samples] == read_below
 
 
 def test_another_process_knows_that_the_last_bound_only_limits() -> None:
-    first = Keeper(_Taker(_bound(20, 20), _bound(12, 15)))
+    first = MonotonicBound(_Strategy(_bound(20, 20), _bound(12, 15)))
     first.sample(_NOWHERE)
     first.sample(_NOWHERE)
     memory = first.remember()
     assert memory is not None
-    second = Keeper(_Taker(_bound(20, 20), _bound(None, 25)))
+    second = MonotonicBound(_Strategy(_bound(20, 20), _bound(None, 25)))
     second.sample(_NOWHERE)
     second.recall(memory)
     assert second.sample(_NOWHERE).value is None

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from poller.databases.samplers import Sample
 from poller.errors import ConfigError
-from poller.samplers import Sample
 from poller.sources.bounds.sampled import ByCounter
 from tests.sources.tables import closing, execute, orders
 
@@ -37,11 +37,11 @@ class _Nobody:
 
 def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
     sampler, values = _Nobody(), iter(range(10, 10_000, 10))
-    taker = ByCounter(sampler, lambda _: next(values), "a sequence", delay=timedelta(seconds=5))
+    strategy = ByCounter(sampler, lambda _: next(values), "a sequence", delay=timedelta(seconds=5))
     seen = []
     for second in range(8):
         sampler.now = START + timedelta(seconds=second)
-        bound = taker.sample(NO_CONNECTION)
+        bound = strategy.sample(NO_CONNECTION)
         seen.append(bound.value)
         assert not bound.cold, "waiting for it would take as long as the delay"
         assert ("commit_delay" in str(bound.reason)) == (bound.value is None)
@@ -50,11 +50,11 @@ def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
 
 def test_what_is_kept_for_a_long_delay_stays_small() -> None:
     sampler = _Nobody()
-    taker = ByCounter(sampler, lambda _: 1, "a sequence", delay=timedelta(days=1))
+    strategy = ByCounter(sampler, lambda _: 1, "a sequence", delay=timedelta(days=1))
     for second in range(2_000):
         sampler.now = START + timedelta(seconds=second)
-        taker.sample(NO_CONNECTION)
-    assert len(taker._counts) <= 300
+        strategy.sample(NO_CONNECTION)
+    assert len(strategy._counts) <= 300
 
 
 def _table(url: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from poller.samplers import SharedSampler, join
-from poller.sources.bounds import Keeper
+from poller.databases.samplers import SharedSampler, join
+from poller.sources.bounds import MonotonicBound
 from poller.sources.bounds.heuristic import HighestSeen
 from poller.sources.bounds.postgresql_samples import Observed
 from poller.sources.bounds.sampled import ByCounter, ByTime
@@ -53,7 +53,7 @@ def test_a_foreign_value_is_taken_in_whole_or_not_at_all(kind: str) -> None:
     memory = {"kind": make().kind, "clock": AT, "at": AT, "limits": True, "samples": samples, "below": BELOW}
     for path in list(paths(memory))[1:]:
         for value in VALUES:
-            keeper = Keeper(make(), context("postgresql"))
+            keeper = MonotonicBound(make(), context("postgresql"))
             before = keeper.remember()
             try:
                 keeper.recall(with_value(memory, path, value))
@@ -68,6 +68,6 @@ def test_a_foreign_value_is_taken_in_whole_or_not_at_all(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_process_remembered_another_takes_in(kind: str) -> None:
     make, samples = KINDS[kind]
-    keeper = Keeper(make(), context("postgresql"))
+    keeper = MonotonicBound(make(), context("postgresql"))
     keeper.recall({"kind": make().kind, "clock": AT, "samples": samples})
     assert keeper.remember() == {"kind": make().kind, "clock": AT, "samples": samples}

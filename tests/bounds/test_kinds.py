@@ -208,7 +208,7 @@ def test_check_names_rows_that_stand_above_the_counter(postgres_db: str) -> None
         (told,) = (f for f in reader.checkup(None, lambda: datetime.now(UTC)).findings if f.check == "bound")
     assert told.severity == "error"
     assert "id = 101" in told.message
-    assert "stamped_by" in told.mend
+    assert "stamped_by" in told.fix
     with source(postgres_db, **INTEGER, stamped_by="application", commit_delay="0s") as reader:
         assert ids(reader) == [100, 101]
     execute(postgres_db, "select setval('stamped_id_seq', 102, false)")

@@ -173,10 +173,14 @@ def test_a_standby_is_refused() -> None:
         url = server.new_database()
         make(url)
         with session(url) as primary:
-            takers = [choose(wanted, context("postgresql", table="stamped", schema=None), primary) for wanted in BOUNDS]
-            takers.append(choose("auto", context("postgresql", kind="xid8+pk", table="stamped", schema=None), primary))
-            for taker in takers:
-                assert taker.sample(primary).kind in BOUNDS
+            strategies = [
+                choose(wanted, context("postgresql", table="stamped", schema=None), primary) for wanted in BOUNDS
+            ]
+            strategies.append(
+                choose("auto", context("postgresql", kind="xid8+pk", table="stamped", schema=None), primary)
+            )
+            for strategy in strategies:
+                assert strategy.sample(primary).kind in BOUNDS
         data = Path(str(server.execute("show data_directory")[0][0]))
         server.stop()
         (data / "standby.signal").touch()
@@ -187,9 +191,9 @@ def test_a_standby_is_refused() -> None:
         with source(url, bound="heuristic") as reader:
             assert reader.page(None, 10).bound.kind == "heuristic"
         with session(url) as standby:
-            for taker in takers:
+            for strategy in strategies:
                 with pytest.raises(SourceError, match="standby"):
-                    taker.sample(standby)
+                    strategy.sample(standby)
 
 
 def test_a_foreign_table_is_left_to_the_heuristic(postgres_db: str) -> None:

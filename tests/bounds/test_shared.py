@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from poller import samplers
-from poller.samplers import Reading
+from poller.databases import samplers
+from poller.databases.samplers import Reading
 from poller.sources.bounds import mysql, mysql_look, mysql_tracked, mysql_turn, postgresql
 from tests.bounds.tables import add, freshly, ids, make, session, source
 from tests.support.mariadb import MariaDbServer

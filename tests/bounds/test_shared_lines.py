@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from poller import samplers
-from poller.samplers import Reading, Sample, Samplers, SharedSampler
+from poller.databases import samplers
+from poller.databases.samplers import Reading, Sample, Samplers, SharedSampler
 from tests.support.services import wait_until
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)

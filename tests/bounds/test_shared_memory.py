@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from poller.samplers import Reading, Samplers, SharedSampler
+from poller.databases.samplers import Reading, Samplers, SharedSampler
 from poller.sources.bounds import mysql_look, mysql_tracked, mysql_turn
 from poller.sources.bounds.mysql_look import Look
 from poller.sources.bounds.mysql_tracked import Tracked

@@ -103,7 +103,7 @@ def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str)
         assert ids(reader) == [1]  # at once: a delay would not help
         findings = {finding.check: finding for finding in reader.checkup(None, lambda: datetime.now(UTC)).findings}
         assert findings["bound"].severity == "warn"
-        assert "AUTOINCREMENT" in findings["bound"].mend
+        assert "AUTOINCREMENT" in findings["bound"].fix
     with pytest.raises(ConfigError, match="AUTOINCREMENT"):
         kind_of(sqlite_url, bound="exact")
 

@@ -143,7 +143,7 @@ def wait_until(condition: Callable[[], object], *, seconds: float = 30) -> None:
     """Until it is so; the test fails when it never is."""
     limit = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < limit, "waited in vain"
+        assert time.monotonic() < limit, "waited without success"
         time.sleep(0.02)
 
 

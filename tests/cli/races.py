@@ -16,8 +16,8 @@ from typing import Any
 
 from poller import Batch
 from poller.app import load_app
+from poller.delivery.result import TickResult
 from poller.errors import PollerError
-from poller.outcome import TickResult
 from tests.cli.conftest import Ended, Project
 from tests.cli.console import Console
 from tests.cli.crashes import Place

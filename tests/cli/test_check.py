@@ -1,4 +1,4 @@
-"""`poller check`: what is wrong is found before it hurts, and what it says mends it."""
+"""`poller check`: what is wrong is found before it hurts, and what it says fixes it."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def wrong(ended: Ended) -> dict[str, str]:
     return {name: one["severity"] for name, one in found(ended).items() if one["severity"] != "ok"}
 
 
-def mend(url: str, ended: Ended) -> list[str]:
+def fix(url: str, ended: Ended) -> list[str]:
     """Run every statement that was proposed, as the database's owner, each once."""
-    proposed = [one["mend"] for one in found(ended).values() if (one["mend"] or "").startswith(STATEMENTS)]
+    proposed = [one["fix"] for one in found(ended).values() if (one["fix"] or "").startswith(STATEMENTS)]
     done: list[str] = []
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
@@ -120,8 +120,8 @@ def test_each_finding_is_mended_by_its_own_statement(
     assert first.code == 1
     assert wrong(first) == {"nulls": "error", "index": "warn", "plan": "warn"}
     assert "2 rows have no value" in found(first)["nulls"]["message"]
-    assert found(first)["index"]["mend"].startswith("CREATE INDEX orders_updated_at_id ON orders (updated_at, id)")
-    assert mend(url, first)
+    assert found(first)["index"]["fix"].startswith("CREATE INDEX orders_updated_at_id ON orders (updated_at, id)")
+    assert fix(url, first)
     second = project.run("check", "--json")
     assert (second.code, wrong(second)) == (0, {})
 
@@ -136,7 +136,7 @@ def test_a_key_that_is_none_is_an_error_with_the_statement(
     ended = project.run("check", "--json")
     assert ended.code == 1
     assert wrong(ended) == {"key": "error"}
-    assert any(statement.startswith("CREATE UNIQUE INDEX") for statement in mend(url, ended))
+    assert any(statement.startswith("CREATE UNIQUE INDEX") for statement in fix(url, ended))
     assert "key" not in wrong(project.run("check", "--json"))
 
 
@@ -161,13 +161,13 @@ def test_privileges_that_postgresql_lacks_are_granted_by_what_is_said(
     url = sa.make_url(postgres_db).set(username=role, password="geheim-7")
     configure(project, url.render_as_string(hide_password=False))
     first = project.run("check", "--json")
-    assert found(first)["privileges"]["mend"] == f"GRANT SELECT ON orders TO {role};"
+    assert found(first)["privileges"]["fix"] == f"GRANT SELECT ON orders TO {role};"
     assert first.code == 1
-    mend(postgres_db, first)
+    fix(postgres_db, first)
     second = project.run("check", "--json")
-    assert found(second)["privileges"]["mend"] == f"GRANT pg_read_all_stats TO {role};"
+    assert found(second)["privileges"]["fix"] == f"GRANT pg_read_all_stats TO {role};"
     assert wrong(second) == {"privileges": "warn"}
-    mend(postgres_db, second)
+    fix(postgres_db, second)
     third = project.run("check", "--json")
     assert (third.code, wrong(third)) == (0, {})
     assert found(third)["bound"]["message"].startswith("exact")
@@ -186,7 +186,7 @@ def test_rows_that_a_policy_hides_are_an_error(project: Project, postgres_db: st
     ended = project.run("check", "--json")
     assert ended.code == 1
     assert found(ended)["row_security"]["severity"] == "error"
-    mend(postgres_db, ended)
+    fix(postgres_db, ended)
     assert "row_security" not in wrong(project.run("check", "--json"))
 
 
@@ -201,7 +201,7 @@ def test_a_prepared_transaction_is_named_and_ended(project: Project, postgres_db
     ended = project.run("check", "--json")
     assert ended.code == 1
     assert "'left over'" in found(ended)["prepared"]["message"]
-    assert "ROLLBACK PREPARED 'left over'" in mend(postgres_db, ended)
+    assert "ROLLBACK PREPARED 'left over'" in fix(postgres_db, ended)
     assert "prepared" not in wrong(project.run("check", "--json"))
 
 
@@ -222,7 +222,7 @@ def test_a_prepared_xa_transaction_is_named_and_ended(project: Project, family_d
     configure(project, family_db, 'cursor_time_zone = "UTC"')
     ended = project.run("check", "--json")
     assert ended.code == 1
-    assert "XA ROLLBACK 'left','over',7" in mend(family_db, ended)
+    assert "XA ROLLBACK 'left','over',7" in fix(family_db, ended)
     assert "prepared" not in wrong(project.run("check", "--json"))
 
 
@@ -259,9 +259,9 @@ def test_without_process_it_guesses_and_says_the_grant(
         first = project.run("check", "--json")
         assert wrong(first) == {"privileges": "warn", "bound": "warn"}
         lacks = "PROCESS" if family_server.is_mariadb else "PROCESS, XA_RECOVER_ADMIN"
-        assert found(first)["privileges"]["mend"] == f"GRANT {lacks} ON *.* TO '{name}'@'%';"
+        assert found(first)["privileges"]["fix"] == f"GRANT {lacks} ON *.* TO '{name}'@'%';"
         assert found(first)["bound"]["message"].startswith("heuristic")
-        mend(family_db, first)
+        fix(family_db, first)
         second = project.run("check", "--json")
         assert wrong(second) == {}
         assert found(second)["bound"]["message"].startswith("observed")
@@ -315,7 +315,7 @@ def test_a_checkpoint_of_another_source_exits_4(project: Project) -> None:
     project.write(text + 'filter = "id > 1"\n')
     ended = project.run("check", "--json")
     assert ended.code == 4
-    assert "poller rebind orders" in found(ended)["fingerprint"]["mend"]
+    assert "poller rebind orders" in found(ended)["fingerprint"]["fix"]
 
 
 def test_handler_host_and_pause_are_looked_at(project: Project) -> None:
@@ -327,12 +327,12 @@ def test_handler_host_and_pause_are_looked_at(project: Project) -> None:
     assert ended.code == 1
     assert wrong(ended).items() >= {"handler": "error", "host": "error"}.items()
     assert "nothing_of_this_name" in found(ended)["handler"]["message"]
-    assert found(ended)["host"]["mend"] == 'tick_timeout = "4m30s"'
+    assert found(ended)["host"]["fix"] == 'tick_timeout = "4m30s"'
     project.configure("orders")
     assert project.run("run", "--once").code == 0
     assert project.run("pause", "orders", "--yes", "--reason", "night").code == 0
     told = found(project.run("check", "--json"))
-    assert told["state"]["mend"] == "poller resume orders"
+    assert told["state"]["fix"] == "poller resume orders"
     assert "night" in told["state"]["message"]
     assert told["host"]["severity"] == "ok"
 
@@ -425,7 +425,7 @@ def test_storage_that_may_not_be_listed_is_an_error_as_it_is_to_a_run(
     assert found(ended)["storage"]["severity"] == "ok", "documents may be read and written"
     assert wrong(ended) == {"listing": "error"}
     assert "Listing is not permitted" in found(ended)["listing"]["message"]
-    assert "srt=co" in found(ended)["listing"]["mend"]
+    assert "srt=co" in found(ended)["listing"]["fix"]
     assert token not in ended.out + ended.err
 
 
@@ -442,7 +442,7 @@ def test_storage_that_may_not_be_appended_to_is_an_error(project: Project, azuri
     ended = project.run("check", "--json")
     assert ended.code == 1
     assert found(ended)["appending"]["severity"] == "error"
-    assert "sp=racwl" in found(ended)["appending"]["mend"]
+    assert "sp=racwl" in found(ended)["appending"]["fix"]
     assert service.get_blob_client(container, "audit/shop/orders.jsonl").download_blob().readall() == before
 
 

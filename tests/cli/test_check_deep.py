@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.cli.conftest import Project
-from tests.cli.test_check import configure, found, make_table, mend, wrong
+from tests.cli.test_check import configure, fix, found, make_table, wrong
 from tests.sources.tables import execute
 
 
@@ -55,7 +55,7 @@ def test_what_a_policy_hides_behind_a_view_is_an_error(
     ended = project.run("check", "--json")
     assert ended.code == 1
     assert "orders (for reader_" in found(ended)["row_security"]["message"]
-    mend(postgres_db, ended)
+    fix(postgres_db, ended)
     assert "row_security" not in wrong(project.run("check", "--json"))
 
 
@@ -88,7 +88,7 @@ def test_an_index_of_another_order_is_none(project: Project, postgres_db: str, c
     first = project.run("check", "--json")
     assert wrong(first) == {"index": "warn", "plan": "warn"}
     assert "Sort by updated_at, id" in found(first)["plan"]["message"]
-    mend(postgres_db, first)
+    fix(postgres_db, first)
     assert wrong(project.run("check", "--json")) == {}
 
 
@@ -127,7 +127,7 @@ def test_a_prepared_xa_transaction_of_any_name_is_ended_by_what_is_printed(
     try:
         assert ended.code == 1
         with engine.connect() as connection:
-            connection.exec_driver_sql(found(ended)["prepared"]["mend"].split(";")[0])
+            connection.exec_driver_sql(found(ended)["prepared"]["fix"].split(";")[0])
     finally:
         with engine.connect() as connection:
             left = connection.exec_driver_sql("xa recover").all()

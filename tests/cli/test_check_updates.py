@@ -38,7 +38,7 @@ def test_updates_that_nothing_stamps_are_told_and_the_printed_statement_stamps_t
     first = found(project.run("check", "--json"))["updates"]
     assert first["severity"] == "warn"
     assert "never delivered" in first["message"]
-    run_printed(any_db, first["mend"])
+    run_printed(any_db, first["fix"])
     assert found(project.run("check", "--json"))["updates"]["severity"] == "ok"
     execute(any_db, f"update {table} set total = 2")
     assert project.run("run", "orders", "--once").code == 0

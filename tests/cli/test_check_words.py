@@ -43,14 +43,14 @@ def test_a_writer_that_has_just_begun_holds_the_bound_and_is_no_error(project: P
 
 
 def test_an_import_that_fails_has_a_next_step(project: Project) -> None:
-    for text, mend in (
+    for text, fix in (
         ("import nothing_of_this_name\n", "nothing_of_this_name"),
         ("def other(batch): pass\n", "handle"),
         ("def handle(batch)\n", "handlers.py"),
     ):
         project.configure("orders", handlers=text)
         (found,) = findings(project, "handler", 1)
-        assert mend in found["mend"]
+        assert fix in found["fix"]
 
 
 def test_a_handler_that_may_not_be_read_is_told_by_its_file(project: Project) -> None:

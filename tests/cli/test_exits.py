@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller.outcome import OUTCOMES, SUCCESSES
+from poller.delivery.result import OUTCOMES, SUCCESSES
 from poller_cli import exits
 
 

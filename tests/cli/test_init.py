@@ -62,7 +62,7 @@ def test_the_missing_index_is_proposed_with_its_statement(project: Project, post
     )
     ended = project.run("init", "--url", postgres_db, "--yes", "--json")
     assert (ended.json["cursor_column"], ended.json["pk_columns"]) == ("modified", ["a", "b"])
-    (statement,) = [f["mend"] for f in ended.json["findings"] if f["check"] == "index"]
+    (statement,) = [f["fix"] for f in ended.json["findings"] if f["check"] == "index"]
     assert statement == "CREATE INDEX events_modified_a_b ON events (modified, a, b);"
 
 

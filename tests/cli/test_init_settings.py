@@ -1,5 +1,5 @@
 """`poller init`: without a stdin, with a setting of the user's own name, in a folder whose name has a blank, and where
-what it found must be mended first."""
+what it found must be fixed first."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def test_what_cannot_run_as_it_is_fails_and_says_to_mend_it_first(shop: Project)
     ended = shop.run("init", *arguments)
     assert ended.code == 1
     assert "error: " in ended.out
-    assert "First mend" in ended.out
-    assert (shop.folder / "poller.toml").exists(), "there is something to mend"
+    assert "First fix" in ended.out
+    assert (shop.folder / "poller.toml").exists(), "there is something to fix"

@@ -14,8 +14,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from poller import Batch, Poller
 from poller.errors import ConfigError
 from poller.observability import LateRows, PollerEvent, Rechecked
+from poller.observability.otel import MetricsObserver
 from poller.stores import BlobStore, MemoryStore
-from poller.telemetry import MetricsObserver
 from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.test_check import configure
 from tests.cli.test_schemas import validator

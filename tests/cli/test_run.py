@@ -40,7 +40,7 @@ def test_until_idle_goes_on_where_a_tick_ends_early(project: Project) -> None:
 
 
 def test_several_pollers_run_at_once(project: Project) -> None:
-    """Each handler waits until the other's has begun: one after the other they would wait in vain."""
+    """Each handler waits until the other's has begun: one after the other they would wait without success."""
     handlers = """
 import time
 from pathlib import Path

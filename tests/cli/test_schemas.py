@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from poller.outcome import OUTCOMES, TickResult
+from poller.delivery.result import OUTCOMES, TickResult
 from poller.ports import Bound
 from tests.cli.conftest import NOTING, Project
 from tests.cli.console import Console

@@ -1,4 +1,4 @@
-"""Where stdout takes nothing more: what was changed is said on stderr, and `run` does not go on unheard."""
+"""Where stdout takes nothing more: what was changed is said on stderr, and `run` does not go on output_closed."""
 
 from __future__ import annotations
 

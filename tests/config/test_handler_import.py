@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from poller.errors import ConfigError
-from poller.handler_import import import_handler
-from poller.handlers import Handler
+from poller.handler.call import Handler
+from poller.handler.load import import_handler
 
 BODY = """
 import gate

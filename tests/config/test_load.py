@@ -134,7 +134,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ('[pollers.orders]\nlease_ttl = "soon"', "pollers.orders.lease_ttl", "duration"),
         ('[defaults]\nlease_ttl = "soon"', "defaults.lease_ttl", "duration"),
         ('[pollers.orders]\nheartbeat_interval = "21s"', "pollers.orders.heartbeat_interval", "a third"),
-        ('[pollers.orders]\nlease_ttl = "0s"', "pollers.orders.lease_ttl", "longer than nothing"),
+        ('[pollers.orders]\nlease_ttl = "0s"', "pollers.orders.lease_ttl", "greater than 0"),
         ('[pollers.orders]\nhandler_timeout = "5m"', "pollers.orders.handler_timeout", "tick_timeout"),
         ('[pollers.orders]\non_poison = "quarantine"', "pollers.orders.on_poison", "not available yet"),
         ('[pollers.orders]\non_poison = "ignore"', "pollers.orders.on_poison", '"halt"'),

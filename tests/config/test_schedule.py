@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller.schedule import Schedule
+from poller.model.schedule import Schedule
 
 
 def at(text: str) -> datetime:

@@ -70,8 +70,8 @@ def test_an_unverified_connection_elsewhere_is_warned_of(url: str, told: str) ->
     found = only(url.replace("://", "://app:geheim-7@", 1) if "odbc_connect" not in url and ":///" not in url else url)
     assert found.severity == "warn"
     assert told in found.message
-    assert found.mend
-    assert "geheim-7" not in found.message + found.mend
+    assert found.fix
+    assert "geheim-7" not in found.message + found.fix
 
 
 def test_what_libpq_takes_from_the_environment_counts() -> None:
@@ -108,4 +108,4 @@ def test_plain_http_is_warned_of_but_on_this_machine() -> None:
     (found,) = tls.of_address("http://azurite:10000/devstoreaccount1/db-state?sig=geheim-7")
     assert found.severity == "warn"
     assert "azurite" in found.message
-    assert "geheim-7" not in found.message + found.mend
+    assert "geheim-7" not in found.message + found.fix

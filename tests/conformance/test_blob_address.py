@@ -6,8 +6,8 @@ import pytest
 from azure.core.credentials import AccessToken
 
 from poller.errors import ConfigError
-from poller.stores._blob_address import open_address
-from poller.stores.blob import BlobStore
+from poller.stores.blob.address import open_address
+from poller.stores.blob.store import BlobStore
 from tests.conformance.canned import Canned, answer
 from tests.support.azurite import KEY
 

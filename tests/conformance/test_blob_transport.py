@@ -133,7 +133,7 @@ def test_waiting_for_an_answer_ends_within_our_limit_while_the_sdks_own_goes_on(
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="this system does not tell when it probes")
 def test_a_connection_that_is_kept_is_probed_before_a_gateway_forgets_it(tls: ssl.SSLContext | None) -> None:
-    """Azure's forgets one after 4 minutes without a word: a slower schedule would wait in vain for an answer on it."""
+    """Azure's forgets one after 4 minutes without a word: a slower schedule would wait for ever for an answer on it."""
     with Canned(WHOLE, tls=tls) as server:
         store = BlobStore.from_connection_string(server.connection_string)
         assert isinstance(store.read(NAME, timeout=PATIENT), Found)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from poller.clock import SystemRuntime
 from poller.errors import StateCorrupt, StoreError, StoreUnavailable
+from poller.lease.state_file import StateFile
 from poller.model.timing import Timing
 from poller.ports import Found, Timeout
-from poller.statefile import StateFile
+from poller.runtime import SystemRuntime
 from poller.stores import BlobStore
 from tests.conformance.canned import Canned, answer
 from tests.model.example import EXAMPLE

@@ -20,7 +20,7 @@ from sqlalchemy.schema import CreateTable
 from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.ports import Found, Missing, Timeout, Unchanged
 from poller.stores import SqlStore
-from poller.stores._sql_schema import schema_for
+from poller.stores.sql.schema import schema_for
 from tests.support.mariadb import MariaDbServer
 from tests.support.postgres import PostgresServer
 from tests.support.services import free_port

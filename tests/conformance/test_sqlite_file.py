@@ -65,7 +65,7 @@ def test_a_state_file_with_other_rights_is_left_so_and_warned_of(tmp_path: Path)
     store = SqlStore(f"sqlite:///{file}")
     store.write(NAME, b"{}", if_tag=None)
     (found,) = store.checkup(NAME)
-    assert (found.severity, found.mend) == ("warn", f"chmod 600 {file}")
+    assert (found.severity, found.fix) == ("warn", f"chmod 600 {file}")
     assert "0644" in found.message
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     store.close()

@@ -10,21 +10,31 @@ from tests.docs.blocks import ROOT
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 
 
-def test_each_floor_lists_the_modules_that_the_linter_keeps_there() -> None:
+def test_the_floors_on_the_page_are_the_linters() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [contract["layers"] for contract in contracts if contract["id"] == "floors"]
-    kept = [set(re.findall(r"\w+", layer)) for layer in layers]
+    kept = [set(re.findall(r"\w+", layer)) for layer in reversed(layers)]
 
-    shown: dict[str, set[str]] = {}
-    floor = ""
-    for number, modules in re.findall(r"^\| (\d?) ?\| (.*?) \| .*\|$", PAGE, re.MULTILINE):
-        floor = number or floor
-        named = re.findall(r"`(?:poller/)?(\w+)(?:\.py|/)?`", modules)
-        shown.setdefault(floor, set()).update(named)
+    shown: dict[int, set[str]] = {}
+    for number, name in re.findall(r"^\| (\d+) \| `poller/(\w+)(?:\.py|/)` \| .*\|$", PAGE, re.MULTILINE):
+        shown.setdefault(int(number), set()).update([name])
 
-    assert shown["4"] == kept[0] | kept[1]
-    assert (shown["3"], shown["2"], shown["0"]) == (kept[2], kept[3], kept[-1])
-    assert shown["1"] == set().union(*kept[4:-1])
+    assert [shown[number] for number in sorted(shown)] == kept
+
+
+def test_every_package_and_module_at_the_top_stands_on_a_floor() -> None:
+    tops = {
+        path.stem for path in (ROOT / "poller").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+
+    assert tops - {"__init__"} == set(re.findall(r"^\| \d+ \| `poller/(\w+)(?:\.py|/)`", PAGE, re.MULTILINE))
+
+
+def test_every_file_on_the_page_is_there() -> None:
+    named = re.findall(r"`((?:poller|cli|tests)/[\w/]+(?:\.py|/)?)`", PAGE)
+
+    assert len(named) > 25
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_every_kind_of_file_in_the_store_is_listed() -> None:

@@ -25,7 +25,7 @@ RUN_BY: dict[str, list[str]] = {
         "tests/packaging/test_make.py::test_make_demo_runs_the_command_that_the_demos_test_drives",
     ],
     "benchmarks/README.md": [],
-    "docs/architecture.md": [DRAWING, DRAWING],
+    "docs/architecture.md": [DRAWING, DRAWING, DRAWING],
     "docs/azure-functions.md": [
         TIMERS,
         TIMERS,

@@ -7,8 +7,8 @@ import re
 import sqlite3
 from pathlib import Path
 
-from poller import observability, telemetry
-from poller.observability import PollerEvent
+from poller import observability
+from poller.observability import PollerEvent, otel
 from tests.docs.blocks import ROOT, blocks
 from tests.docs.test_docs import GETTING_STARTED, run
 
@@ -31,7 +31,7 @@ def test_every_event_that_should_be_rare_is_listed_with_its_level() -> None:
 
 def test_every_metric_is_listed() -> None:
     """tests/telemetry holds this docstring against what is exported."""
-    told = (telemetry.__doc__ or "").partition("Traces:")[0].replace("`poller.name`", "")
+    told = (otel.__doc__ or "").partition("Traces:")[0].replace("`poller.name`", "")
 
     assert {name for name, _, _ in rows("Metrics and traces")} == set(re.findall(r"`(poller\.[a-z_.]+)`", told))
 

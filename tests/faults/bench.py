@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 
-from poller.clock import SystemRuntime
 from poller.errors import StoreUnavailable
+from poller.lease.state_file import Copy, StateFile
+from poller.lease.tenure import Tenure
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, decode
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.model.timing import Timing
 from poller.observability import Emitter, PollerEvent
 from poller.ports import Found, Runtime
-from poller.statefile import Copy, StateFile
+from poller.runtime import SystemRuntime
 from poller.stores import BlobStore
-from poller.tenure import Tenure
 from tests.faults.proxy import FaultProxy
 from tests.support.azurite import Azurite
 from tests.support.documents import hold_to_schemas

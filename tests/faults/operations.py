@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from poller.lease.tenure import Tenure
 from poller.model.document import State
-from poller.tenure import Tenure
 from tests.faults.bench import FAILURE, cursor
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from poller.errors import CommitError, LeaseLost, StoreDenied
-from poller.statefile import Unresolved
+from poller.lease.state_file import OutcomeUnknown
 from tests.faults import fault
 from tests.faults.bench import Bench, Passing, cursor
 from tests.faults.fault import Fault
@@ -64,7 +64,7 @@ def test_answers_that_never_end_keep_neither_the_loss_from_the_handler_nor_the_d
     def beat() -> None:
         try:
             tenure.renew()
-        except Unresolved as error:
+        except OutcomeUnknown as error:
             ended.append(error)
 
     beating = threading.Thread(target=beat)
@@ -83,7 +83,7 @@ def test_answers_that_never_end_keep_neither_the_loss_from_the_handler_nor_the_d
 def test_an_acquire_without_any_answer_gives_up_at_the_deadline(bench: Bench) -> None:
     runtime = Passing()
     bench.proxy.plan = Ageing(fault.error_before(503), runtime)
-    with pytest.raises(Unresolved):
+    with pytest.raises(OutcomeUnknown):
         bench.acquire(bench.file(runtime=runtime))
     assert bench.truth().lease.fencing_token == 1
 

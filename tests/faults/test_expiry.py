@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from poller import Batch
+from poller.delivery.result import TickResult
 from poller.model.timing import Timing
-from poller.outcome import TickResult
 from poller.stores import BlobStore
 from tests.faults import fault
 from tests.faults.bench import Brisk

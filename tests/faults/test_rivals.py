@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from poller.admin.editor import Operator
 from poller.errors import LeaseLost
+from poller.lease.state_file import Conflict
 from poller.model import transitions
 from poller.model.document import State
-from poller.operator import Operator
-from poller.statefile import Superseded
 from tests.faults import fault
 from tests.faults.bench import Bench, Brisk, cursor
 from tests.faults.fault import Fault
@@ -110,6 +110,6 @@ def test_a_write_and_an_operators_change_in_its_midst_both_stand(
 
 def test_the_acquire_that_never_landed_before_another_took_the_lease_is_not_ours(bench: Bench) -> None:
     bench.proxy.plan = Between(fault.reset_before(), lambda: _taken(bench))
-    with pytest.raises(Superseded):
+    with pytest.raises(Conflict):
         bench.acquire()
     assert bench.truth().lease.owner_id == "shop/other/1"

@@ -17,7 +17,7 @@ from azure.storage.blob import BlobClient, ContainerClient
 from poller import Batch
 from poller.errors import StoreUnavailable
 from poller.stores import BlobStore
-from poller.stores._blob_container import Container
+from poller.stores.blob.container import Container
 from tests.faults import fault
 from tests.faults.bench import Passing
 from tests.faults.clients import BLOB, NEW, OLD, cas, content, seed

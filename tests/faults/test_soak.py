@@ -16,8 +16,8 @@ import pytest
 
 from poller import Batch
 from poller.errors import StoreUnavailable
+from poller.lease.state_file import Conflict, OutcomeUnknown
 from poller.model.document import State
-from poller.statefile import Superseded, Unresolved
 from poller.stores import BlobStore
 from tests.faults.bench import NAME, Bench, Brisk
 from tests.faults.plan import STATE_REQUESTS, Match, Seeded
@@ -77,9 +77,9 @@ def _write_on(
             account.others_before = other.writes
             try:
                 file.write(copy, lambda state, now: state, deadline=runtime.monotonic() + bench.ttl)
-            except Superseded:
+            except Conflict:
                 account.lost.append(runtime.last)
-            except Unresolved:
+            except OutcomeUnknown:
                 account.unknown.append(runtime.last)
             else:
                 account.done.append(runtime.last)

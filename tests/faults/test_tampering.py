@@ -9,10 +9,10 @@ import pytest
 from azure.storage.blob import BlobClient
 
 from poller.errors import LeaseLost, StateCorrupt
+from poller.lease.state_file import Conflict, StateFile
+from poller.lease.tenure import Tenure
 from poller.model.document import encode
 from poller.observability import Emitter
-from poller.statefile import StateFile, Superseded
-from poller.tenure import Tenure
 from tests.faults.bench import NAME, SOURCE, Bench, cursor
 from tests.faults.fault import Fault
 from tests.faults.plan import STATE_WRITES
@@ -96,7 +96,7 @@ def test_of_two_workers_with_the_same_tag_one_acquires(bench: Bench) -> None:
                     emit=Emitter(()),
                 )
             )
-        except Superseded as lost:
+        except Conflict as lost:
             outcomes.append(lost)
 
     threads = [threading.Thread(target=acquire, args=(file, number)) for number, file in enumerate(files)]
@@ -105,7 +105,7 @@ def test_of_two_workers_with_the_same_tag_one_acquires(bench: Bench) -> None:
     for thread in threads:
         thread.join(30)
     [held] = [one for one in outcomes if isinstance(one, Tenure)]
-    [lost] = [one for one in outcomes if isinstance(one, Superseded)]
+    [lost] = [one for one in outcomes if isinstance(one, Conflict)]
     assert lost.found is not None
     assert lost.found.state.lease.owner_id == held.owner_id == bench.truth().lease.owner_id
     held.check()

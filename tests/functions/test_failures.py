@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import create_engine
 
 from poller import Batch, PollerError, SourceUnavailable, StoreUnavailable
-from poller.clock import SystemRuntime
 from poller.functions import UnsuccessfulTick
+from poller.runtime import SystemRuntime
 from tests.functions.folder import Folder, add_rows
 from tests.support.azurite import Azurite
 from tests.support.services import free_port

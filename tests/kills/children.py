@@ -12,7 +12,7 @@ from types import FrameType
 
 from poller import Batch
 from poller.errors import LeaseLost
-from poller.isolation import _SharedLost
+from poller.handler.subprocess import _SharedLost
 
 FOLDER = "CHILDREN_FOLDER"
 

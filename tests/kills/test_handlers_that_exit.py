@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from poller import Batch, TickResult
-from poller.handlers import Handler
+from poller.handler.call import Handler
 from poller.stores import MemoryStore
 from tests.faults.shop import Shop
 

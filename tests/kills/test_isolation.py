@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from poller import Poller, TickResult
 from poller.errors import PollerError
-from poller.handlers import Handler
+from poller.handler.call import Handler
 from poller.model.document import State, decode
 from poller.ports import Found, StateStore
 from poller.stores import BlobStore, MemoryStore
@@ -257,7 +257,7 @@ def test_an_answer_to_an_earlier_batch_is_not_taken_for_this_ones(shop: Shop, tm
     ("made", "error"),
     [
         ("multiprocessing.context.SpawnProcess", BlockingIOError(11, "Resource temporarily unavailable")),
-        ("poller.isolation._Exchange", RuntimeError("can't start new thread")),
+        ("poller.handler.subprocess._Exchange", RuntimeError("can't start new thread")),
     ],
 )
 def test_a_machine_without_room_for_the_child_is_no_failure_of_the_handler(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from poller.handler.traces import shown, trace_of
 from poller.model import redact as module
 from poller.model.redact import BEYOND, LIMIT, LONGEST_SECRET, error_line, first_line, said, shortened
-from poller.traces import shown, trace_of
 
 SECRET = "S3cr3tS3cr3t"
 HALVES: list[Callable[[int], str]] = [

@@ -11,7 +11,7 @@ PROTOCOL = (
         "the deadline of an acquire counts from the answer",
         (
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "        self._deadline = landed.sent + file.timing.tenure",
                 "        self._deadline = self._runtime.monotonic() + file.timing.tenure",
             ),
@@ -24,7 +24,7 @@ PROTOCOL = (
         "the deadline of a heartbeat counts from the answer",
         (
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "self._deadline = landed.sent + self._file.timing.tenure",
                 "self._deadline = self._runtime.monotonic() + self._file.timing.tenure",
             ),
@@ -37,7 +37,7 @@ PROTOCOL = (
         "a taker judges by its own wall clock",
         (
             Edit(
-                "statefile.py",
+                "lease/state_file.py",
                 "return Copy(state, found.body, found.tag, found.server_time,",
                 "return Copy(state, found.body, found.tag, self.runtime.utcnow(),",
             ),
@@ -49,7 +49,7 @@ PROTOCOL = (
         "a timeout is taken as applied",
         (
             Edit(
-                "statefile.py",
+                "lease/state_file.py",
                 """                self._pause_before_resend(deadline, attempt, error, sent=arrived)
             except StoreError as error:
                 if not arrived:""",
@@ -65,7 +65,7 @@ PROTOCOL = (
         "a timeout is taken as not applied after a re-read",
         (
             Edit(
-                "statefile.py",
+                "lease/state_file.py",
                 """                self._pause_before_resend(deadline, attempt, error, sent=arrived)
             except StoreError as error:
                 if not arrived:""",
@@ -88,7 +88,9 @@ PROTOCOL = (
         "--break-lease releases at once",
         (
             Edit(
-                "operator.py", "return keep(changed, change, ttl=held, now=now) if held else changed", "return changed"
+                "admin/editor.py",
+                "return keep(changed, change, ttl=held, now=now) if held else changed",
+                "return changed",
             ),
         ),
         BOTH,
@@ -99,7 +101,7 @@ PROTOCOL = (
         "the document is deleted on release",
         (
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 '                self._over = "released"\n',
                 '                self._over = "released"\n                self._file.store.delete(self._file.name)\n',
             ),
@@ -111,23 +113,23 @@ PROTOCOL = (
         "heartbeat and commit each have an ETag of their own",
         (
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "        self._apply(lambda state, now: transitions.renew(state, now=now))",
                 "        self._apply(lambda state, now: transitions.renew(state, now=now), beats=True)",
             ),
             Edit(
-                "tenure.py",
-                "def _apply(self, change: Rewrite, *, ends: bool = False) -> Landed:",
-                "def _apply(self, change: Rewrite, *, ends: bool = False, beats: bool = False) -> Landed:",
+                "lease/tenure.py",
+                "def _apply(self, change: Rewrite, *, ends: bool = False) -> WriteResult:",
+                "def _apply(self, change: Rewrite, *, ends: bool = False, beats: bool = False) -> WriteResult:",
             ),
-            Edit("tenure.py", "        self._copy = landed.copy\n        self._renewed", _OWN),
+            Edit("lease/tenure.py", "        self._copy = landed.copy\n        self._renewed", _OWN),
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "landed = self._file.write(self._copy, lasting,",
                 "landed = self._file.write(self._beaten if beats else self._copy, lasting,",
             ),
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "            self._copy = landed.copy\n            if ends:",
                 """            if beats:
                 self._beaten = landed.copy

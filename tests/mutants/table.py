@@ -23,7 +23,7 @@ FURTHER = (
     ),
     Mutant(
         "heartbeat and commit write beside each other",
-        (Edit("tenure.py", "while not self._lock.acquire(timeout=max(self._left(), 0.001)):", "while False:"),),
+        (Edit("lease/tenure.py", "while not self._lock.acquire(timeout=max(self._left(), 0.001)):", "while False:"),),
         "two writes in flight|is unresolved|its tenure is over",
     ),
     Mutant(
@@ -50,17 +50,29 @@ FURTHER = (
     ),
     Mutant(
         "a change is made again on another's tenure",
-        (Edit("tenure.py", "redo=transitions.still_held", "redo=lambda held, found: True"),),
+        (Edit("lease/tenure.py", "redo=transitions.still_held", "redo=lambda held, found: True"),),
         "under the lease of|a commit that had landed|back from row|without a new token",
     ),
     Mutant(
         "a change is made again without the operator's",
-        (Edit("statefile.py", "            base = found\n", "            base = replace(found, state=base.state)\n"),),
+        (
+            Edit(
+                "lease/state_file.py",
+                "            base = found\n",
+                "            base = replace(found, state=base.state)\n",
+            ),
+        ),
         "undoes an operator's|loses the record|undoes a reset|takes the token back",
     ),
     Mutant(
         "a resend does not look at the deadline",
-        (Edit("statefile.py", "            if sent >= deadline:  # looked at", "            if False:  # looked at"),),
+        (
+            Edit(
+                "lease/state_file.py",
+                "            if sent >= deadline:  # looked at",
+                "            if False:  # looked at",
+            ),
+        ),
         "without knowing its deadline to be ahead",
     ),
     Mutant(
@@ -98,19 +110,19 @@ FURTHER = (
     ),
     Mutant(
         "--break-lease keeps the lease for the operator's own ttl, not the worker's",
-        (Edit("operator.py", "return worker if ttl < worker <= LONGEST_TRUSTED else ttl", "return ttl"),),
+        (Edit("admin/editor.py", "return worker if ttl < worker <= LONGEST_TRUSTED else ttl", "return ttl"),),
         BOTH,
         BREAKS,
     ),
     Mutant(
         "a document that is put back is free at once",
-        (Edit("recovery.py", "held = operator.keeps_for(start.lease) if keep else 0.0", "held = 0.0"),),
+        (Edit("admin/restore.py", "held = operator.keeps_for(start.lease) if keep else 0.0", "held = 0.0"),),
         BOTH,
         MEDDLED,
     ),
     Mutant(
         "a paused poller goes on",
-        (Edit("admission.py", "    if state.control.paused:\n", "    if False:\n"),),
+        (Edit("delivery/preflight.py", "    if state.control.paused:\n", "    if False:\n"),),
         "paused or halted poller",
     ),
     Mutant(
@@ -122,7 +134,7 @@ FURTHER = (
         "no way is made for an operator's note",
         (
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "            if not self._file.note.is_new():\n                return\n",
                 "            return\n",
             ),
@@ -134,7 +146,7 @@ FURTHER = (
         "every tenure starts the clock of the looks for a note anew",
         (
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "        self.lost: Event = _Lost(self)\n",
                 "        self.lost: Event = _Lost(self)\n        file.note._looked = file.runtime.monotonic()\n",
             ),
@@ -146,50 +158,62 @@ FURTHER = (
         "a release that landed late is not stamped anew",
         (
             Edit(
-                "statefile.py",
-                "return self._stamped(base, Landed(state, self._adopt(copy), sent))",
-                "return Landed(state, self._adopt(copy), sent)",
+                "lease/state_file.py",
+                "return self._stamped(base, WriteResult(state, self._adopt(copy), sent))",
+                "return WriteResult(state, self._adopt(copy), sent)",
             ),
         ),
         "that nobody believes",
     ),
     Mutant(
         "the checkpoint passes the row that was looked ahead",
-        (Edit("batch.py", "cursor_to=page.cursors[size - 1]", "cursor_to=page.cursors[-1]"),),
+        (Edit("handler/batch.py", "cursor_to=page.cursors[size - 1]", "cursor_to=page.cursors[-1]"),),
         "whose handler did not succeed",
     ),
     Mutant(
         "a handler that failed is committed",
-        (Edit("tick.py", "            return self._failed(tenure, batch, tellable(error))\n", "            pass\n"),),
+        (
+            Edit(
+                "delivery/tick.py",
+                "            return self._failed(tenure, batch, tellable(error))\n",
+                "            pass\n",
+            ),
+        ),
         "whose handler did not succeed",
     ),
     Mutant(
         "an idle tick takes the lease",
-        (Edit("tick.py", "if not page.rows:", "if not page.rows and copy is None:"),),
+        (Edit("delivery/tick.py", "if not page.rows:", "if not page.rows and copy is None:"),),
         "found no row and sent",
     ),
     Mutant(
         "a deleted document is begun anew",
-        (Edit("tick.py", "copy = copy or read_unless_deleted(self.context)", "copy = copy or None"),),
+        (Edit("delivery/tick.py", "copy = copy or read_unless_deleted(self.context)", "copy = copy or None"),),
         "begins a deleted document anew",
         MEDDLED,
     ),
     Mutant(
         "an older copy is worked on",
-        (Edit("statefile.py", "if self._highest_token is not None and token < self._highest_token:", "if token < 0:"),),
+        (
+            Edit(
+                "lease/state_file.py",
+                "if self._highest_token is not None and token < self._highest_token:",
+                "if token < 0:",
+            ),
+        ),
         "under a lower token",
         MEDDLED,
     ),
     Mutant(
         "a lease on its way back is still believed",
-        (Edit("tenure.py", "            self._ending = ends\n", ""),),
+        (Edit("lease/tenure.py", "            self._ending = ends\n", ""),),
         BOTH,
     ),
     Mutant(
         "waiting for the other thread's write past an old deadline is a lost lease",
         (
             Edit(
-                "tenure.py",
+                "lease/tenure.py",
                 "            self._still_held()  # whoever writes now may have moved the deadline meanwhile\n",
                 '            self._lose("deadline")\n            raise self._gone()\n',
             ),
@@ -200,7 +224,7 @@ FURTHER = (
         "a denied resend makes room for another write",
         (
             Edit(
-                "statefile.py",
+                "lease/state_file.py",
                 "                if not arrived:\n                    raise\n",
                 "                raise\n",
             ),
@@ -212,7 +236,7 @@ FURTHER = (
         "a document made meanwhile is taken for deleted",
         (
             Edit(
-                "admission.py",
+                "delivery/preflight.py",
                 "    copy = file.read()\n    if copy is None:\n        raise file.deleted()",
                 "    copy = None\n    if copy is None:\n        raise file.deleted()",
             ),

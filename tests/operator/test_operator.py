@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from poller.admin.editor import Applied, Operator
 from poller.errors import LeaseHeld, StateCorrupt, StoreError, StoreUnavailable, WriteConflict
+from poller.lease.state_file import Copy, StateFile
+from poller.lease.tenure import YIELD_WITHIN
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import State, decode, encode
 from poller.model.timing import Timing
-from poller.operator import Applied, Operator
 from poller.ports import Found
-from poller.statefile import Copy, StateFile
 from poller.stores import MemoryStore
-from poller.tenure import MAKE_WAY
 from tests.runner.clockwork import Clockwork
 from tests.runner.fakes import DESCRIPTION
 from tests.runner.wire import STATE, Wire, fine, lost_after, lost_before, preceded, then_lost
@@ -209,7 +209,7 @@ def test_an_operator_who_missed_the_way_that_was_made_leaves_another_note(world:
     world.wire.write_faults.extend([preceded(busy)] * 300)
     world.operator.pause()
     assert world.state.control.paused
-    assert world.runtime.monotonic() < 2 * TIMING.heartbeat + MAKE_WAY
+    assert world.runtime.monotonic() < 2 * TIMING.heartbeat + YIELD_WITHIN
 
 
 def test_patience_ends_with_nothing_changed_and_no_note_left(world: World) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from poller import Batch, Poller
-from poller.clock import SystemRuntime
+from poller.admin.editor import Applied, Operator
 from poller.errors import LeaseHeld
 from poller.model.timing import Timing
-from poller.operator import Applied, Operator
 from poller.ports import StateStore, Timeout, Written
+from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.stores import BlobStore, SqlStore
 from tests.support.azurite import Azurite

@@ -65,7 +65,7 @@ def ignored_by_core_tools(lines: list[str], path: str) -> bool:
         ("host.json", True),
         ("requirements.txt", True),
         ("poller/__init__.py", True),
-        ("poller/stores/blob.py", True),
+        ("poller/stores/blob/store.py", True),
         ("poller.toml", True),
         ("handlers.py", True),
         ("cli/poller_cli/main.py", False),

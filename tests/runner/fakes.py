@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from poller.batch import Batch
 from poller.config import PollerOptions
+from poller.delivery.result import TickResult
+from poller.delivery.runner import Runner
 from poller.errors import SourceError
-from poller.handlers import Handler
+from poller.handler.batch import Batch
+from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import State, decode, encode
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.observability import PollerEvent
-from poller.outcome import TickResult
 from poller.ports import Bound, Event, Found, Lag, Page, Row
-from poller.runner import Runner
 from poller.stores import MemoryStore
 from tests.runner.clockwork import Clockwork
 from tests.runner.wire import STATE, Wire

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from poller.batch import Batch
 from poller.errors import ConfigError
-from poller.handlers import Handler
+from poller.handler.batch import Batch
+from poller.handler.call import Handler
 from poller.observability import StaleCommitRefused
 from poller.ports import Row
 from tests.runner.fakes import World, cursor_of, row

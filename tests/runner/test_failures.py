@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from poller.batch import Batch
+from poller.delivery.recheck import Recheck
 from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
+from poller.handler.batch import Batch
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
-from poller.recheck import Recheck
 from tests.runner.fakes import TableGone, World, cursor_of, raising, row
 from tests.runner.wire import Fault, denied, lost_before, unavailable
 

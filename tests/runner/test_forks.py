@@ -18,10 +18,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller import Poller, forks, handler_import, samplers
-from poller.clock import SystemRuntime
-from poller.heartbeat import Heartbeat
+from poller import Poller, forks
+from poller.databases import samplers
+from poller.handler import load
+from poller.lease.heartbeat import Heartbeat
 from poller.observability import TickFailed
+from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.stores import BlobStore, MemoryStore, SqlStore
 from poller_cli.events import EventPrinter
@@ -124,7 +126,7 @@ def test_a_lock_that_another_thread_held_is_free_in_a_child(sqlite_url: str) -> 
     heartbeat = Heartbeat(nobody, runtime=runtime, interval=1, emit=nobody)
     locks: list[Any] = [
         runtime._guard, memory._lock, blobs._container._lock, poller._runner._busy, poller._runner.audit._aside._lock,
-        samplers.SHARED._guard, handler_import._importing.lock, printer._lock,
+        samplers.SHARED._guard, load._importing.lock, printer._lock,
         heartbeat._judging,
     ]  # fmt: skip
     held, done = threading.Event(), threading.Event()
@@ -152,7 +154,7 @@ def test_a_lock_that_another_thread_held_is_free_in_a_child(sqlite_url: str) -> 
             blobs._container.client()
             heartbeat._judging.acquire()
             samplers.SHARED._leave(samplers._Key("", "", "", "", frozenset()), "")
-            handler_import.import_handler("json:dumps", folder=Path(), key="handler")
+            load.import_handler("json:dumps", folder=Path(), key="handler")
             failed = outcome != "idle" or not memory.lines("audit/shop/orders.jsonl")
         finally:
             os._exit(failed)

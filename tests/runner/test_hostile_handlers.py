@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from poller.batch import Batch
+from poller.handler.batch import Batch
 from poller.model.redact import LIMIT
 from tests.model.test_redact_long import Hostile
 from tests.runner.fakes import World, raising

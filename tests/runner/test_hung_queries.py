@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from poller.batch import Batch
+from poller.delivery.tick import Limited
+from poller.handler.batch import Batch
 from poller.model.document import State
 from poller.observability import HandlerTimedOut, LeaseLostEvent, LeaseRenewed, QueryTimedOut
 from poller.sources import SqlSource
-from poller.tick import Limited
 from tests.runner.fakes import Table, World
 
 Worlds = Callable[..., World]
@@ -20,7 +20,7 @@ SHORT = {"handler_timeout": "60s", "lease_ttl": "60s", "heartbeat_interval": "15
 
 
 class SlowTable(Table):
-    """Its queries may take so long: `poller.tick.Limited`."""
+    """Its queries may take so long: `poller.delivery.tick.Limited`."""
 
     def __init__(self, runtime: Any, seconds: float) -> None:
         super().__init__(runtime)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from poller.batch import Batch
+from poller.handler.batch import Batch
 from poller.model.document import Lease
 from poller.observability import HandlerFailed, LeaseExpired, LeaseLostEvent, LeaseTakenOver
 from tests.runner.fakes import World, raising

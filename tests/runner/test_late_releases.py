@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from poller.admin.editor import Operator
 from poller.config import PollerOptions
 from poller.model.timing import Timing
-from poller.operator import Operator
 from tests.runner.fakes import World, raising, row
 from tests.runner.wire import Fault, denied, fine, lost_after, lost_before, preceded
 

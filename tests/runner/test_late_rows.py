@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from poller.batch import Batch
+from poller.admin.editor import Operator
+from poller.delivery.recheck import Recheck, look_back
 from poller.errors import LeaseHeld, PollerError
+from poller.handler.batch import Batch
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
-from poller.observability import MadeWay, Rechecked
-from poller.operator import Operator
+from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
-from poller.recheck import Recheck, look_back
 from tests.runner.fakes import Table, World, cursor_of, row
 from tests.runner.wire import Wire, preceded
 
@@ -105,7 +105,7 @@ def test_an_operator_gets_through_between_two_batches_of_late_rows(worlds: Calla
     with pytest.raises(PollerError, match="was paused"):
         world.worker.redeliver(late_rows(world, 3000), quick)
     assert done != []
-    assert len(world.told(MadeWay)) == 1
+    assert len(world.told(YieldedToOperator)) == 1
     assert world.runtime.monotonic() < 30
 
 
@@ -148,7 +148,7 @@ def test_a_note_that_says_nothing_stops_no_batch(worlds: Callable[..., World], n
     world = worlds(rows=30)
     world.put(note, "control/shop/orders.json")
     assert world.tick(world.busy(20)).rows == 30
-    assert world.told(MadeWay) == []
+    assert world.told(YieldedToOperator) == []
 
 
 @pytest.mark.parametrize("hashes", ["5", "null", '["a"]', '"a"'])

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from poller.batch import Batch
+from poller.delivery.result import TickResult
+from poller.handler.batch import Batch
 from poller.model.document import State, encode
 from poller.observability import (
     LeaseAcquired,
     LeaseTakenOver,
     StaleCommitRefused,
 )
-from poller.outcome import TickResult
 from poller.ports import Timeout
 from poller.stores import MemoryStore
 from tests.runner.fakes import World, row

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from poller.aside import Aside
+from poller.journal.background import BackgroundWriter
+from poller.journal.delivery_log import NOTE_COSTS, ROWS_WAITING
 from poller.observability import AuditFailed
 from poller.ports import Task
-from poller.seen import NOTE_COSTS, ROWS_WAITING
 from tests.runner.clockwork import MIDNIGHT, Clockwork
 from tests.runner.fakes import World, row
 from tests.runner.wire import preceded
@@ -70,7 +70,7 @@ def test_a_slow_store_gets_one_thread_however_many_batches_there_are(
 def test_a_store_that_hangs_costs_notes_that_are_told_and_no_row(
     counted: Callable[..., tuple[World, Counted]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poller.seen.ROWS_WAITING", 10 * NOTE_COSTS)
+    monkeypatch.setattr("poller.journal.delivery_log.ROWS_WAITING", 10 * NOTE_COSTS)
     world, runtime = counted(rows=40, batch_size=1, audit_window="1h")
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(300)))
     assert world.tick().rows == 40
@@ -91,7 +91,7 @@ def test_a_store_that_hangs_costs_notes_that_are_told_and_no_row(
 def test_what_waits_is_bounded_in_rows() -> None:
     """Batches of ten thousand rows are not a hundred of them in memory."""
     runtime = Clockwork()
-    aside = Aside(runtime, "test", room=ROWS_WAITING)
+    aside = BackgroundWriter(runtime, "test", room=ROWS_WAITING)
     made: list[int] = []
     assert aside.put(lambda: made.append(0), 3 * ROWS_WAITING), "a single one always may, whatever its size"
     assert not aside.put(lambda: made.append(1), 1)
@@ -106,7 +106,7 @@ def test_what_waits_is_bounded_in_rows() -> None:
 
 def test_a_write_that_blows_up_stops_none_behind_it() -> None:
     runtime = Clockwork()
-    aside = Aside(runtime, "test", room=10)
+    aside = BackgroundWriter(runtime, "test", room=10)
     made: list[int] = []
 
     def bad() -> None:
@@ -145,7 +145,7 @@ def test_records_of_the_audit_trail_come_from_one_thread_in_their_order(
 ) -> None:
     world, runtime = counted()
     world.begun()
-    monkeypatch.setattr("poller.audit.RECORDS_WAITING", 50)
+    monkeypatch.setattr("poller.journal.audit.RECORDS_WAITING", 50)
     trail = world.another().audit
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(60)))
     for number in range(70):

@@ -8,7 +8,7 @@ from typing import Any
 
 from poller.errors import StoreUnavailable
 from poller.model.stamps import stamp
-from poller.observability import MadeWay
+from poller.observability import YieldedToOperator
 from tests.runner.fakes import World
 from tests.runner.wire import STATE, fine
 
@@ -30,7 +30,7 @@ def test_tenures_shorter_than_a_heartbeat_make_way_too(worlds: Worlds) -> None:
         if second == 50:
             leave_note(world, "two")
         assert world.tick(world.busy(1.0)).outcome == "delivered"
-    assert len(world.told(MadeWay)) == 2, "once for each note"
+    assert len(world.told(YieldedToOperator)) == 2, "once for each note"
     looks = [name for what, name in world.wire.others if what == "read" and name == NOTE]
     assert len(looks) == 4, "every 15 s of about 64"
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from poller import clock, observability
-from poller.clock import SystemRuntime
+from poller import observability, runtime
 from poller.observability import BatchCommitted, HandlerFailed, LeaseAcquired, PollerEvent, TenureEvent, log_events
+from poller.runtime import SystemRuntime
 from tests.runner.fakes import World, raising
 
 Worlds = Callable[..., World]
@@ -120,7 +120,7 @@ def test_it_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_there_is_no_boot_clock_the_other_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "_BOOT", None)
+    monkeypatch.setattr(runtime, "_BOOT", None)
     running, since_boot = SystemRuntime._read()
     assert running == since_boot
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from poller.batch import Batch
 from poller.errors import StoreDenied, StoreUnavailable
+from poller.handler.batch import Batch
+from poller.lease.state_file import OutcomeUnknown
 from poller.observability import (
     CommitUnknown,
     PollerEvent,
     TickFailed,
 )
-from poller.statefile import Unresolved
 from tests.runner.fakes import World
 from tests.runner.wire import denied, fine, lost_after, lost_before
 
@@ -40,7 +40,7 @@ def test_an_outage_before_the_tick_is_an_error_and_never_idle(worlds: Worlds) ->
 def test_an_outage_during_the_acquire_ends_at_its_deadline_and_nothing_was_handled(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     world.wire.write_faults.extend([lost_before] * 1000)
-    with pytest.raises(Unresolved):
+    with pytest.raises(OutcomeUnknown):
         world.tick()
     assert world.runtime.monotonic() < TTL
     assert world.delivered == []

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from poller.lease.state_file import ServerClock
 from poller.model.expiry import RELEASE_WINDOW
-from poller.statefile import ServerClock
 from poller.stores import MemoryStore
 from tests.runner.clockwork import MIDNIGHT, Clockwork
 from tests.runner.fakes import World, row

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from poller.audit import AuditTrail
-from poller.batch import Batch
+from poller.handler.batch import Batch
+from poller.journal.audit import AuditTrail
+from poller.journal.delivery_log import DeliveryLog
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import LeaseReleased
-from poller.seen import SeenLog
 from tests.runner.fakes import World, cursor_of, row
 from tests.runner.wire import lost_before
 
@@ -117,7 +117,7 @@ def test_an_interrupt_while_a_tick_waits_for_its_records_leaves_the_poller_free(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr({"audit": AuditTrail, "seen": SeenLog}[log], "settle", interrupt)
+        patch.setattr({"audit": AuditTrail, "seen": DeliveryLog}[log], "settle", interrupt)
         with pytest.raises(KeyboardInterrupt):
             world.tick()
     world.table.rows.append(row(6))

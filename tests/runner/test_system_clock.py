@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from poller.clock import SystemRuntime
+from poller.runtime import SystemRuntime
 
 
 class Machine:
@@ -17,7 +17,7 @@ class Machine:
         self.running = 1000.0
         self.slept = 0.0
         self.between = 0.0
-        monkeypatch.setattr("poller.clock._BOOT", 7)
+        monkeypatch.setattr("poller.runtime._BOOT", 7)
         monkeypatch.setattr("time.monotonic", lambda: self._read(0.0))
         monkeypatch.setattr("time.clock_gettime", lambda _: self._read(self.slept))
 

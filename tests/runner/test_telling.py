@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from poller.batch import Batch
+from poller.delivery.result import OUTCOMES, TickResult
+from poller.handler.batch import Batch
+from poller.lease.state_file import ServerClock
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished
-from poller.outcome import OUTCOMES, TickResult
 from poller.ports import Bound, Lag
-from poller.statefile import ServerClock
 from poller.stores import MemoryStore
 from tests.runner.clockwork import MIDNIGHT
 from tests.runner.fakes import TableGone, World, cursor_of, row, stamp_of

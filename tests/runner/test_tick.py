@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from poller.batch import Batch
+from poller.handler.batch import Batch
 from poller.model.cursor import Cursor
 from tests.runner.fakes import World, cursor_of, row, stamp_of
 

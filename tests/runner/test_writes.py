@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poller.batch import Batch
+from poller.handler.batch import Batch
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import (

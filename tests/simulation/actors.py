@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from greenlet import GreenletExit
 
-from poller.batch import Batch
+from poller.admin.editor import Operator
+from poller.admin.restore import Recovery
+from poller.delivery.runner import Runner
 from poller.errors import (
     LeaseHeld,
     SourceUnavailable,
@@ -18,14 +20,12 @@ from poller.errors import (
     StoreUnavailable,
     WriteConflict,
 )
+from poller.handler.batch import Batch
+from poller.lease.tenure import YIELD_WITHIN
 from poller.model.checkpoint_file import begin, read_origin, restore
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.observability import PollerEvent
-from poller.operator import Operator
-from poller.recovery import Recovery
-from poller.runner import Runner
-from poller.tenure import MAKE_WAY
 from tests.simulation.runtime import SimRuntime
 from tests.simulation.source import DESCRIPTION, SimSource
 from tests.simulation.store import Client
@@ -245,7 +245,7 @@ class OperatorActor:
     def _judge_patience(self, seconds: float) -> None:
         """Against a worker that never stops, a note gets an operator through (protocol 11). There is one note: each of
         several operators may have to wait for the turns of the others first."""
-        one_turn = self._timing.heartbeat + MAKE_WAY + 1.0
+        one_turn = self._timing.heartbeat + YIELD_WITHIN + 1.0
         if seconds > one_turn * self._schedule.plan.operators:
             self._world.fail(f"{self.name} was kept out for {seconds:.1f} s by a worker that never stops")
 

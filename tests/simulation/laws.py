@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from poller.lease.tenure import Tenure
 from poller.observability import PollerEvent
-from poller.tenure import Tenure
 from tests.simulation.source import Table
 from tests.simulation.world import Process, World
 

@@ -34,7 +34,7 @@ class Outsider:
         schedule.laws.meddled = False
         server.memory.append("audit/sim/orders.jsonl", "{}")
         when = schedule.later(schedule.calm_at)
-        if schedule.rng.random() < 0.5:  # so shortly before it is mended that somebody may still be at work
+        if schedule.rng.random() < 0.5:  # so shortly before it is fixed that somebody may still be at work
             when = max(0.0, schedule.calm_at - schedule.rng.random() * plan.ttl)
         world.at(when, getattr(self, f"_{plan.meddling}"))
 

@@ -13,8 +13,8 @@ from typing import Any
 from unittest import mock
 
 from poller.config import PollerOptions
+from poller.lease.tenure import Tenure
 from poller.model.timing import Timing
-from poller.tenure import Tenure
 from tests.simulation.actors import OperatorActor, Worker
 from tests.simulation.laws import Laws
 from tests.simulation.outsider import Outsider

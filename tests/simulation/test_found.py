@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+from poller.admin.editor import Operator
 from poller.model import transitions
 from poller.model.document import encode
 from poller.model.stamps import stamp
-from poller.operator import Operator
 from tests.simulation.plan import Plan
 from tests.simulation.runtime import SimRuntime
 from tests.simulation.schedule import Schedule

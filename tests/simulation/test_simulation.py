@@ -24,7 +24,14 @@ from tests.support.documents import hold_to_schemas
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULES = 10_000
 REACHED = (
-    *("batch_committed", "commit_unknown", "handler_failed", "handler_timed_out", "stale_commit_refused", "made_way"),
+    *(
+        "batch_committed",
+        "commit_unknown",
+        "handler_failed",
+        "handler_timed_out",
+        "stale_commit_refused",
+        "yielded_to_operator",
+    ),
     *("lease_acquired", "lease_lost", "lease_released", "lease_renewed", "lease_taken_over"),
     *("write_redone", "write_resent", "write_resolved"),
     *("delivered", "idle", "held_elsewhere", "paused", "halted", "lease_lost"),

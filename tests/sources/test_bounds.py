@@ -12,9 +12,9 @@ from sqlalchemy.engine import Connection
 
 from poller.errors import ConfigError
 from poller.ports import Bound
-from poller.sources.bounds import BoundContext, Keeper
+from poller.sources.bounds import BoundContext, MonotonicBound
 from poller.sources.columns import Column, Family
-from poller.sources.moments import TextForm
+from poller.sources.columns.moments import TextForm
 from tests.sources.tables import add_orders, closing, make_orders, orders
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, 700_000, tzinfo=UTC)
@@ -62,7 +62,7 @@ def test_rounded_down_and_one_unit_less_in_the_columns_form(column: Column, zone
     assert _context(column, zone).render(NOON) == expected
 
 
-class _Taker:
+class _Strategy:
     kind = "exact"
 
     def __init__(self, *bounds: Bound) -> None:
@@ -88,7 +88,7 @@ _NOWHERE: Any = None
 
 
 def test_a_bound_never_moves_back_and_says_why_it_stays() -> None:
-    keeper = Keeper(_Taker(_bound(10, 11), _bound(5, 20, held_by="pid 7"), _bound(12, 21)))
+    keeper = MonotonicBound(_Strategy(_bound(10, 11), _bound(5, 20, held_by="pid 7"), _bound(12, 21)))
     first, second, third = (keeper.sample(_NOWHERE) for _ in range(3))
     assert second.value == first.value
     assert second.held_by == "pid 7"
@@ -99,7 +99,9 @@ def test_a_bound_never_moves_back_and_says_why_it_stays() -> None:
 
 
 def test_a_bound_that_cannot_be_computed_keeps_the_last_one() -> None:
-    keeper = Keeper(_Taker(Bound("exact", reason="blind"), _bound(10, 11), Bound("exact", reason="a prepared one")))
+    keeper = MonotonicBound(
+        _Strategy(Bound("exact", reason="blind"), _bound(10, 11), Bound("exact", reason="a prepared one"))
+    )
     assert keeper.sample(_NOWHERE).value is None
     known = keeper.sample(_NOWHERE)
     kept = keeper.sample(_NOWHERE)
@@ -108,7 +110,7 @@ def test_a_bound_that_cannot_be_computed_keeps_the_last_one() -> None:
 
 
 def test_a_clock_that_went_back_is_waited_for() -> None:
-    keeper = Keeper(_Taker(_bound(3, 4), _bound(8, 9), _bound(9, 10)))
+    keeper = MonotonicBound(_Strategy(_bound(3, 4), _bound(8, 9), _bound(9, 10)))
     keeper.highest_clock = "2026-07-01T12:00:08.000000Z"
     held = keeper.sample(_NOWHERE)
     assert held.value is None
@@ -119,7 +121,7 @@ def test_a_clock_that_went_back_is_waited_for() -> None:
 
 @pytest.mark.parametrize(("new", "moves"), [("9", False), ("101", True)])
 def test_numbers_are_compared_as_numbers(new: str, moves: bool) -> None:
-    keeper = Keeper(_Taker(Bound("xid8", value="100"), Bound("xid8", value=new)))
+    keeper = MonotonicBound(_Strategy(Bound("xid8", value="100"), Bound("xid8", value=new)))
     keeper.sample(_NOWHERE)
     assert keeper.sample(_NOWHERE).value == (new if moves else "100")
 

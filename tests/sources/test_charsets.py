@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from poller import databases
-from poller.stores.sql import SqlStore
+from poller.databases import urls
+from poller.stores.sql.store import SqlStore
 from tests.sources.tables import closing, drain, execute, orders
 
 KEYS = ["a", "b?", "b😀1", "b😀2", "c", "é", "日本"]
@@ -58,7 +58,7 @@ def test_other_drivers_of_mysql_are_asked_in_their_own_way(method: str) -> None:
     """A pretended connection: mysqlclient and MySQL Connector/Python are not installed here."""
     asked: list[str] = []
     connection = type("Connection", (), {method: lambda self, name: asked.append(name)})()
-    databases.use_utf8mb4(connection)
+    urls.use_utf8mb4(connection)
     assert asked == ["utf8mb4"]
 
 

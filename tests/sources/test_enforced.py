@@ -17,10 +17,10 @@ ONE, TWO = "'2026-01-01'", "'2026-01-02'"
 
 
 def found(url: str, check: str) -> list[str]:
-    """What `poller check` says of one thing: severity, message and mend."""
+    """What `poller check` says of one thing: severity, message and fix."""
     with closing(orders(url)) as source:
         findings = source.checkup(None, lambda: datetime.now(UTC)).findings
-    return [f"{f.severity}: {f.message} {f.mend}" for f in findings if f.check == check]
+    return [f"{f.severity}: {f.message} {f.fix}" for f in findings if f.check == check]
 
 
 def test_an_index_that_could_not_be_built_proves_nothing(postgres_db: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poller.errors import ConfigError
-from poller.sources.filters import check_filter, check_query
+from poller.sources.user_sql.filters import check_filter, check_query
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from poller.errors import SourceError
 from poller.sources import SqlSource
-from poller.sources.forms import FormWatch
-from poller.sources.moments import TextForm
+from poller.sources.columns.forms import FormWatch
+from poller.sources.columns.moments import TextForm
 from tests.sources.tables import add_orders, closing, drain, make_orders, orders
 
 SECONDS = ("09:59:59", "10:00:00", "10:00:01")
@@ -141,9 +141,9 @@ def test_a_row_of_another_form_is_found_and_can_be_mended(
         assert "id=4" in told.message
         assert form in told.message
         assert str(TextForm.of(stamps[0])) in told.message
-        mend = told.next_step.removeprefix("Run: ").partition("; Then")[0]
-        assert mend.startswith('UPDATE "orders" SET')
-        _execute(sqlite_url, mend)
+        fix = told.next_step.removeprefix("Run: ").partition("; Then")[0]
+        assert fix.startswith('UPDATE "orders" SET')
+        _execute(sqlite_url, fix)
         assert len(drain(source, 10)) == 4
         source.page(cursor, 10)
 

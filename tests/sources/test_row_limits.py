@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from poller.errors import ConfigError
-from poller.sources.filters import check_filter, check_query
+from poller.sources.user_sql.filters import check_filter, check_query
 from tests.sources.tables import closing, execute, make_orders, orders
 
 SOME = [

@@ -48,10 +48,10 @@ def test_check_proposes_what_spares_the_rows_that_a_filter_leaves_out(filled: st
         plan = told(source, "plan")
         assert "any plan will do" not in plan.message
         found = told(source, "filter")
-        assert plan.severity == "ok" or plan.mend == found.mend
+        assert plan.severity == "ok" or plan.fix == found.fix
         assert found.severity == "warn"
         assert re.search(r"every page reads (1,000 or more|2,99\d) rows after the last one", found.message)
-    execute(filled, found.mend.rstrip(";"))
+    execute(filled, found.fix.rstrip(";"))
     with closing(orders(filled, **FAILED)) as source:
         assert told(source, "filter").severity == "ok"
         assert [row["id"] for row in source.page(None, 5).rows] == [5]
@@ -62,11 +62,11 @@ def test_check_of_a_filter_that_no_row_passes(filled: str) -> None:
         found = told(source, "filter")
     assert found.severity == "warn"
     if family(filled) == "mysql":
-        assert "GENERATED" in found.mend
+        assert "GENERATED" in found.fix
         with closing(orders(filled, **FAILED | {"filter": "status = 'lost' and rand() < 2"})) as source:
-            assert "GENERATED" not in told(source, "filter").mend, "it may not be made of chance"
+            assert "GENERATED" not in told(source, "filter").fix, "it may not be made of chance"
     else:
-        assert found.mend.endswith("WHERE status in ('lost', 'gone');")
+        assert found.fix.endswith("WHERE status in ('lost', 'gone');")
 
 
 def test_check_of_a_filter_that_most_rows_pass_is_quiet(filled: str) -> None:

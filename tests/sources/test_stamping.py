@@ -135,7 +135,7 @@ def test_zones_are_compared_by_their_clocks_over_the_year_not_by_their_names() -
 
 
 class Pretended:
-    """A connection to a server that is not to be had here: it answers by a word in the statement."""
+    """A connection to a server that is not available here: it answers by a word in the statement."""
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 from poller import Poller
+from poller.delivery.result import TickResult
 from poller.errors import FingerprintMismatch
 from poller.model.document import State, decode, encode
-from poller.outcome import TickResult
 from poller.ports import Found
 from poller.sources import SqlSource, whereabouts
 from poller.sources.whereabouts import unqualified

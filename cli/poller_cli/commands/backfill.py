@@ -161,7 +161,7 @@ class _Doing:
 
     def _show(self, progress: LiveProgress, work: Backfill, part: Part) -> None:
         """A line for the whole of a part, with all its rows where they could be counted."""
-        from poller.sources.moments import parse_utc
+        from poller.sources.columns.moments import parse_utc
         from poller_cli.pace import Pace
         from poller_cli.progress import zones_of
 
@@ -189,7 +189,7 @@ class _Doing:
         if loop.error is not None:
             part.error = loop.error
             if part.halted and part.paused is None:
-                loop.error = f"{loop.error.rstrip('.')}. {work.once_mended}"
+                loop.error = f"{loop.error.rstrip('.')}. {work.once_fixed}"
             elif part.paused is not None:
                 loop.error = f"{part.paused.rstrip('.')}. {work.once_resumed}"
             complain(of_poller(loop.poller.name, loop.error))
@@ -218,7 +218,7 @@ class _Doing:
         else:
             next_step = "Run the same command again to go on."
             if work.paused or work.halted:
-                next_step = work.once_resumed if work.paused else work.once_mended
+                next_step = work.once_resumed if work.paused else work.once_fixed
             print(f"Not finished: {delivered}. {next_step}")
         return code
 

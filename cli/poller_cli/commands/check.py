@@ -1,4 +1,4 @@
-"""`poller check`: the doctor. Each finding with the statement that mends it. Reads only."""
+"""`poller check`: the doctor. Each finding with the statement that fixes it. Reads only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 
 
 def check(session: Session, names: NamesArgument = None) -> int:
-    """Look at everything that a poller stands on, and say what mends what is wrong. Changes nothing.
+    """Diagnose storage, source and configuration, and suggest fixes. Changes nothing.
 
     Storage, state document, privileges, columns, key, index, plan, NULLs, time zone, clocks, bound, handler, schedule.
     Exits 1 while an error stands, 4 where the checkpoint belongs to another source.
@@ -44,7 +44,7 @@ def check(session: Session, names: NamesArgument = None) -> int:
                         check=f.check,
                         severity=f.severity,
                         message=one_line(f.message),
-                        mend=one_line(f.mend) if f.mend else None,
+                        fix=one_line(f.fix) if f.fix else None,
                     )
                     for f in one.findings
                 ],
@@ -69,8 +69,8 @@ def _screen(found: PollerCheck) -> str:
         hang = 11 + width
         message = folded(" " * hang + f.message, hang=hang, stream=sys.stdout)
         lines.append(f"  {word}  {f.check:<{width}}  {message[hang:]}")
-        if f.mend:
-            lines.append(f"  {'':5}  {'':{width}}  -> {f.mend}")
+        if f.fix:
+            lines.append(f"  {'':5}  {'':{width}}  -> {f.fix}")
     bad, doubtful = found.errors, found.warnings
     if not bad and not doubtful:
         lines.append("  all is well")

@@ -51,9 +51,9 @@ def history(
 
 def _records(poller: Poller, limit: int) -> tuple[str, list[HistoryRecord]]:
     """The trail's place, and its newest records, with the change that only the document knows yet."""
-    from poller.audit import AuditTrail
     from poller.errors import StateCorrupt
-    from poller.statefile import StateFile
+    from poller.journal.audit import AuditTrail
+    from poller.lease.state_file import StateFile
     from poller_cli.changes import timing_of
 
     app, name = poller.app_name, poller.name
@@ -73,7 +73,7 @@ def _records(poller: Poller, limit: int) -> tuple[str, list[HistoryRecord]]:
 
 def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
     """As they were appended, but for those that were copied later than others that are clearly younger."""
-    from poller.sources.moments import parse_utc
+    from poller.sources.columns.moments import parse_utc
 
     ordered: list[tuple[datetime | None, HistoryRecord]] = []
     for record in records:

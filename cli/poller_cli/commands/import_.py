@@ -55,11 +55,13 @@ def azure_functions_db(
     """
     from datetime import UTC, datetime
 
-    from poller_cli.changes import Desk
+    from poller_cli.changes import StateEditor
     from poller_cli.importing import Importing, read_foreign
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
     with session.app() as app:
         poller = app.poller(name)
         foreign = read_foreign(where, connection=app.config.state.connection, environ=os.environ, now=datetime.now(UTC))
-        return Importing(Desk(session, app, poller, consent), app, poller, foreign).carry_out(overwrite=overwrite)
+        return Importing(StateEditor(session, app, poller, consent), app, poller, foreign).carry_out(
+            overwrite=overwrite
+        )

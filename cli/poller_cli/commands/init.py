@@ -179,7 +179,7 @@ def _table(catalogue: Catalogue, *, ask: bool) -> str:
 
 def _cursor(proposal: Proposal, given: str | None, *, ask: bool) -> tuple[str, str, bool]:
     """The column, its kind, and whether its times need a zone."""
-    from poller.sources.inspection import did_you_mean
+    from poller.sources.columns.inspection import did_you_mean
     from poller_cli.refusals import WrongArgument
 
     known = {one.column: one for one in proposal.cursors}
@@ -230,7 +230,7 @@ def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, a
 
 
 def _key(proposal: Proposal, given: list[str] | None, *, ask: bool) -> list[str]:
-    from poller.sources.inspection import did_you_mean
+    from poller.sources.columns.inspection import did_you_mean
     from poller_cli.refusals import WrongArgument
 
     names = given or list(proposal.key)
@@ -311,7 +311,7 @@ def _findings(config: PollerConfig, project: Project) -> list[Finding]:
 
 
 def _told(session: Session, project: Project, findings: list[Finding], there: ProjectFile | None) -> None:
-    from poller.databases import holds_secret, read_url
+    from poller.databases.urls import holds_secret, read_url
     from poller_cli.check_outputs import FindingOutput, InitOutput
     from poller_cli.outputs import as_json
     from poller_cli.project import HANDLERS
@@ -339,7 +339,7 @@ def _told(session: Session, project: Project, findings: list[Finding], there: Pr
                             check=f.check,
                             severity=f.severity,
                             message=one_line(f.message),
-                            mend=one_line(f.mend) if f.mend else None,
+                            fix=one_line(f.fix) if f.fix else None,
                         )
                         for f in findings
                     ],
@@ -353,8 +353,8 @@ def _told(session: Session, project: Project, findings: list[Finding], there: Pr
     print(printable(f"{project.table}: cursor {project.cursor} ({project.kind}{zone}), key {key}"))
     for f in findings:
         print(f"  {f.severity}: {one_line(f.message)}")
-        if f.mend:
-            print(f"    -> {one_line(f.mend)}")
+        if f.fix:
+            print(f"    -> {one_line(f.fix)}")
     wrote = f"Added {project.name} to" if added else "Wrote"
     print(f"{wrote} {session.config} and {project.folder / HANDLERS}.")
     if project.setting is not None and os.environ.get(project.setting) != project.url:
@@ -366,7 +366,7 @@ def _told(session: Session, project: Project, findings: list[Finding], there: Pr
                 "--url %NAME%."
             )
     if any(one.severity == "error" for one in findings):
-        print("First mend what is called an error above: until then it cannot run.")
+        print("First fix what is called an error above: until then it cannot run.")
     print("Then:")
     for line in following:
         print(f"  {line}")

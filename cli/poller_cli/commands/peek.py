@@ -28,9 +28,9 @@ def peek(
 
     Example: poller peek orders --limit 3
     """
-    from poller.admission import check_fingerprint
-    from poller.outcome import bound_as_json
-    from poller.runner import PENDING_CAP
+    from poller.delivery.preflight import check_fingerprint
+    from poller.delivery.result import bound_as_json
+    from poller.delivery.runner import PENDING_CAP
     from poller_cli.change_outputs import PeekOutput
     from poller_cli.outputs import BoundOutput, as_json
     from poller_cli.survey import operator_of, unless_deleted

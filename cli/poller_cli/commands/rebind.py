@@ -37,12 +37,12 @@ def rebind(
 
     Example: poller rebind orders --reason "the database moved to db2"
     """
-    from poller.admission import put_back
+    from poller.delivery.preflight import put_back
     from poller.errors import SourceError
     from poller.model.changes import to_rebind
     from poller.model.document import State
     from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
-    from poller_cli.changes import Desk, Plan
+    from poller_cli.changes import Plan, StateEditor
     from poller_cli.effects import Effect, rows_up_to
     from poller_cli.resets import is_foreign, located, refuse_foreign, unreadable
 
@@ -78,7 +78,7 @@ def rebind(
             differences=lambda state: differences(state.source, source),
             notes=notes,
         )
-        return Desk(session, app, poller, consent).carry_out(plan)
+        return StateEditor(session, app, poller, consent).carry_out(plan)
 
 
 def _refuse_impossible(poller: Poller, cursor: Cursor | None) -> None:

@@ -94,7 +94,7 @@ def recheck(
 
 def _told(error: BaseException, *, shown: bool) -> str:
     """A handler's error as a tick tells it: by its type, and its first line where `error_text` allows that."""
-    from poller.handlers import HandlerFailure
+    from poller.handler.call import HandlerFailure
     from poller.model.redact import error_line
 
     kind = error.kind if isinstance(error, HandlerFailure) else type(error).__name__

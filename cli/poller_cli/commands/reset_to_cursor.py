@@ -43,7 +43,7 @@ def reset_to_cursor(
 
     Example: poller reset-to-cursor orders --value 2026-04-07T01:23:45 --pk id=12093
     """
-    from poller_cli.changes import Desk
+    from poller_cli.changes import StateEditor
     from poller_cli.resets import checked_cursor, reset_plan
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
@@ -51,4 +51,4 @@ def reset_to_cursor(
         poller = app.poller(name)
         pk_columns = app.config.pollers[name].source.pk_columns
         cursor = checked_cursor(poller, value, pk or [], pk_columns, app.config.pollers[name].source.cursor_column)
-        return Desk(session, app, poller, consent).carry_out(reset_plan(poller, "reset-to-cursor", cursor))
+        return StateEditor(session, app, poller, consent).carry_out(reset_plan(poller, "reset-to-cursor", cursor))

@@ -80,7 +80,7 @@ def run(
                 complain(str(error))
                 codes.append(error.exit_code)
         codes.append(run_all(loops, partial(_conclude, session)))
-    if printer.unheard:
+    if printer.output_closed:
         codes.append(exits.FAILED)
     return exits.worst(codes)
 

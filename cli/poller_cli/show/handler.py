@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from poller.batch import Batch
+from poller.handler.batch import Batch
 from poller_cli.show.scene import Scene, key_of
 
 _PACE = 0.04

@@ -109,7 +109,7 @@ class Play:
             raise KeyboardInterrupt
         if not done:
             told = "; ".join(f"worker {w.name}: {w.last_error}" for w in self._workers if w.last_error)
-            raise DemoFailed(f"Waited {PATIENCE:.0f} s for {what} in vain. {told}")
+            raise DemoFailed(f"Waited {PATIENCE:.0f} s for {what} without success. {told}")
 
     def _count(self, expected: set[str], victim: Worker, batch: str, killed_at: float) -> DemoOutput:
         """Compare what arrived with what the handlers noted."""

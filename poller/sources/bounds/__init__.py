@@ -1,14 +1,14 @@
 """Below what rows are read (sources.md, "Rows that commit late"): one module per way to know it.
 
-The seam. A way to know the bound is a `BoundTaker`: `sample(connection) -> Bound`, called before every page on the
+The seam. A way to know the bound is a `BoundStrategy`: `sample(connection) -> Bound`, called before every page on the
 source's autocommit connection. It runs its own statements, each a snapshot of its own, and never shares one with the
 page. The page then reads `cursor < CAST(:bound AS type)`. `Bound.kind == "none"` means: no bound at all. Any other kind
-whose `value` is None means: not known yet, and no row is read. `Keeper` stands around every taker, so that no bound
-ever moves back and a clock that does is waited for; a taker need not care.
+whose `value` is None means: not known yet, and no row is read. `MonotonicBound` stands around every strategy, so that
+no bound ever moves back and a clock that does is waited for; a strategy need not care.
 
-To add a way: a module beside this one with `choose(wanted, context, connection)`, which returns a taker, or a text: why
-only the heuristic is left. What a taker may know is in `BoundContext`, whose `bound()` turns an instant into a `Bound`
-in the column's own form, rounded down and one unit less.
+To add a way: a module beside this one with `choose(wanted, context, connection)`, which returns a strategy, or a
+text: why only the heuristic is left. What a strategy may know is in `BoundContext`, whose `bound()` turns an instant
+into a `Bound` in the column's own form, rounded down and one unit less.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sqlalchemy.engine import Connection
 
 from poller.errors import ConfigError
 from poller.model.cursor import CursorKind
-from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.heuristic import Heuristic, HighestSeen
-from poller.sources.bounds.keeper import Keeper
+from poller.sources.bounds.monotonic import MonotonicBound
 from poller.sources.bounds.none import NoBound
 
-__all__ = ["WANTED", "BoundContext", "BoundTaker", "Heuristic", "Keeper", "NoBound", "check", "choose"]
+__all__ = ["WANTED", "BoundContext", "BoundStrategy", "Heuristic", "MonotonicBound", "NoBound", "check", "choose"]
 
 WANTED = ("auto", "exact", "observed", "observed-strict", "heuristic", "none")
 """What the key `bound` may say (design, "Configuration")."""
@@ -74,11 +74,11 @@ def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
         )
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker:
-    """The taker that `bound` asks for; for `auto` the best that this database and its privileges allow. What was asked
-    for by name is not replaced by a guess.
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy:
+    """The strategy that `bound` asks for; for `auto` the best that this database and its privileges allow. What was
+    asked for by name is not replaced by a guess.
 
-    Raises: ConfigError naming `bound` (not to be had here), SourceError (a standby), what the driver raises.
+    Raises: ConfigError naming `bound` (not available here), SourceError (a standby), what the driver raises.
     """
     if wanted == "none":
         return NoBound("asked for")
@@ -86,12 +86,12 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
     if context.stamped_by == "application":
         reason = "the application sets the values (stamped_by)"
     elif wanted != "heuristic":
-        found: BoundTaker | str = import_module(f"{__name__}.{context.family}").choose(wanted, context, connection)
+        found: BoundStrategy | str = import_module(f"{__name__}.{context.family}").choose(wanted, context, connection)
         if not isinstance(found, str):
             return found
         if wanted != "auto":
             raise ConfigError(
-                f"`bound` is {wanted}, which is not to be had here: {found}.",
+                f"`bound` is {wanted}, which is not available here: {found}.",
                 key="bound",
                 next_step='Mend that, or set bound = "auto", which then falls back to "heuristic".',
             )

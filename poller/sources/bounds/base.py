@@ -13,10 +13,10 @@ from poller.model.cursor import CursorKind
 from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
 from poller.sources.columns import Column, Family
-from poller.sources.moments import floor_to, iso_text, to_zone, unit_of
+from poller.sources.columns.moments import floor_to, iso_text, to_zone, unit_of
 
 
-class BoundTaker(Protocol):
+class BoundStrategy(Protocol):
     """Takes the bound of this moment.
 
     `sample` runs one or more statements of its own on an autocommit connection, BEFORE the page, and never moves the
@@ -44,7 +44,7 @@ class BoundTaker(Protocol):
 
 @dataclass(frozen=True)
 class BoundContext:
-    """What a taker may know of the source.
+    """What a strategy may know of the source.
 
     Attributes:
         family: postgresql, mysql, sqlite, mssql, oracle; mariadb: whether a mysql server is a MariaDB.

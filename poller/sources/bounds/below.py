@@ -19,7 +19,7 @@ from typing import Any
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext
-from poller.sources.moments import parse_utc
+from poller.sources.columns.moments import parse_utc
 
 BY_SERVER = frozenset({"xid8+pk", "rowversion+pk"})
 """Kinds whose bound is one number of the server, which only grows: samples of several processes never cross."""
@@ -30,7 +30,7 @@ class BelowCheckpoint:
 
     For numbers the hold stays until an operator moves the checkpoint: once the server has passed it again, nothing
     would tell that rows lie below. So it is remembered with the bound. For timestamps it ends when the clock has passed
-    the checkpoint, as with a clock that went back (`Keeper`).
+    the checkpoint, as with a clock that went back (`MonotonicBound`).
     """
 
     def __init__(self, context: BoundContext | None) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext
-from poller.sources.moments import remembered
+from poller.sources.columns.moments import remembered
 
 _MISSED = "rows of transactions open longer than commit_delay are missed"
 _KEPT = 64

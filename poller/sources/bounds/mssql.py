@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases.samplers import Sample
 from poller.errors import SourceError
 from poller.ports import Bound
-from poller.samplers import Sample
-from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.mssql_origin import elsewhere
 from poller.sources.bounds.sampled import BLOCKS, SET_BACK, SHOWS_HOLDER_AFTER, ByCounter, ByTime
 
@@ -96,8 +96,8 @@ class Views:
         """Nothing."""
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:  # noqa: ARG001
-    """The taker, or the reason (a `str`) why only the heuristic is left.
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
+    """The strategy, or the reason (a `str`) why only the heuristic is left.
 
     Raises: SourceError on a readable secondary, and for a query that reads what is not committed or skips what is
     locked.

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases.samplers import Reading, SharedSampler, join, session_of
 from poller.errors import SourceError
-from poller.samplers import Reading, SharedSampler, join, session_of
-from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.mysql_engines import engines
 from poller.sources.bounds.mysql_look import lacking, look, sessions_statement
 from poller.sources.bounds.mysql_tracked import APART, Tracked
@@ -38,9 +38,9 @@ _MAY_LOOK = "select count(*) from information_schema.innodb_cmp"
 """Needs PROCESS, as innodb_trx does, and spoils nobody's look."""
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:  # noqa: ARG001
-    """The taker for this server, or the reason (a `str`) why only the heuristic is left. There is one way to know the
-    bound here, so `exact`, `observed` and `auto` all mean it; it calls itself observed.
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
+    """The strategy for this server, or the reason (a `str`) why only the heuristic is left. There is one way to know
+    the bound here, so `exact`, `observed` and `auto` all mean it; it calls itself observed.
 
     Raises: SourceError on a server that is read-only, as replicas are.
     """
@@ -90,7 +90,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
     return _counted(context, sampler, connection)
 
 
-def _counted(context: BoundContext, sampler: SharedSampler, connection: Connection) -> BoundTaker | str:
+def _counted(context: BoundContext, sampler: SharedSampler, connection: Connection) -> BoundStrategy | str:
     """For numbers that AUTO_INCREMENT hands out."""
     names = {"schema": context.schema, "table": context.table}
     if context.table is None or connection.execute(_AUTO_COLUMN, names).scalar_one_or_none() != context.column.name:

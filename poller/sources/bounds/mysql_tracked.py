@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.samplers import Sample
+from poller.databases.samplers import Sample
 from poller.sources.bounds.mysql_look import Look, look, still_quiet, utc
 from poller.sources.bounds.mysql_turn import WAIT, Turn, Turns
 from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, some, told_by_another
-from poller.sources.moments import remembered
+from poller.sources.columns.moments import remembered
 
 APART = 0.11
 """innodb_trx does not refresh while anybody reads it more often than every 0.1 s."""

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases.samplers import Sample
 from poller.errors import SourceError
-from poller.samplers import Sample
-from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.sampled import SET_BACK, SHOWS_HOLDER_AFTER, ByTime
 
 # GV$TRANSACTION shows what has written, on each instance of a cluster; before its first write a transaction is a call
@@ -81,8 +81,8 @@ class Views:
         """Nothing."""
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:  # noqa: ARG001
-    """The taker, or the reason (a `str`) why only the heuristic is left.
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
+    """The strategy, or the reason (a `str`) why only the heuristic is left.
 
     Raises: SourceError on a standby.
     """

@@ -10,15 +10,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases.samplers import Reading, Tracker, join, session_of
 from poller.errors import ConfigError
 from poller.ports import Bound
-from poller.samplers import Reading, Tracker, join, session_of
-from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.bounds.postgresql_samples import Exact, Observed, refuse_standby
 from poller.sources.bounds.postgresql_sequence import by_kind
 from poller.sources.bounds.sampled import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER
-from poller.sources.uniqueness import quoted
+from poller.sources.columns.uniqueness import quoted
 
 _STANDING = sa.text("""
 select pg_is_in_recovery() as standby, pg_postmaster_start_time()::text as server,
@@ -88,8 +88,8 @@ class Xid8:
         """Nothing."""
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:
-    """The taker for `bound = wanted` on this server, or the reason (a `str`) why only the heuristic is left.
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
+    """The strategy for `bound = wanted` on this server, or the reason (a `str`) why only the heuristic is left.
 
     Raises: SourceError on a standby, ConfigError naming `bound` over a materialized view.
     """

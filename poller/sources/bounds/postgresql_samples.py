@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases.samplers import Sample
 from poller.errors import SourceError
-from poller.samplers import Sample
 from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, some, told_by_another
-from poller.sources.literals import literal
-from poller.sources.moments import remembered
+from poller.sources.columns.moments import remembered
+from poller.sources.user_sql.literals import literal
 
 _OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || '@'
         || to_char({a}backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS') = any(cast(:own as text[])), false)"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.sampled import BLOCKS, ByCounter, ByTime, Sampler
 from poller.sources.columns import Family
 
@@ -25,8 +25,8 @@ select has_sequence_privilege(seqrelid, 'SELECT') as readable, seqcache, seqincr
 
 def by_kind(
     sampler: Sampler, reason: str, context: BoundContext, connection: Connection, name: str | None
-) -> BoundTaker | str:
-    """The taker for the cursor's kind: by time, or by the sequence that fills the column."""
+) -> BoundStrategy | str:
+    """The strategy for the cursor's kind: by time, or by the sequence that fills the column."""
     if context.kind == "timestamp+pk":
         return ByTime(context, sampler, reason)
     if name is None:

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
 
+from poller.databases.samplers import Sample
 from poller.ports import Bound
-from poller.samplers import Sample
 from poller.sources.bounds.base import BoundContext
-from poller.sources.moments import iso_text, remembered
+from poller.sources.columns.moments import iso_text, remembered
 
 SHOWS_HOLDER_AFTER = 2.0
 """A transaction that is older than so many seconds is named as what holds the bound."""
@@ -80,11 +80,11 @@ class Sampler(Protocol):
         ...
 
     def remember(self) -> dict[str, Any] | None:
-        """As `BoundTaker.remember`."""
+        """As `BoundStrategy.remember`."""
         ...
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """As `BoundTaker.recall`."""
+        """As `BoundStrategy.recall`."""
         ...
 
 

@@ -18,12 +18,12 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext, BoundTaker
+from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.heuristic import HighestSeen
 from poller.sources.bounds.named_tables import tables
-from poller.sources.moments import iso_text
-from poller.sources.read_only import lifted
-from poller.sources.uniqueness import quoted
+from poller.sources.columns.moments import iso_text
+from poller.sources.columns.uniqueness import quoted
+from poller.sources.reading.read_only import lifted
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
 _VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\s+TABLE\b.*?\bUSING\s+(\w+)", re.IGNORECASE | re.DOTALL)
@@ -87,8 +87,8 @@ class WriteLock:
         """Nothing."""
 
 
-def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:
-    """The taker, or the reason (a `str`) why only the heuristic is left."""
+def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
+    """The strategy, or the reason (a `str`) why only the heuristic is left."""
     if context.kind != "timestamp+pk":
         return _counted(wanted, context, connection)
     if _read_only(connection):
@@ -99,7 +99,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundT
     return WriteLock(context, "one writer at a time, for stamps that are made in SQL")
 
 
-def _counted(wanted: str, context: BoundContext, connection: Connection) -> BoundTaker | str:
+def _counted(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
     """For numbers and keys. There is one writer at a time, so what SQLite counts up itself comes in order, without any
     delay. Only AUTOINCREMENT keeps the count when rows are deleted: else ids come again, and no delay helps."""
     name, table = context.column.name, context.table

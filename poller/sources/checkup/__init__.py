@@ -1,4 +1,4 @@
-"""The doctor's SQL side: everything about a source that can be told before it goes wrong, and what mends it.
+"""The doctor's SQL side: everything about a source that can be told before it goes wrong, and what fixes it.
 
 Reads only. One check that fails is a finding and keeps none of the others from being made.
 """
@@ -18,7 +18,7 @@ from poller.sources.checkup import moments, order, servers, table, updates
 from poller.sources.checkup.row_security import row_security
 from poller.sources.checkup.selective import selective
 from poller.sources.checkup.subject import Subject
-from poller.sources.session import Session
+from poller.sources.reading.session import Session
 
 Guard: TypeAlias = Callable[[Callable[[], list[Finding]]], list[Finding]]
 Check: TypeAlias = Callable[[Subject], list[Finding]]

@@ -38,12 +38,12 @@ def plan(subject: Subject) -> list[Finding]:
             told += explain(subject, sql, params)
     if not told:
         return [ok("plan", "a page is read along an index, without sorting")]
-    mend = subject.index or (f"ANALYZE {subject.table};" if subject.options.table is not None else "")
+    fix = subject.index or (f"ANALYZE {subject.table};" if subject.options.table is not None else "")
     if not subject.index and subject.options.filter is not None:
-        mend = index_for_filter(subject)
-    elif subject.index == "" and subject.family == "mysql" and mend:
-        mend = f"ANALYZE TABLE {subject.table};"
-    return [warn("plan", f"A page is not read along an index: {', '.join(dict.fromkeys(told))}.", mend)]
+        fix = index_for_filter(subject)
+    elif subject.index == "" and subject.family == "mysql" and fix:
+        fix = f"ANALYZE TABLE {subject.table};"
+    return [warn("plan", f"A page is not read along an index: {', '.join(dict.fromkeys(told))}.", fix)]
 
 
 def _postgresql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:

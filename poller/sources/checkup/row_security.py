@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from poller.model.finding import Finding, error, ok
 from poller.sources.bounds.postgresql_origin import named_in
 from poller.sources.checkup.subject import Subject
-from poller.sources.uniqueness import quoted
+from poller.sources.columns.uniqueness import quoted
 
 _HIDING = sa.text("""
 with recursive reached (oid, asks) as (

@@ -12,9 +12,9 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.sources.bounds.postgresql import REFRESHED
 from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.checkup.subject import Subject
-from poller.sources.faults import Fault
-from poller.sources.literals import literal, mysql_account
-from poller.sources.uniqueness import quoted
+from poller.sources.columns.uniqueness import quoted
+from poller.sources.reading.faults import Fault
+from poller.sources.user_sql.literals import literal, mysql_account
 
 _POSTGRESQL = """
 SELECT current_user, version(), pg_is_in_recovery(), pg_has_role(current_user, 'pg_read_all_stats', 'usage')
@@ -118,8 +118,8 @@ def relation(subject: Subject) -> list[Finding]:
     if rows[0][0]:
         return []
     user = str(subject.run("SELECT current_user").rows[0][0])
-    mend = f"GRANT SELECT ON {subject.table} TO {subject.name(user)};"
-    return [error("privileges", f"{user} may not read {subject.table}.", mend)]
+    fix = f"GRANT SELECT ON {subject.table} TO {subject.name(user)};"
+    return [error("privileges", f"{user} may not read {subject.table}.", fix)]
 
 
 def behind(subject: Subject) -> list[Finding]:
@@ -142,7 +142,7 @@ def limits(subject: Subject) -> list[Finding]:
     if o.table is None or subject.is_base_table:
         return []
     from poller.sources import user_sql  # loads a parser
-    from poller.sources.row_limits import limited_by
+    from poller.sources.user_sql.row_limits import limited_by
 
     try:
         sql = str(subject.inspector.get_view_definition(o.table, schema=o.schema) or "")

@@ -15,7 +15,7 @@ from poller.model.cursor import Cursor
 from poller.sources import stamping
 from poller.sources.dialects.base import Records
 from poller.sources.options import Options
-from poller.sources.session import Session
+from poller.sources.reading.session import Session
 
 PAGE = 501
 """A page of the default `batch_size`, and the row that is looked ahead for."""

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.checkup.mends import fill_with_now, set_not_null
+from poller.sources.checkup.fixes import fill_with_now, set_not_null
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
-from poller.sources.session import PROBE
-from poller.sources.uniqueness import invalid_indexes, unique_sets, weakened
+from poller.sources.columns.uniqueness import invalid_indexes, unique_sets, weakened
+from poller.sources.reading.session import PROBE
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
 
@@ -96,22 +96,22 @@ def nulls(subject: Subject) -> list[Finding]:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
     count = subject.session.null_cursors(PROBE)
     many = f"{'at least ' if count == PROBE else ''}{count:,} row{'s have' if count != 1 else ' has'} no value in"
-    mend = set_not_null(subject, o.cursor_column) if o.table is not None and subject.is_base_table else ""
+    fix = set_not_null(subject, o.cursor_column) if o.table is not None and subject.is_base_table else ""
     if count and not o.skip_nulls:
-        fill = fill_with_now(subject, known.cursor) if known is not None and mend else ""
+        fill = fill_with_now(subject, known.cursor) if known is not None and fix else ""
         return [
             error(
                 "nulls",
                 f"{many} {o.cursor_column} and would never be read, so nothing is read at all.",
-                f"{fill} {mend}" if fill else 'Fill them in, or leave them out with on_null_cursor = "skip".',
+                f"{fill} {fix}" if fill else 'Fill them in, or leave them out with on_null_cursor = "skip".',
             )
         ]
     if count:
-        return [warn("nulls", f"{many} {o.cursor_column}; they are never delivered (on_null_cursor = skip)", mend)]
-    if not mend:
+        return [warn("nulls", f"{many} {o.cursor_column}; they are never delivered (on_null_cursor = skip)", fix)]
+    if not fix:
         return [ok("nulls", f"no row without a value in {o.cursor_column}")]
     what = "would never be delivered" if o.skip_nulls else "would stop the poller"
-    return [warn("nulls", f"{o.cursor_column} may be NULL; no row is now, but one {what}.", mend)]
+    return [warn("nulls", f"{o.cursor_column} may be NULL; no row is now, but one {what}.", fix)]
 
 
 def index(subject: Subject) -> list[Finding]:

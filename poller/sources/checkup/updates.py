@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from poller.model.finding import Finding, ok, warn
-from poller.sources.checkup.mends import definition_of, now_in, with_default
+from poller.sources.checkup.fixes import definition_of, now_in, with_default
 from poller.sources.checkup.subject import Subject
-from poller.sources.moments import TextForm
+from poller.sources.columns.moments import TextForm
 from poller.sources.stamping import Origin, promises_updates
 from poller.sources.stamping.expressions import Reading, read
 

@@ -16,12 +16,12 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from poller import databases
+from poller.databases import urls
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, Column, Family
 from poller.sources.dialects.base import Dialect, PageForm, family_by_type
 from poller.sources.dialects.unreadable import CODEC
-from poller.sources.faults import Fault
+from poller.sources.reading.faults import Fault
 
 _NUMBERS = {
     1969: Fault.TIMEOUT,  # MariaDB max_statement_time
@@ -77,7 +77,7 @@ class MySql(Dialect):
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """With another character set keys lose characters, and their rows come for ever."""
-        databases.use_utf8mb4(dbapi)
+        urls.use_utf8mb4(dbapi)
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """TIMESTAMP columns are converted to the session's zone: make it UTC. READ COMMITTED beside autocommit, so that

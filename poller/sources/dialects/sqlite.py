@@ -14,10 +14,10 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family, Odd
+from poller.sources.columns.moments import TextForm
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
 from poller.sources.dialects.unreadable import decode
-from poller.sources.faults import Fault
-from poller.sources.moments import TextForm
+from poller.sources.reading.faults import Fault
 
 _FAMILIES: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Family.TEXT), (bytes, Family.BYTES))
 _NO_UTF_8 = "Could not decode to UTF-8"

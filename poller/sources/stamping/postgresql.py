@@ -17,10 +17,10 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.sources.bounds.postgresql_origin import comes_from
+from poller.sources.columns.uniqueness import quoted
 from poller.sources.stamping import following, rules
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, of_name
-from poller.sources.uniqueness import quoted
 
 _COLUMN = sa.text(
     """

@@ -8,12 +8,12 @@ from datetime import datetime
 
 from sqlalchemy.engine import Connection
 
+from poller.sources.columns.uniqueness import quoted
 from poller.sources.stamping import rules
 from poller.sources.stamping.expressions import LOCAL, without_comments
 from poller.sources.stamping.following import follow
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, of_name
-from poller.sources.uniqueness import quoted
 
 _HEAD = re.compile(r"(?P<head>.*?)\bbegin\b(?P<body>.*)", re.IGNORECASE | re.DOTALL)
 

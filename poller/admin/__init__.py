@@ -1,0 +1,5 @@
+"""What an operator may change beside the workers: edits of the state document, and checkpoints put back from a file.
+
+`editor` makes one change under the guards of every change: a backup first, one compare-and-swap, an audit record.
+`restore` reads an exported checkpoint and puts it back.
+"""

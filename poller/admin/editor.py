@@ -1,0 +1,341 @@
+"""An operator's changes to a state document: by the same compare-and-swap as the workers', never beside it.
+
+A worker that commits in quick succession would win every race (protocol 11). After three lost ones the operator leaves
+a note; a tenure that drains looks for it once per heartbeat interval and then makes no write for up to two seconds. An
+operator who still loses leaves another, once per heartbeat interval.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from poller.errors import LeaseHeld, StoreError, WriteConflict
+from poller.journal.audit import AuditTrail
+from poller.lease.state_file import Conflict, Copy, OutcomeUnknown, StateFile
+from poller.model.changes import (
+    Transition,
+    freeing,
+    keep,
+    kept_by,
+    not_freeing,
+    summary,
+    to_pause,
+    to_rebind,
+    to_reset,
+    to_resume,
+)
+from poller.model.cursor import Cursor
+from poller.model.document import Change, Lease, State, refuse_unreadable
+from poller.model.fingerprint import SourceDescription
+from poller.model.limits import LONGEST_NAME, LONGEST_REASON
+from poller.model.stamps import stamp
+from poller.model.timing import Timing
+from poller.observability import Emitter
+from poller.ports import Found, Runtime, StateStore
+
+LOSSES_BEFORE_NOTE = 3
+RETRY_EVERY = 0.05
+LONGEST_TRUSTED = 3600.0
+"""Up to so many seconds a `ttl_seconds` in the document is believed to be a worker's, configured with another ttl than
+ours; a longer one keeps nobody out."""
+
+Review: TypeAlias = Callable[[Copy], None]
+"""Looks at exactly the version that is about to be replaced: shows before and after, asks, or raises to refuse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A change that was made.
+
+    Attributes:
+        before: the version that it replaced, None where there was none that could be read; after: the state it wrote.
+        change: its record. backup: the name of the backup in the store, None where none was needed.
+        losses: how often a worker was quicker.
+        held: for how many seconds nobody may start, because a lease was broken; 0 where none was.
+    """
+
+    before: Copy | None
+    after: State
+    change: Change
+    backup: str | None
+    losses: int
+    held: float = 0.0
+
+
+class Operator:
+    """Changes one poller's document on behalf of a person.
+
+    Args:
+        by: who, for the record and for the lease's owner while a broken lease is kept.
+        reason: why, for the record.
+        patience: how many seconds to go on trying against a busy worker.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        *,
+        app_name: str,
+        poller_name: str,
+        runtime: Runtime,
+        timing: Timing,
+        by: str,
+        reason: str | None = None,
+        patience: float = 60.0,
+        emit: Emitter | None = None,
+    ) -> None:
+        self.file = StateFile(
+            store, app_name=app_name, poller_name=poller_name, runtime=runtime, timing=timing, emit=emit
+        )
+        self.audit = AuditTrail(store, app_name=app_name, poller_name=poller_name, runtime=runtime, emit=emit)
+        self.by = by[:LONGEST_NAME]
+        self.reason = None if reason is None else reason[:LONGEST_REASON]
+        self.store = store
+        self.backups = f"backups/{app_name}/{poller_name}/"
+        self._runtime = runtime
+        self._timing = timing
+        self._patience = patience
+
+    def look(self) -> Copy:
+        """The document now. Raises: StoreError where there is none, StateCorrupt, StoreUnavailable, StoreDenied."""
+        copy = self.file.read()
+        if copy is None:
+            raise self._missing()
+        return copy
+
+    def _missing(self) -> StoreError:
+        name = self.file.poller_name
+        if self.file.seen_before or self.traces():
+            return self.file.deleted()
+        return StoreError(
+            f"The {self.file.location} does not exist: {name} never ran.",
+            document=self.file.name,
+            next_step=f"Its first tick creates it, where start_from says: poller run {name} --once",
+        )
+
+    def traces(self) -> list[str]:
+        """What tells that the document existed before: its audit trail and its backups, oldest first."""
+        return list(self.file.traces())
+
+    # --- the changes -----------------------------------------------------------------------------------------------
+
+    def pause(self, *, review: Review | None = None, base: Copy | None = None) -> Applied:
+        """No new batch starts; one in hand is finished. Raises: WriteConflict, StoreError."""
+        return self.change("pause", to_pause, review=review, base=base)
+
+    def resume(self, *, review: Review | None = None, base: Copy | None = None) -> Applied:
+        """Neither paused nor halted. Raises: WriteConflict, StoreError."""
+        return self.change("resume", to_resume, review=review, base=base)
+
+    def reset(
+        self,
+        cursor: Cursor | None,
+        *,
+        kind: str,
+        source: SourceDescription | None = None,
+        break_lease: bool = False,
+        review: Review | None = None,
+        base: Copy | None = None,
+    ) -> Applied:
+        """Move the checkpoint, with a backup of exactly what is replaced; with `source`, it belongs to that one now.
+
+        Raises: LeaseHeld (somebody is at work and `break_lease` is not given), WriteConflict, StoreError.
+        """
+        return self.fenced(kind, to_reset(cursor, source), break_lease=break_lease, review=review, base=base)
+
+    def rebind(
+        self,
+        source: SourceDescription,
+        *,
+        break_lease: bool = False,
+        review: Review | None = None,
+        base: Copy | None = None,
+    ) -> Applied:
+        """Accept a changed source, keeping the cursor, with a backup. Raises: as `reset`."""
+        return self.fenced("rebind", to_rebind(source), break_lease=break_lease, review=review, base=base)
+
+    def busy(self, copy: Copy) -> float | None:
+        """For how many seconds yet somebody's lease is live at most; None where none is."""
+        lease = copy.availability(self._timing, self._runtime.monotonic())
+        return None if lease.free else lease.expires_in or 0.0
+
+    def keeps_for(self, lease: Lease) -> float:
+        """For how many seconds a lease that is broken is kept: one ttl of the configuration, whatever stands in the
+        document (protocol 11). Only a worker that was configured with a longer one may still trust that."""
+        ttl, worker = self._timing.ttl, lease.ttl_seconds or 0.0
+        return worker if ttl < worker <= LONGEST_TRUSTED else ttl
+
+    def fenced(
+        self,
+        kind: str,
+        transition: Transition,
+        *,
+        break_lease: bool,
+        review: Review | None = None,
+        base: Copy | None = None,
+    ) -> Applied:
+        """A change that raises the token, with a backup. A lease that it breaks is kept for the operator for a full
+        ttl: the worker must have passed its own deadline before another starts (protocol 11).
+
+        A lease that an operator keeps so is nobody's work: it needs no breaking, but is kept again.
+        Raises: LeaseHeld, WriteConflict, StoreError.
+        """
+        held = 0.0
+
+        def guarded(copy: Copy) -> None:
+            nonlocal held
+            left = self.busy(copy)
+            lease = copy.state.lease
+            held = 0.0 if left is None else self.keeps_for(lease)
+            if left is not None and not break_lease and kept_by(copy.state) is None:
+                raise LeaseHeld(
+                    f"{lease.owner_id or 'Somebody'} holds the lease of {self.file.poller_name!r}"
+                    + (f" for up to {left:.0f} s more." if left else "."),
+                    owner_id=lease.owner_id,
+                    fencing_token=lease.fencing_token,
+                    expires_in_seconds=left,
+                    next_step="Wait until it is released, pause the poller, or add --break-lease.",
+                )
+            if review is not None:
+                review(copy)
+
+        def fenced(state: State, change: Change, now: datetime) -> State:
+            changed = transition(state, change, now)
+            return keep(changed, change, ttl=held, now=now) if held else changed
+
+        applied = self.change(kind, fenced, review=guarded, backup=True, base=base)
+        return replace(applied, held=held + self._timing.margin if held else 0.0)
+
+    def change(
+        self,
+        kind: str,
+        transition: Transition,
+        *,
+        review: Review | None = None,
+        backup: bool = False,
+        base: Copy | None = None,
+    ) -> Applied:
+        """Apply one change by compare-and-swap, looking again whenever a worker was quicker.
+
+        `base` is the version to begin with, where it was looked at before. `review` is called for each version that is
+        about to be replaced, and after it, with `backup`, that version's bytes are written to `backups/`. The change's
+        record is part of the same write (`control.last_change`).
+
+        Raises: WriteConflict (a worker was quicker for as long as our patience lasts), StoreError; what `review`
+        raises.
+        """
+        until = self._runtime.monotonic() + self._patience
+        losses = 0
+        note_due = 0.0
+        identity = self._runtime.new_id()
+        copy = base or self.look()
+        try:
+            while True:
+                if review is not None:
+                    review(copy)
+                kept = self.back_up(copy.body) if backup else None
+                self._copy_previous(copy)
+                wanted = freeing(transition) if self.busy(copy) is None else not_freeing(transition)
+                try:
+                    after = self.file.write(copy, self.recorded(kind, wanted, identity), deadline=until).state
+                except OutcomeUnknown as late:
+                    if losses == 0 or late.sent:
+                        raise
+                    raise self._outrun(losses) from late
+                except Conflict as lost:
+                    losses += 1
+                    if self._runtime.monotonic() >= until:
+                        raise self._outrun(losses) from lost
+                    now = self._runtime.monotonic()
+                    if losses >= LOSSES_BEFORE_NOTE and now >= note_due:
+                        self._leave_note(kind)
+                        note_due = now + self._timing.heartbeat
+                    if losses > LOSSES_BEFORE_NOTE:
+                        self._runtime.sleep(RETRY_EVERY)
+                    before, copy = copy, self.look()
+                    after = copy.state
+                    if not _made(after, identity):
+                        continue
+                    # It had landed, its answer was lost, and more was written since than write ids are remembered.
+                    copy = before
+                made = after.control.last_change
+                assert made is not None  # noqa: S101 - recorded() wrote it
+                self.tell(made)
+                return Applied(before=copy, after=after, change=made, backup=kept, losses=losses)
+        finally:
+            if losses >= LOSSES_BEFORE_NOTE:
+                self._clear_note()
+
+    def _outrun(self, losses: int) -> WriteConflict:
+        return WriteConflict(
+            f"A worker changed the {self.file.location} {losses} times while this tried to.",
+            document=self.file.name,
+            next_step="Nothing was changed. Pause the poller first, or try again.",
+        )
+
+    # --- what each of them writes ----------------------------------------------------------------------------------
+
+    def recorded(self, kind: str, transition: Transition, identity: str) -> Callable[[State, datetime], State]:
+        """The transition with its record in the same write."""
+
+        def write(state: State, now: datetime) -> State:
+            record = Change(id=identity, kind=kind, by=self.by, reason=self.reason, at=now, before=summary(state))
+            after = transition(state, record, now)
+            record = record.model_copy(update={"after": summary(after)})
+            after = after.model_copy(update={"control": after.control.model_copy(update={"last_change": record})})
+            refuse_unreadable(after)
+            return after
+
+        return write
+
+    def back_up(self, body: bytes) -> str:
+        """Keep the bytes that are about to be replaced, under the moment's name. Raises: StoreError."""
+        now = self.file.clock.now()
+        while True:
+            name = f"{self.backups}{now:%Y%m%dT%H%M%S_%f}Z.json"
+            try:
+                self.store.write(name, body, if_tag=None, timeout=self._timing.attempt)
+            except WriteConflict:
+                now += timedelta(microseconds=1)  # another operator's, of the same moment
+            else:
+                return name
+
+    def _copy_previous(self, copy: Copy) -> None:
+        """The change that ours will push out of the document must be in the trail first. Best effort."""
+        if copy.state.control.last_change is not None:
+            self.tell(copy.state.control.last_change)
+
+    def tell(self, change: Change) -> None:
+        """Copy a change to the audit trail. Best effort: the document keeps it until somebody has."""
+        self.audit.copy(change)
+        self.audit.settle(5.0)
+
+    # --- the note --------------------------------------------------------------------------------------------------
+
+    def _leave_note(self, kind: str) -> None:
+        """A worker makes way once for each. One that came to nothing is left anew: a way of 2 s may have been too short
+        for requests from far away, and another operator may have taken the note for their own."""
+        note = {"id": self._runtime.new_id(), "kind": kind, "by": self.by, "at": stamp(self.file.clock.now())}
+        self._write_note(note)
+
+    def _clear_note(self) -> None:
+        self._write_note({})
+
+    def _write_note(self, note: dict[str, Any]) -> None:
+        """Best effort: without it the operator only has to try more often."""
+        name = self.file.note_name
+        try:
+            there = self.store.read(name, timeout=self._timing.attempt)
+            tag = there.tag if isinstance(there, Found) else None
+            self.store.write(name, json.dumps(note).encode(), if_tag=tag, timeout=self._timing.attempt)
+        except StoreError:
+            return
+
+
+def _made(state: State, identity: str) -> bool:
+    """Whether the newest operator's change in the document is this one."""
+    return state.control.last_change is not None and state.control.last_change.id == identity

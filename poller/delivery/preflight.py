@@ -1,0 +1,110 @@
+"""Whether a tick may start: decided from the document alone, before the database is asked and anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from poller.delivery.context import Context
+from poller.delivery.result import Outcome
+from poller.errors import FieldDifference, FingerprintMismatch, SourceError, plain
+from poller.lease.state_file import Copy
+from poller.model.document import State
+from poller.model.fingerprint import differences
+from poller.ports import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a tick does not start; an outcome, not an error."""
+
+    outcome: Outcome
+    error: str
+
+
+def refusal_of(context: Context, copy: Copy) -> Refusal | None:
+    """Paused, halted, or held by another: in this order. Raises: FingerprintMismatch, before any of them."""
+    state = copy.state
+    check_fingerprint(context.name, state, context.source)
+    if state.control.paused:
+        by = f"paused by {state.control.by}" if state.control.by else "paused"
+        return Refusal("paused", f"{by}: {state.control.reason}" if state.control.reason else by)
+    if state.control.halted:
+        return Refusal("halted", state.control.reason or "halted")
+    if not copy.availability(context.file.timing, context.runtime.monotonic()).free:
+        return Refusal("held_elsewhere", _held(copy, context))
+    return None
+
+
+def _held(copy: Copy, context: Context) -> str:
+    lease = copy.state.lease
+    if lease.owner_id is not None:
+        return f"{lease.owner_id} holds the lease"
+    left = copy.availability(context.file.timing, context.runtime.monotonic()).expires_in or 0.0
+    return (
+        "the lease was given back, but not by the write that made this version of the document (a copy put back by "
+        f"hand, say), so its owner may be at work: nobody starts for another {left:.0f} s"
+    )
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A source that can tell whether what is configured exists; `poller.sources.SqlSource` can."""
+
+    def missing(self) -> SourceError | None: ...
+
+
+def check_fingerprint(name: str, state: State, source: Source) -> None:
+    """Nothing runs on a checkpoint that belongs to another source (sources.md, "Fingerprint").
+
+    What the configuration leaves to the server counts as soon as the source has asked it.
+    Raises: FingerprintMismatch, with the difference field by field. Where what is configured does not exist or cannot
+    be reached, a typo is the likely reason, and it says so first.
+    """
+    configured = source.describe()
+    if configured.belongs(state.source_fingerprint, state.source):
+        return
+    found = differences(state.source, configured)
+    shown = "; ".join(map(str, found)) or "not described"
+    missing = source.missing() if isinstance(source, Probing) else None
+    anew = f"to begin anew: poller reset-to-beginning {name}, or poller reset-to-cursor {name}."
+    if missing is None:
+        message = f"The checkpoint of {name!r} belongs to another source ({shown})."
+        next_step = f"If the cursor is right for the new source: poller rebind {name}; {anew}"
+    else:
+        message = (
+            f"The configured source of {name!r} cannot be read: {missing.message} Its checkpoint belongs to another"
+            f" source ({shown})."
+        )
+        next_step = f"{put_back(found)} If the change is meant: make that source readable, then poller rebind {name};"
+        next_step += f" {anew}"
+    raise FingerprintMismatch(
+        message,
+        stored=state.source_fingerprint,
+        configured=configured.fingerprint(),
+        differences=found,
+        next_step=next_step,
+    )
+
+
+def put_back(found: Sequence[FieldDifference]) -> str:
+    """What to write in the configuration, so that it names the former source again."""
+    fields = ", ".join(f"{one.field} = {plain(one.stored)} (it says {plain(one.configured)})" for one in found)
+    return f"Put it back: {fields}." if fields else "Put the former source back."
+
+
+def read_unless_deleted(context: Context) -> Copy | None:
+    """None where this poller has never worked. A document that is gone is not begun anew (protocol 12): somebody
+    deleted it, or a lifecycle rule did.
+
+    It is looked for once more behind the traces: both may have been made since the first look.
+    Raises: StateCorrupt, StoreError.
+    """
+    file = context.file
+    if not file.seen_before and next(file.traces(), None) is None:
+        return None
+    copy = file.read()
+    if copy is None:
+        raise file.deleted()
+    return copy

@@ -1,0 +1,14 @@
+"""Azure Functions: one timer per poller of the file.
+
+    from poller.functions import create_app
+
+    app = create_app("poller.toml")
+
+The only package that imports `azure.functions`.
+"""
+
+from __future__ import annotations
+
+from poller.functions.timers import UnsuccessfulTick, create_app, on_timer
+
+__all__ = ["UnsuccessfulTick", "create_app", "on_timer"]

@@ -1,0 +1,5 @@
+"""The user's function: how it is found, called and ended.
+
+`batch` is what it gets, `load` finds it, `call` runs it, `subprocess` runs it in a child process; `traces` and
+`streams` keep its failures and its output from doing harm.
+"""

@@ -1,0 +1,271 @@
+"""Running a handler under a tenure: a plain function, or an async one that is cancelled when the lease is lost.
+
+A plain function runs on the caller's thread and cannot be cut short: its result is judged when it returns. That is why
+nothing else starts for the poller in this process until then (protocol 6).
+
+What a handler returns decides whether it is done. A coroutine, a task or a future is waited for; a generator is work
+that nobody goes through, and fails the batch; anything else is a value, and ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import itertools
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from types import AsyncGeneratorType, GeneratorType
+from typing import Any, Protocol, TypeAlias
+
+from poller.errors import ConfigError
+from poller.handler.batch import Batch, LeaseView
+from poller.handler.streams import reopen_streams
+from poller.handler.traces import trace_of
+from poller.model.redact import said
+
+Handler: TypeAlias = Callable[[Batch], Any]
+"""`handle(batch) -> None`, sync or async. It succeeded when it returned; any exception means the batch comes again."""
+
+_LOOK_EVERY = 0.1
+"""How often, in seconds, it is looked whether the lease is lost while a handler is waited for."""
+_LAZY = (GeneratorType, AsyncGeneratorType, map, filter, itertools.starmap)
+"""What does nothing until somebody goes through it. Not every iterator: a cursor of a driver has done its work."""
+
+
+class HandlerCancelled(Exception):
+    """A handler was cut because its lease was lost: an async one cancelled, one in a child process killed."""
+
+
+class HandlerFailure(Exception):
+    """A handler failed in another process, or without an exception of its own.
+
+    Attributes:
+        kind: the type of what it raised, or `HandlerTimeout`, `HandlerDied` or `HandlerUnfinished`.
+        trace: its traceback there, empty where there is none.
+    """
+
+    def __init__(self, kind: str, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.trace = trace
+
+
+def tellable(error: BaseException) -> BaseException:
+    """The error; in the place of one that fails even at saying of which class it is, one that tells its type."""
+    try:
+        isinstance(error, HandlerFailure)
+    except BaseException:  # noqa: BLE001 - a `__class__` of its own may raise anything
+        return HandlerFailure(type(error).__name__, "")
+    return error
+
+
+class Executor(Protocol):
+    """Where handlers run."""
+
+    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:
+        """Run the handler to its end; `limit` is how many seconds it may take. Raises whatever it raises."""
+
+    def close(self) -> None:
+        """Let go of what was kept for the next batch."""
+
+
+class ThreadExecutor:
+    """On the caller's thread. A limit cannot be enforced here: the heartbeat ends at it, and so does the lease."""
+
+    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:  # noqa: ARG002
+        """Run the handler to its end. Raises whatever it raises, or HandlerCancelled."""
+        call(handler, batch, lease)
+
+    def close(self) -> None:
+        """Nothing was kept."""
+
+
+def check_handler(handler: object, *, key: str = "handler", file: str = "") -> None:
+    """Refuse what would never run: a generator, plain or async, does nothing when it is called.
+
+    Args:
+        key, file: where it was configured, for the error.
+    Raises: ConfigError.
+    """
+    called = handler if isinstance(handler, type) else getattr(handler, "__call__", None)  # noqa: B004 - not whether
+    if _is_generator(handler) or _is_generator(called):
+        raise ConfigError(
+            f"{f'{file}: ' if file else ''}{key}: {getattr(handler, '__qualname__', type(handler).__qualname__)} is a "
+            "generator: calling it runs nothing of it.",
+            key=key,
+            file=file,
+            next_step='Take the "yield" out of it.',
+        )
+
+
+def _is_generator(function: object) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    lazy = flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR)
+    return bool(lazy) and not flags & inspect.CO_ITERABLE_COROUTINE
+
+
+def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
+    """Run the handler to its end, and whatever work it returned.
+
+    Raises whatever it raises, HandlerCancelled, or HandlerFailure where what it returned can never be done.
+    """
+    try:
+        result = handler(batch)
+        if inspect.isawaitable(result):
+            result = _complete(result, lease)
+        while _is_work(result):
+            result = _outlive(result, threading.Event()) if isinstance(result, Future) else _complete(result, lease)
+    finally:
+        reopen_streams()
+    if isinstance(result, _LAZY):
+        if isinstance(result, GeneratorType):
+            result.close()
+        raise HandlerFailure(
+            "HandlerUnfinished",
+            f"the handler returned a {type(result).__name__}, and nothing goes through it: what is in it did not run. "
+            'Take the "yield" out, or go through it in the handler.',
+        )
+
+
+def _is_work(result: object) -> bool:
+    """Whether it is something under way, by its nature. (There are objects that can be awaited whenever one likes, and
+    give themselves.)"""
+    if inspect.iscoroutine(result):
+        return inspect.getcoroutinestate(result) != inspect.CORO_CLOSED
+    return isinstance(result, Future) or asyncio.isfuture(result)
+
+
+def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
+    """Run the awaitable to its end, on a thread of its own where this one already runs an event loop."""
+    running = _running_loop()
+    if isinstance(work, asyncio.Future):
+        return _follow(work, running, lease)
+    if running is None:
+        return asyncio.run(_ended(work, lease.lost.is_set)).result()
+    outcome: Future[Any] = Future()
+    interrupted = threading.Event()
+
+    def run() -> None:
+        if interrupted.is_set():
+            return
+        try:
+            ended = asyncio.run(_ended(work, lambda: interrupted.is_set() or lease.lost.is_set()))
+            outcome.set_result(ended.result())
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+            outcome.set_exception(error)
+
+    thread = threading.Thread(target=run, name="poller-handler")
+    try:
+        thread.start()
+    except BaseException:
+        interrupted.set()
+        _persist(lambda: thread.join() if thread.is_alive() else None, interrupted)
+        raise
+    return _outlive(outcome, interrupted)
+
+
+def _follow(work: asyncio.Future[Any], running: asyncio.AbstractEventLoop | None, lease: LeaseView) -> Any:
+    """Wait for a task of an event loop that runs on another thread."""
+    loop = work.get_loop()
+    if work.done():
+        return work.result()
+    if loop is running or not loop.is_running():
+        if not loop.is_closed():
+            work.cancel()
+        raise HandlerFailure(
+            "HandlerUnfinished",
+            "the handler returned a task of an event loop that does not run while it is waited for. "
+            "Make the handler async, or return the coroutine itself.",
+        )
+
+    interrupted = threading.Event()
+
+    async def supervised() -> Any:
+        return await _supervised(work, lambda: interrupted.is_set() or lease.lost.is_set())
+
+    return _outlive(asyncio.run_coroutine_threadsafe(supervised(), loop), interrupted)
+
+
+def _outlive(work: Future[Any], interrupted: threading.Event) -> Any:
+    """Wait for work that runs elsewhere, to its end: nothing may be given back while it runs (protocol 10)."""
+    done = threading.Event()
+    work.add_done_callback(lambda _: done.set())
+    _persist(done.wait, interrupted)
+    return work.result()
+
+
+def _persist(wait: Callable[[], object], interrupted: threading.Event) -> None:
+    """Wait to the end, however often one interrupts (Ctrl-C); what was thrown in here meanwhile is raised then."""
+    thrown: BaseException | None = None
+    while True:
+        try:
+            wait()
+            break
+        except BaseException as error:  # noqa: BLE001 - raised below
+            thrown = error
+            interrupted.set()
+    if thrown is not None:
+        raise thrown
+
+
+class _Ended:
+    """How work ended, closed to asyncio: that takes the `repr` of what its main task gave or raised when it puts the
+    handler of Ctrl-C back, and looks at its class when it ends the loop. An exception that fails at either would leave
+    every later handler of this process failing, or this one's loop running for ever."""
+
+    def __init__(self, given: Any = None, raised: BaseException | None = None) -> None:
+        self._given = given
+        self._raised = raised
+
+    def result(self) -> Any:
+        """What the work gave. Raises what it raised."""
+        if self._raised is not None:
+            raise self._raised
+        return self._given
+
+
+async def _ended(work: Awaitable[Any], lost: Callable[[], bool]) -> _Ended:
+    """Await it to its end, which is handed on as a value."""
+    try:
+        return _Ended(await _supervised(work, lost))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise  # Ctrl-C, as the event loop means it
+    except BaseException as error:  # noqa: BLE001 - raised by whoever asks for the result
+        return _Ended(raised=error)
+
+
+async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:
+    """Await it, and work of this loop that it gives, as where an `await` was forgotten."""
+    while True:
+        task = asyncio.ensure_future(_told(work))
+        cancelled = False
+        while not task.done():
+            await asyncio.wait({task}, timeout=_LOOK_EVERY)
+            if not task.done() and not cancelled and lost():
+                cancelled = task.cancel()
+        if cancelled and task.cancelled():
+            raise HandlerCancelled("The lease was lost while the handler ran; it was cancelled.")
+        work = await task
+        ours = not isinstance(work, asyncio.Future) or work.get_loop() is asyncio.get_running_loop()
+        if isinstance(work, Future) or not _is_work(work) or not ours:
+            return work
+
+
+async def _told(work: Awaitable[Any]) -> Any:
+    """Await it. A task that ends with SystemExit ends its event loop too, and asyncio logs its text and its place."""
+    try:
+        return await work
+    except SystemExit as error:
+        raise HandlerFailure("SystemExit", said(error), trace_of(error)) from None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

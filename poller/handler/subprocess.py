@@ -1,0 +1,351 @@
+"""A handler in a child process, which can be cut: at `handler_timeout`, and at the lease's deadline (protocol 6).
+
+The child is started once and kept for the next batches; a killed one is replaced. What the parent knows of the lease
+is copied to the child every few hundredths of a second, so `batch.lost`, `batch.check()` and `batch.remaining()` work
+there.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.process
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
+from typing import Any, Protocol
+
+from poller import forks
+from poller.errors import ConfigError, LeaseLost, PollerError
+from poller.handler.batch import Batch, LeaseView
+from poller.handler.call import Handler, HandlerCancelled, HandlerFailure, call
+from poller.handler.traces import trace_of
+from poller.model.redact import said
+from poller.ports import Event, Runtime
+
+LOOK_EVERY = 0.02
+"""How often, in seconds, the parent looks at the child, and copies the lease to it."""
+
+
+LAST_WORDS = 1.0
+"""For so many seconds at most an answer is waited for after its process has ended: it may be on its way."""
+_NUMBER = 8
+"""Bytes of the number that a request and its answer begin with."""
+
+
+class NotPortable(PollerError):
+    """The batch could not be brought to another process: what surrounds it is at fault, not the batch."""
+
+
+class NotSendable(NotPortable, ConfigError):
+    """The handler or a row cannot be sent to another process: no later tick can."""
+
+
+class NoRoom(NotPortable):
+    """There is no process or thread to be had now; a later tick may find one."""
+
+
+class _Shared(Protocol):
+    value: float
+
+
+class ProcessExecutor:
+    """Runs handlers in a child process. One batch at a time.
+
+    Raises from `run`: NotSendable where the handler cannot be named to another process (a lambda, a closure); NoRoom.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._context = multiprocessing.get_context("spawn")
+        self._child: _Child | None = None
+        forks.in_child(self._forget)
+
+    def _forget(self) -> None:
+        """In a child process: the handler's process is the parent's, to ask and to end."""
+        if self._child is not None:
+            self._child.disown()
+            self._child = None
+
+    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:
+        """Run the handler to its end, or kill it after `limit` seconds or when the lease is over.
+
+        However this ends, the handler runs no more: also after an exception that a signal throws in here, such as
+        KeyboardInterrupt. So the caller may give the lease back (protocol 10).
+
+        Raises: HandlerFailure (it raised, it died, it took too long), HandlerCancelled (the lease was lost).
+        """
+        try:
+            request = pickle.dumps((handler, _Payload.of(batch), batch.fencing_token))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise NotSendable(
+                f"The handler or a row cannot be sent to a child process: {error}.",
+                key="isolation",
+                next_step='Make the handler a function of a module, or set isolation = "thread".',
+            ) from error
+        end = self._runtime.monotonic() + limit
+        child = self._ready()
+        try:
+            exchange = child.ask(request, lease.remaining())
+            while not exchange.done.wait(LOOK_EVERY):
+                left = lease.remaining()
+                child.share(left)
+                if left == 0:
+                    raise HandlerCancelled("The lease was lost while the handler ran; its process was ended.")
+                if self._runtime.monotonic() >= end:
+                    raise HandlerFailure("HandlerTimeout", f"ran longer than {limit:g} s; its process was ended")
+                if not child.alive():
+                    exchange.done.wait(LAST_WORDS)
+                    break
+            failure = child.answer()
+        except BaseException:
+            self.close()
+            raise
+        if failure is not None:
+            raise HandlerFailure(*failure)
+
+    def close(self) -> None:
+        """End the child, at once, and wait until it has ended."""
+        child = self._child
+        if child is not None:
+            child.kill()
+            self._child = None
+
+    def _ready(self) -> _Child:
+        child = self._child
+        if child is None or child.exchange is not None or not child.alive():
+            self.close()
+            try:
+                child = self._child = _Child.start(self._context)
+            except OSError as error:
+                raise _no_room(error) from error
+        return child
+
+
+def _no_room(error: Exception) -> NoRoom:
+    return NoRoom(
+        f"No process could be started for the handler: {error}.",
+        next_step='Give this machine room for one more process and thread, or set isolation = "thread".',
+    )
+
+
+@dataclass(slots=True, weakref_slot=True)
+class _Child:
+    """A process, the line to it, and what is shared with it.
+
+    Attributes:
+        until: until when it may trust the lease. It has no lock, for a child that is stopped in the midst of a look
+            would keep it; a number of eight bytes is written in one piece.
+        asked: how many requests it was given. exchange: the one that is not answered yet.
+    """
+
+    process: Any
+    connection: Connection
+    until: _Shared
+    asked: int = 0
+    exchange: _Exchange | None = None
+
+    @classmethod
+    def start(cls, context: Any) -> _Child:
+        ours, theirs = context.Pipe()
+        until = context.Value("d", 0.0, lock=False)
+        process = context.Process(target=_serve, args=(theirs, until), name="poller-handler", daemon=True)
+        process.start()
+        theirs.close()
+        child = cls(process, ours, until)
+        # At its exit this interpreter waits for its children without limit, and ours does not heed SIGTERM. What is
+        # registered with a priority runs before that; it runs too where a poller is forgotten without close().
+        Finalize(child, _end, args=(process,), exitpriority=10)
+        return child
+
+    def share(self, remaining: float) -> None:
+        """Tell the child until when it may trust the lease, on the clock that both processes read."""
+        self.until.value = time.monotonic() + remaining
+
+    def alive(self) -> bool:
+        return bool(self.process.is_alive())
+
+    def ask(self, request: bytes, remaining: float) -> _Exchange:
+        """Begin to hand over a batch. Returns at once: the child may be in no state to read it. Raises NoRoom."""
+        self.share(remaining)
+        self.asked += 1
+        self.exchange = _Exchange(self.connection, self.asked.to_bytes(_NUMBER) + request)
+        try:
+            self.exchange.start()
+        except RuntimeError as error:
+            raise _no_room(error) from error
+        return self.exchange
+
+    def answer(self) -> tuple[str, str, str] | None:
+        """How the handler failed, or None: it returned. Raises HandlerFailure where there is no answer to that."""
+        answer = None if self.exchange is None else self.exchange.answer
+        if answer is None:
+            self.process.join(5)
+            raise HandlerFailure("HandlerDied", f"its process ended with exit code {self.process.exitcode}")
+        number, failure = pickle.loads(answer)  # noqa: S301 - from our own child
+        if number != self.asked:
+            raise HandlerFailure("HandlerDied", "its process answered for an earlier batch, and was ended")
+        self.exchange = None
+        told: tuple[str, str, str] | None = failure
+        return told
+
+    def disown(self) -> None:
+        """It is another process's: at the exit of this one nothing signals it, or waits for it."""
+        forks.keep(self.process)
+        children: set[Any] = getattr(multiprocessing.process, "_children", set())
+        children.discard(self.process)
+
+    def kill(self) -> None:
+        """End it, whatever it does, and wait until it has ended; what is thrown in here meanwhile is raised then."""
+        interrupted: BaseException | None = None
+        while True:
+            try:
+                self.process.kill()
+                self.process.join()
+                break
+            except BaseException as error:  # noqa: BLE001 - raised below
+                interrupted = error
+        if self.exchange is None or self.exchange.done.is_set():
+            self.connection.close()  # else the thread that still uses it is its last owner
+        if interrupted is not None:
+            raise interrupted
+
+
+def _end(process: Any) -> None:
+    process.kill()
+    process.join()
+
+
+class _Exchange(threading.Thread):
+    """A request and its answer, on a thread of their own: a child that hangs, or is stopped, reads and writes no more,
+    and whoever looks at the lease and at the time must not wait for it.
+
+    Attributes:
+        done: set when it is over. answer: None where none came.
+    """
+
+    def __init__(self, connection: Connection, request: bytes) -> None:
+        super().__init__(name="poller-handler-line", daemon=True)
+        self.done = threading.Event()
+        self.answer: bytes | None = None
+        self._connection = connection
+        self._request = request
+
+    def run(self) -> None:
+        try:
+            self._connection.send_bytes(self._request)
+            self.answer = self._connection.recv_bytes()
+        except Exception:  # noqa: BLE001, S110 - whatever it is: no answer came
+            pass
+        finally:
+            self.done.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Payload:
+    """A batch as it crosses to the child: everything but the parent's tenure and source."""
+
+    fields: dict[str, Any]
+    keys: list[str]
+
+    @classmethod
+    def of(cls, batch: Batch) -> _Payload:
+        names = ("poller_name", "batch_id", "rows", "fencing_token", "attempt", "cursor_from", "cursor_to")
+        return cls({name: getattr(batch, name) for name in names}, batch.keys())
+
+    def batch(self, lease: LeaseView) -> Batch:
+        return Batch(
+            **self.fields,
+            _key_at=self.keys.__getitem__,
+            _lease=lease,
+            _positions={id(row): position for position, row in enumerate(self.fields["rows"])},
+        )
+
+
+class _SharedLease:
+    """The child's view of the lease: what the parent wrote last, judged by the clock that both processes read."""
+
+    def __init__(self, until: _Shared, fencing_token: int) -> None:
+        self._until = until
+        self._token = fencing_token
+        self.lost: Event = _SharedLost(self.remaining)
+
+    def remaining(self) -> float:
+        return max(0.0, self._until.value - time.monotonic())
+
+    def check(self) -> None:
+        if self.remaining() == 0:
+            raise LeaseLost(
+                f"The tenure under token {self._token} is over.", reason="deadline", fencing_token=self._token
+            )
+
+
+class _SharedLost:
+    GRACE = 0.1
+    """Seconds before the end at which the child is told; the parent kills it at the end."""
+
+    def __init__(self, remaining: Callable[[], float]) -> None:
+        self._remaining = remaining
+        self._flag = threading.Event()
+
+    def set(self) -> None:
+        self._flag.set()
+
+    def is_set(self) -> bool:
+        if self._remaining() <= self.GRACE:
+            self._flag.set()
+        return self._flag.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self.is_set():
+            left = LOOK_EVERY if end is None else min(LOOK_EVERY, end - time.monotonic())
+            if left <= 0:
+                return False
+            self._flag.wait(left)
+        return True
+
+
+def _serve(connection: Connection, until: _Shared) -> None:
+    """The child: one batch after the other, until the parent is gone."""
+    # Ctrl-C and service managers signal whole groups; the parent drains, and ends the child itself.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="poller-parent-watch", daemon=True).start()
+    ours = os.getpid()
+    while True:
+        try:
+            received = connection.recv_bytes()
+        except (EOFError, OSError):
+            return
+        failure: tuple[str, str, str] | None = None
+        try:
+            request = memoryview(received)[_NUMBER:]
+            handler, payload, token = pickle.loads(request)  # noqa: S301 - from our own parent
+            lease = _SharedLease(until, token)
+            call(handler, payload.batch(lease), lease)
+        except BaseException as error:  # noqa: BLE001 - told to the parent; else it would be printed here
+            failure = _told(error)
+        if os.getpid() != ours:
+            return  # a copy of the handler, which forked: the poller hears of the handler itself, and nobody else
+        connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), failure)))
+
+
+def _told(error: BaseException) -> tuple[str, str, str]:
+    """What the parent is told of a failure."""
+    if isinstance(error, HandlerFailure):
+        return error.kind, str(error), error.trace
+    return type(error).__name__, said(error), trace_of(error)
+
+
+def _end_with_parent() -> None:
+    """A handler whose poller was killed must not go on beside the next owner's."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,110 @@
+"""The audit trail: takeovers, lost leases, halts and every operator's change, with who, when, before and after.
+
+Best effort, and never in a commit's path: a record that cannot be written is reported and dropped. An operator's change
+cannot get lost even so: it stands in the document that it changed (`control.last_change`), and whoever writes next
+copies it here. Copies carry the change's id, so that two of them are one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from poller.errors import StoreError
+from poller.journal.background import BackgroundWriter
+from poller.model.document import Change
+from poller.model.limits import NotBoundedJson, read_json
+from poller.model.redact import error_line
+from poller.model.stamps import stamp
+from poller.observability import AuditFailed, Emitter
+from poller.ports import Runtime, StateStore
+
+COPIES_SEARCHED = (20, 200)
+"""Among so many of the newest records a change is looked for before it is copied: mostly it is one of a few, and every
+process that starts looks once."""
+RECORDS_WAITING = 1000
+"""So many records wait for a slow store; what does not fit is reported and dropped."""
+
+
+class AuditTrail:
+    """Appends to and reads `audit/{app_name}/{poller_name}.jsonl`: one JSON object a line.
+
+    Args:
+        now: the store's clock, for the records' own times; default: this machine's.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        *,
+        app_name: str,
+        poller_name: str,
+        runtime: Runtime,
+        emit: Emitter | None = None,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        self.name = f"audit/{app_name}/{poller_name}.jsonl"
+        self._store = store
+        self._poller = poller_name
+        self._runtime = runtime
+        self._emit = emit or Emitter(())
+        self._now = now or runtime.utcnow
+        self._copied: str | None = None
+        self._aside = BackgroundWriter(runtime, "poller-audit", room=RECORDS_WAITING)
+
+    def add(self, kind: str, **facts: Any) -> None:
+        """Write one record from a thread beside the work. Returns at once and raises nothing."""
+        record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._now()), **facts}
+        self._put(lambda: self._store.append(self.name, json.dumps(record, ensure_ascii=False)))
+
+    def copy(self, change: Change | None) -> None:
+        """Copy an operator's change out of the document, if this process has not seen to that. As `add`."""
+        if change is None or change.id == self._copied:
+            return
+        if self._put(lambda: self.copy_now(change)):
+            self._copied = change.id
+
+    def copy_now(self, change: Change) -> None:
+        """Copy an operator's change unless it stands here already. Raises: StoreUnavailable, StoreDenied."""
+        for limit in COPIES_SEARCHED:
+            entries = self.entries(limit=limit)
+            if any(entry.get("id") == change.id for entry in entries):
+                return
+            if len(entries) < limit:
+                break
+        self._store.append(self.name, json.dumps(change.model_dump(mode="json"), ensure_ascii=False))
+
+    def entries(self, *, limit: int | None = None) -> list[dict[str, Any]]:
+        """The newest records, oldest first, each id once. Raises: StoreUnavailable, StoreDenied."""
+        found: dict[str, dict[str, Any]] = {}
+        for number, line in enumerate(self._store.lines(self.name, limit=limit)):
+            try:
+                record = read_json(line.encode("utf-8", "replace"))
+            except NotBoundedJson:
+                continue  # cut short by a crash, or not ours: the next one is whole again
+            if isinstance(record, dict):
+                found.setdefault(str(record.get("id", number)), record)
+        return list(found.values())
+
+    def settle(self, seconds: float) -> None:
+        """Wait for records under way, but no longer than this in all."""
+        self._aside.settle(seconds)
+
+    def _put(self, write: Callable[[], None]) -> bool:
+        def run() -> None:
+            try:
+                write()
+            except StoreError as error:
+                self._failed(error.message)
+            except Exception as error:  # noqa: BLE001 - nothing of this may end the thread, or print what it quotes
+                self._failed(f"{type(error).__name__}: {error_line(error)}")
+
+        if self._aside.put(run):
+            return True
+        self._failed("The store is slower than the records, and no more of them may wait.")
+        return False
+
+    def _failed(self, reason: str) -> None:
+        self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=reason))

@@ -1,0 +1,139 @@
+"""The heartbeat: a thread that renews a tenure while its owner works, and stops doing so when the owner hangs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import TracebackType
+
+from poller import forks
+from poller.errors import LeaseLost, StoreError
+from poller.lease.tenure import Tenure
+from poller.model.document import DeliveryError
+from poller.observability import Emitter, HandlerTimedOut, QueryTimedOut, log_failure
+from poller.ports import Runtime
+
+logger = logging.getLogger("poller")
+
+
+class Heartbeat:
+    """Renews every `interval` seconds, counted from the last applied write, since a commit is a heartbeat too.
+
+    It beats only as long as the owner is known to make progress: `expect` says what is being done and how long it may
+    take. When that time is over one last write tells what hangs, and the lease is left to expire, so that a hung
+    handler does not hold its poller for ever (protocol 6).
+
+    Where its thread cannot begin, entering it gives the lease back before it raises: nothing was started under it.
+    `give_back`: and the start of the batch that was counted.
+    """
+
+    def __init__(
+        self, tenure: Tenure, *, runtime: Runtime, interval: float, emit: Emitter, give_back: bool = True
+    ) -> None:
+        self._tenure = tenure
+        self._give_back = give_back
+        self._runtime = runtime
+        self._interval = interval
+        self._emit = emit
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
+        self._doing = ("", 0.0, float("inf"))
+        self.gave_up = False
+        """Whether something took longer than expected, so that it beats no more."""
+
+    def _begin_anew(self) -> None:
+        """In a child process too, which has no such thread, and whose tenure is over."""
+        self._stop = self._runtime.event()
+        self._wake = self._runtime.event()
+        self._judging = threading.Lock()  # held for two statements: the limit is over, or something else begins
+
+    def __enter__(self) -> Heartbeat:
+        try:
+            self._task = self._runtime.spawn(self._run, f"poller-heartbeat-{self._tenure.fencing_token}")
+        except BaseException:
+            self._end()  # it may have begun, where an interrupt came right after
+            try:
+                self._tenure.release(give_back=self._give_back)
+            except (LeaseLost, StoreError) as error:
+                told = self._tenure.facts()["poller"]
+                logger.info("%s: the lease was not given back and will expire: %s", told, error)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the thread. A beat that is on its way is waited for, so that this process's next tick finds no write in
+        flight (protocol 1); not when the process is being ended."""
+        self._end()
+        if kind is None or issubclass(kind, Exception):
+            self._task.join()
+
+    def expect(self, batch_id: str, seconds: float) -> bool:
+        """From now on `batch_id` is being worked on, or rows are being read where it is empty; it may take so many
+        seconds. False: what went before took too long, it beats no more, and nothing may begin under it."""
+        now = self._runtime.monotonic()
+        with self._judging:
+            if self.gave_up:
+                return False
+            self._doing = (batch_id, now, now + seconds)
+        if seconds < self._interval:  # else the thread looks before that anyway: a beat is due
+            wake, self._wake = self._wake, self._runtime.event()
+            wake.set()
+        return True
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._wake.set()
+
+    def _run(self) -> None:
+        again = float("-inf")
+        while True:
+            wake = self._wake  # before what it tells of is read, so that no change is missed
+            _, _, until = self._doing
+            now = self._runtime.monotonic()
+            due = max(self._tenure.renewed + self._interval, again)
+            wait = (due if self.gave_up else min(due, until)) - now
+            if self._stop.is_set():
+                return
+            if wait > 0:
+                wake.wait(wait)
+                continue
+            try:
+                if self._hangs(now):
+                    self._note(now)
+                    return
+                self._tenure.renew()
+            except LeaseLost:
+                return
+            except StoreError:
+                pass
+            except Exception as error:  # noqa: BLE001 - a driver's own, say: without this thread the lease is lost
+                log_failure(self._tenure.facts()["poller"], "A heartbeat failed; it is tried again.", error)
+            else:
+                continue
+            if self._tenure.lost.is_set():
+                return
+            again = self._runtime.monotonic() + self._interval / 2
+
+    def _hangs(self, now: float) -> bool:
+        """Whether what is being done has taken too long; judged once, and told once."""
+        with self._judging:
+            batch_id, began, until = self._doing
+            first = now >= until and not self.gave_up
+            self.gave_up = self.gave_up or first
+        if first:
+            facts = {"seconds": now - began, **self._tenure.facts()}
+            self._emit(HandlerTimedOut(batch_id=batch_id, **facts) if batch_id else QueryTimedOut(**facts))
+        return self.gave_up
+
+    def _note(self, now: float) -> None:
+        batch_id, began, _ = self._doing
+        what = "" if batch_id else "the query for the next rows is "
+        self._tenure.note(
+            DeliveryError(
+                type="HandlerTimeout" if batch_id else "QueryTimeout",
+                message=f"{what}still running after {now - began:.0f} s; its lease is no longer renewed",
+                batch_id=batch_id or None,
+            )
+        )

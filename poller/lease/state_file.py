@@ -1,0 +1,354 @@
+"""One poller's state document in a store: read conditionally, written by compare-and-swap, ambiguities resolved.
+
+This is protocol 2, written once for the worker's tenure and for the operator's commands. A write freezes its bytes, its
+write id and its condition. No usable answer: the same bytes go out again under the same condition, so that a copy that
+lands late is fenced. Refused: the document is read, and if our write id stands in it, the write had been applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from poller.errors import StateCorrupt, StoreDenied, StoreError, StoreUnavailable, WriteConflict
+from poller.lease.yield_request import Note
+from poller.model import transitions
+from poller.model.document import State, decode, encode
+from poller.model.expiry import Availability, availability
+from poller.model.stamps import later
+from poller.model.timing import Timing
+from poller.observability import Emitter, WriteRedone, WriteResent, WriteResolved
+from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
+
+STALE = 1.0
+"""A release that landed so many seconds after its stamp is stamped anew: at `RELEASE_WINDOW` nobody believes it."""
+WHOLE, FINE = timedelta(seconds=1), timedelta(milliseconds=10)
+"""How much may be cut from a server's time: the fraction of its second, or what is finer than its database's clock."""
+
+Rewrite: TypeAlias = Callable[[State, datetime], State]
+"""A transition with everything bound but the state and the moment, so that it can be made again on a newer state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The document as we last saw it.
+
+    Attributes:
+        state, body, tag: what it says, in which bytes, and which version that is.
+        server_time, modified_at: the server's two times at the last look, None where the store tells none.
+        first_seen: when this version was first seen, on the runtime's monotonic clock.
+        looked_at: when it was last seen, on the same clock: the moment to which `server_time` belongs.
+    """
+
+    state: State
+    body: bytes
+    tag: str
+    server_time: datetime | None
+    modified_at: datetime | None
+    first_seen: float
+    looked_at: float
+
+    def seen_again(self, server_time: datetime | None, modified_at: datetime | None, now: float) -> Copy:
+        """The same version once more. An answer without a time (a proxy strips `Date` from a 304) counts as unchanged
+        for as long as passed here since the last look, never as no time passed (protocol 4)."""
+        if server_time is None and self.server_time is not None:
+            server_time = later(self.server_time, max(0.0, now - self.looked_at))
+        return replace(self, server_time=server_time, modified_at=modified_at or self.modified_at, looked_at=now)
+
+    def availability(self, timing: Timing, now: float) -> Availability:
+        """Whether its lease may be taken, judged at the last look."""
+        return availability(
+            self.state.lease,
+            server_time=self.server_time,
+            modified_at=self.modified_at,
+            unchanged_for=now - self.first_seen,
+            timing=timing,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """A write that was applied.
+
+    Attributes:
+        state: what it wrote. copy: the document now, newer than that where `superseded`.
+        sent: when it was first sent, on the runtime's monotonic clock: deadlines count from here.
+    """
+
+    state: State
+    copy: Copy
+    sent: float
+    superseded: bool = False
+
+
+class Conflict(StoreError):
+    """The document was changed by somebody else and our write was not applied; `found` is what stands there now,
+    None where it was deleted."""
+
+    def __init__(self, message: str, *, document: str, found: Copy | None) -> None:
+        super().__init__(message, document=document)
+        self.found = found
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """No answer before the deadline: the write may have been applied, or may yet be, unless nothing was `sent`."""
+
+
+class ServerClock:
+    """The store's clock, estimated for stamps that people read, and for `released_at`, which frees a lease only close
+    to the store's own time of that write. Never used to judge whether a lease that is held has expired.
+
+    An answer was dated between its question and its arrival, and the date is cut: so it says "at least this late" and
+    "no later than that". The latest claim of the first kind is kept until an answer proves it wrong by the second.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._zero: datetime | None = None
+        """The server's time when the runtime's monotonic clock stood at zero."""
+
+    def saw(self, server_time: datetime | None, sent: float | None = None) -> None:
+        """Take in the server's time from an answer that has just arrived; `sent`: when it was asked for, on the
+        runtime's monotonic clock (None: just now)."""
+        if server_time is None:
+            return
+        arrived = self._runtime.monotonic()
+        asked = arrived if sent is None else sent
+        cut = FINE if server_time.microsecond else WHOLE
+        if self._zero is None or self._zero < server_time - timedelta(seconds=arrived):
+            self._zero = server_time - timedelta(seconds=arrived)
+        elif self._zero > server_time + cut - timedelta(seconds=asked):
+            self._zero = server_time - timedelta(seconds=(asked + arrived) / 2)
+
+    def now(self) -> datetime:
+        """The estimate; before the first answer, this machine's wall clock."""
+        if self._zero is None:
+            return self._runtime.utcnow()
+        return self._zero + timedelta(seconds=self._runtime.monotonic())
+
+
+class StateFile:
+    """Reads and writes `state/{app_name}/{poller_name}.json` in a store.
+
+    Not safe for concurrent use by itself: the tenure serialises its writers (protocol 1).
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        *,
+        app_name: str,
+        poller_name: str,
+        runtime: Runtime,
+        timing: Timing,
+        emit: Emitter | None = None,
+    ) -> None:
+        self.store = store
+        self.app_name = app_name
+        self.poller_name = poller_name
+        self.name = f"state/{app_name}/{poller_name}.json"
+        self.note_name = f"control/{app_name}/{poller_name}.json"
+        self.timing = timing
+        self.runtime = runtime
+        self.clock = ServerClock(runtime)
+        self.note = Note(store, self.note_name, runtime=runtime, timing=timing, now=self.clock.now)
+        self._emit = emit or Emitter(())
+        self._copy: Copy | None = None
+        self._highest_token: int | None = None
+        """None until a document was seen."""
+
+    @property
+    def seen_before(self) -> bool:
+        """Whether this process has seen a document here: then a missing one was deleted."""
+        return self._highest_token is not None
+
+    @property
+    def location(self) -> str:
+        """Where the document is, for a person."""
+        return self.store.locate(self.name)
+
+    def traces(self) -> Iterator[str]:
+        """What tells that the document existed before (protocol 12): the names of its audit trail and its backups,
+        oldest first. Raises: StoreUnavailable, StoreDenied."""
+        trail = f"audit/{self.app_name}/{self.poller_name}.jsonl"
+        yield from (name for name in self.store.names(trail) if name == trail)
+        yield from self.store.names(f"backups/{self.app_name}/{self.poller_name}/")
+
+    def deleted(self) -> StateCorrupt:
+        """The error for a document that is gone although it left traces."""
+        return StateCorrupt(
+            f"The {self.location} is missing, but this poller has worked before: it was deleted.",
+            document=self.name,
+            next_step=f"Restore it: poller reset-to-checkpoint {self.poller_name} FILE (a backup or an export).",
+        )
+
+    def read(self) -> Copy | None:
+        """The document now, by one GET, conditional on the version we know. None where there is none.
+
+        Raises: StateCorrupt (unreadable, or its token is lower than one we have seen), StoreUnavailable, StoreDenied.
+        """
+        known, sent = self._copy, self.runtime.monotonic()
+        answer = self.store.read(self.name, unless=known.tag if known else None, timeout=self.timing.attempt)
+        self.clock.saw(answer.server_time, sent)
+        if isinstance(answer, Missing):
+            self._copy = None
+            return None
+        if isinstance(answer, Unchanged):
+            if known is None:
+                raise StoreError(f"The store says that the {self.location} is unchanged, but was not asked that.")
+            self._copy = known.seen_again(answer.server_time, None, self.runtime.monotonic())
+            return self._copy
+        return self._adopt(self._decoded(answer))
+
+    def write(
+        self,
+        base: Copy | None,
+        change: Rewrite,
+        *,
+        deadline: float,
+        redo: Callable[[State, State], bool] | None = None,
+        create: State | None = None,
+    ) -> WriteResult:
+        """Apply a change by compare-and-swap; `base` None creates the document from `create`.
+
+        Args:
+            deadline: on the runtime's monotonic clock; nothing is sent after it.
+            redo: given the state we built on and the one found instead, whether to make the change again on that.
+
+        Raises: Conflict, OutcomeUnknown, StoreDenied, StateCorrupt (a foreign document stands there now).
+        """
+        while True:
+            write_id = self.runtime.new_id()
+            start = base.state if base else create
+            if start is None:
+                raise ValueError("write() needs a base to change or a state to create")
+            sent = self.runtime.monotonic()
+            state = change(start, self.clock.now()).with_write_id(write_id)
+            body = encode(state)
+            answer = self._send(body, base.tag if base else None, deadline)
+            if isinstance(answer, Written):
+                seen = self.runtime.monotonic()
+                copy = Copy(state, body, answer.tag, answer.server_time, answer.modified_at, seen, seen)
+                return self._stamped(base, WriteResult(state, self._adopt(copy), sent))
+            found = self._reread(deadline)
+            if found is not None and write_id in found.state.write_ids:
+                self._emit(WriteResolved(poller=self.poller_name, at=self.runtime.utcnow()))
+                return self._stamped(base, WriteResult(state, found, sent, superseded=found.body != body))
+            if found is None or base is None or redo is None or not redo(base.state, found.state):
+                raise Conflict(f"The {self.location} was changed by another writer.", document=self.name, found=found)
+            self._emit(WriteRedone(poller=self.poller_name, at=self.runtime.utcnow()))
+            base = found
+
+    def _stamped(self, base: Copy | None, landed: WriteResult) -> WriteResult:
+        """A write that released the lease and landed late (its frozen bytes were sent again for seconds) is stamped
+        anew by one more: else nobody believes it to be released for a whole ttl (protocol 3). Best effort."""
+        released, modified = landed.state.lease.released_at, landed.copy.modified_at
+        if landed.superseded or released is None or modified is None:
+            return landed
+        freed = base is None or released != base.state.lease.released_at  # else it was left as it stood, on purpose
+        if not freed or (modified - released).total_seconds() <= STALE:
+            return landed
+        deadline = self.runtime.monotonic() + self.timing.attempt.connect + self.timing.attempt.read
+        on = landed.copy
+        try:
+            for _ in range(2):
+                state = transitions.restamped(on.state, self.clock.now()).with_write_id(self.runtime.new_id())
+                answer = self._send(encode(state), on.tag, deadline)
+                if answer is not None:
+                    now = self.runtime.monotonic()
+                    copy = Copy(state, encode(state), answer.tag, answer.server_time, answer.modified_at, now, now)
+                    return replace(landed, copy=self._adopt(copy))
+                found = self._reread(deadline)
+                if found is None or found.state.lease != landed.state.lease:
+                    return landed  # somebody took the lease, so they did not need it
+                on = found  # an operator wrote beside it, who could not tell that it was released
+        except StoreError:
+            pass
+        return landed
+
+    def _send(self, body: bytes, if_tag: str | None, deadline: float) -> Written | None:
+        """Send the same bytes until an answer comes; None means that the condition did not hold."""
+        attempt, arrived = 0, False  # whether a copy may have reached the store
+        while True:
+            attempt += 1
+            sent = self.runtime.monotonic()
+            if sent >= deadline:  # looked at right before a send: a pause or an answer may have taken too long
+                raise self._unresolved(f"the deadline had passed before attempt {attempt}", sent=arrived)
+            try:
+                answer = self.store.write(self.name, body, if_tag=if_tag, timeout=self.timing.attempt)
+            except WriteConflict:
+                return None
+            except StoreUnavailable as error:
+                arrived = arrived or error.sent
+                self._pause_before_resend(deadline, attempt, error, sent=arrived)
+            except StoreError as error:
+                if not arrived:
+                    raise
+                raise self._unresolved(error.message) from error  # refused now, but an earlier copy may land yet
+            else:
+                self.clock.saw(answer.server_time, sent)
+                return answer
+
+    def _reread(self, deadline: float) -> Copy | None:
+        attempt = 0
+        while True:
+            attempt += 1
+            sent = self.runtime.monotonic()
+            try:
+                answer = self.store.read(self.name, timeout=self.timing.attempt)
+            except StoreUnavailable as error:
+                self._pause_before_resend(deadline, attempt, error)
+                continue
+            except StoreDenied as error:
+                raise self._unresolved(error.message) from error
+            self.clock.saw(answer.server_time, sent)
+            if isinstance(answer, Found):
+                return self._adopt(self._decoded(answer))
+            self._copy = None
+            return None
+
+    def _pause_before_resend(
+        self, deadline: float, attempt: int, error: StoreUnavailable, *, sent: bool = True
+    ) -> None:
+        pause = self.runtime.jitter(*self.timing.resend)
+        if self.runtime.monotonic() + pause >= deadline:
+            attempts = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+            raise self._unresolved(f"no answer in {attempts}: {error.message}", sent=sent) from error
+        self._emit(
+            WriteResent(poller=self.poller_name, at=self.runtime.utcnow(), attempt=attempt + 1, error=error.message)
+        )
+        self.runtime.sleep(pause)
+
+    def _unresolved(self, reason: str, *, sent: bool = True) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"A write to the {self.location} {'is not resolved' if sent else 'was not sent'}: {reason}",
+            document=self.name,
+            next_step=f"{'It may have been applied' if sent else 'Nothing was changed'}. "
+            f"What stands there: poller status {self.poller_name}",
+            sent=sent,
+        )
+
+    def _decoded(self, found: Found) -> Copy:
+        state = decode(found.body, location=self.location, document=self.name, poller_name=self.poller_name)
+        now = self.runtime.monotonic()
+        return Copy(state, found.body, found.tag, found.server_time, found.modified_at, now, now)
+
+    def _adopt(self, copy: Copy) -> Copy:
+        """Remember the newest version, the moment it was first seen, and the highest token (protocol 12)."""
+        known = self._copy
+        if known is not None and known.tag == copy.tag:
+            copy = known.seen_again(copy.server_time, copy.modified_at, copy.looked_at)
+        token = copy.state.lease.fencing_token
+        if self._highest_token is not None and token < self._highest_token:
+            raise StateCorrupt(
+                f"The {self.location} has fencing token {token}, but this process has seen {self._highest_token}: "
+                "an older copy was put back.",
+                document=self.name,
+                next_step=f"Run: poller reset-to-checkpoint {self.poller_name} FILE "
+                f"--token-at-least {self._highest_token + 1}",
+            )
+        self._highest_token = token
+        self._copy = copy
+        return copy

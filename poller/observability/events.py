@@ -1,0 +1,369 @@
+"""One typed event per fact. Rules emit them; observers format them, count them or ship them.
+
+An observer that fails is reported and left out of that event: watching a poller must never stop it.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, ClassVar, TypeAlias
+
+from poller.model.escape import each_text, escape_lines, shown
+from poller.model.redact import shortened
+from poller.model.stamps import stamp
+
+logger = logging.getLogger("poller")
+LONGEST_TOLD = 20_000
+"""Of an error that ends nothing, at most so many characters are logged: looking through more for secrets takes time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollerEvent:
+    """What every event tells: which poller, and when by this machine's clock."""
+
+    name: ClassVar[str] = "event"
+    level: ClassVar[int] = logging.INFO
+
+    poller: str
+    at: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """The event as one flat JSON object, `event` first."""
+        data: dict[str, Any] = {"event": self.name}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            data[item.name] = stamp(value) if isinstance(value, datetime) else value
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenureEvent(PollerEvent):
+    """An event of one tenure: `fencing_token` tells which, `owner_id` whose."""
+
+    owner_id: str
+    fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseAcquired(TenureEvent):
+    """The lease is ours; nobody held it."""
+
+    name: ClassVar[str] = "lease_acquired"
+    level: ClassVar[int] = logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTakenOver(TenureEvent):
+    """The lease is ours; its former owner let it expire."""
+
+    name: ClassVar[str] = "lease_taken_over"
+    level: ClassVar[int] = logging.WARNING
+    previous_owner_id: str | None
+    previous_fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseExpired(PollerEvent):
+    """An owner let its lease expire, and a tick that took none over freed it: rows wait for their bound."""
+
+    name: ClassVar[str] = "lease_expired"
+    level: ClassVar[int] = logging.WARNING
+    previous_owner_id: str | None
+    previous_fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRenewed(TenureEvent):
+    """A heartbeat was written."""
+
+    name: ClassVar[str] = "lease_renewed"
+    level: ClassVar[int] = logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseReleased(TenureEvent):
+    """The lease was given back."""
+
+    name: ClassVar[str] = "lease_released"
+    level: ClassVar[int] = logging.DEBUG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseLostEvent(TenureEvent):
+    """The tenure is over against its owner's will; `reason` as in `LeaseLost`."""
+
+    name: ClassVar[str] = "lease_lost"
+    level: ClassVar[int] = logging.WARNING
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleCommitRefused(TenureEvent):
+    """A commit came after the tenure was over; the checkpoint was not touched."""
+
+    name: ClassVar[str] = "stale_commit_refused"
+    level: ClassVar[int] = logging.WARNING
+    batch_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitUnknown(TenureEvent):
+    """A commit could not be resolved before the deadline; the next tick reads the truth."""
+
+    name: ClassVar[str] = "commit_unknown"
+    level: ClassVar[int] = logging.WARNING
+    batch_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResent(PollerEvent):
+    """A write brought no usable answer and is sent again, the same bytes under the same condition."""
+
+    name: ClassVar[str] = "write_resent"
+    level: ClassVar[int] = logging.WARNING
+    attempt: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResolved(PollerEvent):
+    """A write whose answer was lost turned out to have been applied: its write id stands in the document."""
+
+    name: ClassVar[str] = "write_resolved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRedone(PollerEvent):
+    """Somebody else (an operator) changed the document under a live tenure; our change was made again on top."""
+
+    name: ClassVar[str] = "write_redone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YieldedToOperator(TenureEvent):
+    """An operator lost too many races and left a note; this tenure makes no write for a moment."""
+
+    name: ClassVar[str] = "yielded_to_operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FingerprintBound(PollerEvent):
+    """A document without a fingerprint was bound to the configured source by its first tenure."""
+
+    name: ClassVar[str] = "fingerprint_bound"
+    level: ClassVar[int] = logging.WARNING
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStarted(TenureEvent):
+    """A batch is handed to the handler."""
+
+    name: ClassVar[str] = "batch_started"
+    level: ClassVar[int] = logging.DEBUG
+    batch_id: str
+    rows: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCommitted(TenureEvent):
+    """The handler succeeded and the checkpoint moved."""
+
+    name: ClassVar[str] = "batch_committed"
+    level: ClassVar[int] = logging.DEBUG
+    batch_id: str
+    rows: int
+    cursor: str
+    handler_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerFailed(TenureEvent):
+    """The handler raised; the checkpoint stays and the batch will be delivered again. `trace`: its traceback, from the
+    handler's own code on, without secrets; null where `error_text` is off, or there is none."""
+
+    name: ClassVar[str] = "handler_failed"
+    level: ClassVar[int] = logging.ERROR
+    batch_id: str
+    attempt: int
+    error: str
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerTimedOut(TenureEvent):
+    """The handler ran longer than `handler_timeout`: its lease is no longer renewed."""
+
+    name: ClassVar[str] = "handler_timed_out"
+    level: ClassVar[int] = logging.ERROR
+    batch_id: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryTimedOut(TenureEvent):
+    """The query for the next rows did not even end at its `query_timeout`: its lease is no longer renewed."""
+
+    name: ClassVar[str] = "query_timed_out"
+    level: ClassVar[int] = logging.ERROR
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollerHalted(PollerEvent):
+    """The pending batch was started `max_attempts` times without success; nothing runs until an operator resumes."""
+
+    name: ClassVar[str] = "halted"
+    level: ClassVar[int] = logging.ERROR
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFailed(PollerEvent):
+    """A record for the audit trail could not be written; work goes on without it."""
+
+    name: ClassVar[str] = "audit_failed"
+    level: ClassVar[int] = logging.WARNING
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rechecked(PollerEvent):
+    """The table was compared with what was delivered within the window: so many rows, so many of them late."""
+
+    name: ClassVar[str] = "rechecked"
+    level: ClassVar[int] = logging.DEBUG
+    compared: int
+    late: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateRows(PollerEvent):
+    """Rows stand under the cursor that were never delivered: they appeared after it had passed (a restore, a bulk load
+    that keeps old times, a wrong clock). `examples`: where the first of them stand."""
+
+    name: ClassVar[str] = "late_rows"
+    level: ClassVar[int] = logging.WARNING
+    rows: int
+    complete: bool
+    examples: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundHeld(PollerEvent):
+    """Rows above the bound wait, because something holds it or it is not known yet; told once per change of reason."""
+
+    name: ClassVar[str] = "bound_held"
+    level: ClassVar[int] = logging.WARNING
+    kind: str
+    held_by: str | None
+    reason: str | None
+    age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockWentBack(PollerEvent):
+    """The database's clock is lower than it was (a fail-over, a clock that was set): rows wait until it has caught up,
+    or they could be skipped."""
+
+    name: ClassVar[str] = "clock_went_back"
+    level: ClassVar[int] = logging.WARNING
+    clock: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBelowCheckpoint(PollerEvent):
+    """The database has not come as far as the checkpoint: it went back (a crash that lost commits, a restore, a
+    fail-over), or the checkpoint was put ahead. No row is read; `reason` says what ends it."""
+
+    name: ClassVar[str] = "server_below_checkpoint"
+    level: ClassVar[int] = logging.ERROR
+    kind: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickFinished(PollerEvent):
+    """One tick is over; the fields are those of `TickResult`."""
+
+    name: ClassVar[str] = "tick"
+    outcome: str
+    rows: int
+    batches: int
+    cursor: str | None
+    fencing_token: int | None
+    duration_seconds: float
+    lag_seconds: float | None
+    pending: int | None
+    bound: dict[str, Any] | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickFailed(PollerEvent):
+    """A tick could not be done: the store or the database could not be reached, or is not as configured."""
+
+    name: ClassVar[str] = "tick_failed"
+    level: ClassVar[int] = logging.ERROR
+    error_type: str
+    error: str
+
+
+Observer: TypeAlias = Callable[[PollerEvent], None]
+
+
+class Emitter:
+    """Hands each event to every observer, whatever the others do."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = tuple(observers)
+
+    def __call__(self, event: PollerEvent) -> None:
+        """Emit one event. Raises nothing."""
+        for observer in self._observers:
+            try:
+                observer(event)
+            except Exception as error:  # noqa: BLE001 - whatever an observer raises
+                log_failure(event.poller, f"An observer failed on the event {event.name}; the poller goes on.", error)
+
+
+raised: ContextVar[bool] = ContextVar("poller_raised", default=False)
+"""Whether whoever called for the tick raises its failure again, so that its host logs it with its traceback: then
+the log has it once (see `log_events`)."""
+
+
+def log_events(event: PollerEvent) -> None:
+    """The default observer: one record per event through the logger `poller.<name>`, fields as `extra`. A handler's
+    traceback follows in the same record. Failures that are `raised` are warnings without one."""
+    data = event.as_json()
+    trace = data.pop("trace", None)
+    data = each_text(data, shown)
+    name = data.pop("event")
+    poller = data.pop("poller")
+    data.pop("at")
+    told = " ".join(f"{k}={v}" for k, v in data.items() if v is not None and k != "owner_id")
+    lines = f"{name} {told}"
+    if isinstance(trace, str):
+        data["trace"] = escape_lines(trace)
+        lines += "" if raised.get() else f"\n{trace}"
+    level = min(event.level, logging.WARNING) if raised.get() else event.level
+    logging.getLogger(f"poller.{poller}").log(
+        level, "%s", escape_lines(lines, f"{poller}: "), extra={"poller_event": data}
+    )
+
+
+def log_failure(poller: str, text: str, error: BaseException) -> None:
+    """An error that ends nothing, with its traceback in the same record, each line with the poller's name."""
+    with suppress(Exception):  # a log that goes to a closed stream raises, and so may an error's own text
+        told = "".join(traceback.format_exception(error)).rstrip()
+        logger.error("%s", escape_lines(shortened(f"{text}\n{told}", LONGEST_TOLD), f"{poller}: "))

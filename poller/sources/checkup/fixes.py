@@ -1,0 +1,110 @@
+"""The statements that fix a column, in the database's own words. They are shown, never run: an administrator runs them
+in a session of their own, with a time zone of its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy.exc import DBAPIError
+
+from poller.sources.checkup.subject import Subject
+from poller.sources.columns import Column, Family
+
+_QUOTED = r"'(?:[^'\\]|\\.|'')*'"
+_NULLS = re.compile(rf"({_QUOTED})| DEFAULT NULL\b| NULL\b", re.DOTALL)
+"""What a definition says of NULL, outside of its texts."""
+_COMPUTED = re.compile(r" (?:CHECK|AS|GENERATED ALWAYS AS) ?\(")
+
+
+def set_not_null(subject: Subject, column: str) -> str:
+    """The statement that forbids NULL in a column and changes nothing else of it, or what to do where there is none."""
+    name, table = subject.name(column), subject.table
+    match subject.family:
+        case "postgresql":
+            return f"ALTER TABLE {table} ALTER COLUMN {name} SET NOT NULL;"
+        case "mysql":
+            defined = _defined(subject, column)
+            if not defined:
+                return f"Forbid NULL in {column}: ALTER TABLE ... MODIFY with its whole definition and NOT NULL."
+            subject.not_null = f"{defined} NOT NULL"
+            return f"ALTER TABLE {table} MODIFY {subject.not_null};"
+        case "mssql":
+            found = subject.inspector.get_columns(subject.options.table or "", schema=subject.options.schema)
+            kind = next((c["type"] for c in found if c["name"] == column), None)
+            told = "" if kind is None else kind.compile(subject.session.database.engine.dialect) + " "
+            return f"ALTER TABLE {table} ALTER COLUMN {name} {told}NOT NULL;"
+        case "oracle":
+            return f"ALTER TABLE {table} MODIFY ({name} NOT NULL);"
+        case _:
+            return f"Make the table anew with {column} NOT NULL: SQLite cannot add that to a column."
+
+
+def _defined(subject: Subject, column: str) -> str:
+    """A column's definition as SHOW CREATE TABLE writes it, without what it says of NULL: MODIFY keeps only what it is
+    told, and a default or an ON UPDATE left out would be gone. Empty where it cannot be told or taken apart."""
+    definition = definition_of(subject, subject.table, column)
+    return with_default(_NULLS.sub(lambda found: found[1] or "", definition)) if definition else ""
+
+
+def definition_of(subject: Subject, table: str, column: str) -> str:
+    """MariaDB and MySQL: a column's definition as SHOW CREATE TABLE writes it; empty where it is computed or cannot be
+    told. `table`: quoted."""
+    try:
+        records = subject.run("SHOW CREATE TABLE " + table.replace(":", "\\:"))
+    except DBAPIError:
+        return ""
+    starts = tuple(f"{quote}{column.replace(quote, quote * 2)}{quote} " for quote in ("`", '"'))
+    for line in str(records.rows[0][1]).splitlines()[1:]:
+        definition = line.strip().removesuffix(",")
+        if definition.startswith(starts):
+            return "" if _COMPUTED.search(re.sub(_QUOTED, "''", definition)) else definition
+    return ""
+
+
+def with_default(definition: str) -> str:
+    """Some servers give a TIMESTAMP that may not be NULL and has no default 0000-00-00, and so a DATETIME with ON
+    UPDATE: that lies below every checkpoint. An insert that names no time gets the present one instead."""
+    stamp = re.match(r"""(?:`.*?`|".*?") (?:timestamp|datetime)(\(\d\))?""", definition)
+    bare = re.sub(_QUOTED, "''", definition)
+    if stamp is None or " DEFAULT " in bare or (" datetime" in stamp[0] and " ON UPDATE " not in bare.upper()):
+        return definition
+    at = stamp.end()
+    return f"{definition[:at]} DEFAULT CURRENT_TIMESTAMP{stamp[1] or ''}{definition[at:]}"
+
+
+def fill_with_now(subject: Subject, column: Column) -> str:
+    """The statement that gives rows without a time the present one, as the column means it, whatever the time zone of
+    the session that runs it; empty where there is none. A time of another zone would land above the bound, or below the
+    checkpoint, where it is never read."""
+    now = now_in(subject, column)
+    if not now:
+        return ""
+    name = subject.name(column.name)
+    return f"UPDATE {subject.table} SET {name} = {now} WHERE {name} IS NULL;"  # noqa: S608 - shown, not run
+
+
+def now_in(subject: Subject, column: Column) -> str:
+    """The present time as the column means it, whatever the zone of the session; empty where there is no expression."""
+    zone = str(subject.options.zone or "UTC")
+    digits = f"({column.digits})" if column.digits else ""
+    naive, zoned = column.family is Family.TIMESTAMP, column.family is Family.TIMESTAMPTZ
+    match subject.family:
+        case "postgresql" if zoned:
+            return "CURRENT_TIMESTAMP"
+        case "postgresql" if naive:
+            return f"CURRENT_TIMESTAMP AT TIME ZONE '{zone}'"
+        case "mysql" if zoned:
+            return f"CURRENT_TIMESTAMP{digits}"
+        case "mysql" if naive and zone == "UTC":
+            return f"UTC_TIMESTAMP{digits}"
+        case "mssql" if zoned:
+            return "SYSDATETIMEOFFSET()"
+        case "mssql" if naive and zone == "UTC":
+            return "SYSUTCDATETIME()"
+        case "oracle" if zoned:
+            return "SYSTIMESTAMP"
+        case "oracle" if naive:
+            return f"CAST(SYSTIMESTAMP AT TIME ZONE '{zone}' AS TIMESTAMP)"
+        case _:
+            return ""

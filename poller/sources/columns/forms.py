@@ -1,0 +1,189 @@
+"""SQLite: rows whose timestamp is written in another form than the column's, and stands below the cursor.
+
+Text is sorted as text. `2026-01-05 10:00:01` stands below every `2026-01-05T...`: a cursor of that day has passed it,
+and no page meets it. So it is looked for: by index seeks where the other separators of that day stand, among the rows
+right below the cursor.
+"""
+
+# ruff: noqa: S608 - names are quoted, the filter was checked, values are bound
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from poller.errors import SourceError
+from poller.model.cursor import Cursor
+from poller.sources.columns.moments import TextForm
+from poller.sources.columns.uniqueness import quoted
+from poller.sources.options import Options
+
+if TYPE_CHECKING:
+    from poller.sources.reading.session import Session
+
+EVERY = 60.0
+"""Seconds from one look to the next."""
+NEIGHBOURS = 500
+"""Rows looked at right below the cursor."""
+MINUTES = 3
+"""So many minutes up to the cursor's are searched for texts without seconds: those stand before the minute's others."""
+_LAST = "\U0010ffff"
+
+
+class FormWatch:
+    """Looks for rows of another form at the first page after a cursor, and then at most every `EVERY` seconds.
+
+    Args:
+        monotonic: seconds since some fixed instant.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._looked: float | None = None
+
+    def look_at_times(self, session: Session, after: Cursor | None) -> None:
+        """Look, where it is time. From the beginning (None) pages meet every row themselves.
+
+        Raises: SourceError, and again at the next page, while there is such a row."""
+        now = self._monotonic()
+        if after is None or (self._looked is not None and now - self._looked < EVERY):
+            return
+        self.look(session, after)
+        self._looked = now
+
+    def look(self, session: Session, after: Cursor) -> None:
+        """Look now. Raises: SourceError naming both forms, a row, and the statement that fixes."""
+        known = session.known
+        if known is None or known.cursor.form is None or session.options.cursor_kind != "timestamp+pk":
+            return
+        fits = known.cursor.form.pattern().fullmatch
+        for sql, params in self.statements(session, after):
+            for value, is_read, *key in session.database.run(sql, params).rows:
+                if is_read and not (isinstance(value, str) and fits(value)):
+                    names = dict(zip(session.options.pk_columns, key, strict=True))
+                    raise mixed_forms(session.options, known.cursor.form, value, names)
+
+    @staticmethod
+    def statements(session: Session, after: Cursor) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """What is asked: of each row its cursor, whether the filter takes it, and its key."""
+        known, relation = session.known, session.relation
+        if known is None or known.cursor.form is None:
+            return
+        column, *keys = (
+            f"{relation.alias}.{session.quote(name)}" for name in (known.cursor.name, *session.options.pk_columns)
+        )
+        selected = ", ".join([f"{column} AS poller_form", relation.condition or "1", *keys])
+        limited = session.database.dialect.limited
+        seeks = list(_seeks(known.cursor.form, after.value))
+        where = " OR ".join(f"({column} >= :l{i} AND {column} < :h{i})" for i in range(len(seeks)))
+        params = {f"{end}{i}": value for i, seek in enumerate(seeks) for end, value in zip("lh", seek, strict=True)}
+        yield limited(selected, f"FROM {relation.sql} WHERE {where}", NEIGHBOURS), params
+        below = f"FROM {relation.sql} WHERE {column} <= :v AND {column} >= :low ORDER BY {column} DESC"
+        yield limited(selected, below, NEIGHBOURS), {"v": after.value, "low": min(_days(after.value))}
+
+
+def _days(text: str) -> list[str]:
+    """The day of a cursor, the one before and the one after: another zone may be a day off."""
+    try:
+        day = date.fromisoformat(text[:10])
+        return [(day + timedelta(days=days)).isoformat() for days in (-1, 0, 1)]
+    except (ValueError, OverflowError):
+        return [text[:10]]
+
+
+def _seeks(form: TextForm, text: str) -> Iterator[tuple[str, str]]:
+    """Where texts of other forms stand, from one text up to another: none of the column's own form stands there."""
+    for day in _days(text):
+        if form.separator:
+            yield day, day + form.separator
+            yield day + chr(ord(form.separator) + 1), day + _LAST
+        else:
+            yield day + "\x01", day + _LAST
+    if not form.seconds:
+        return
+    with contextlib.suppress(ValueError, OverflowError):  # no day of ours; before the first of ours nothing stands
+        minute = datetime.fromisoformat(text[:16])
+        for back in range(MINUTES):
+            start = (minute - timedelta(minutes=back)).isoformat(form.separator, "minutes")
+            yield start, start + ":"
+
+
+def mixed_forms(options: Options, form: TextForm, value: object, key: Mapping[str, Any]) -> SourceError:
+    """The error for a row whose timestamp is not written like its column's others."""
+    other = TextForm.of(value) if isinstance(value, str) else None
+    name = options.cursor_column
+    row = ", ".join(f"{part}={text}" for part, text in key.items() if part != name)
+    step = "Write all of them in one form, or leave the odd ones out with a `filter`."
+    fix = None if other is None else _fix(options, form, other)
+    if fix is not None:
+        step = (
+            f"Run: {fix}; Then use `poller reset-to-cursor` to go back to before the first of these rows, which the"
+            " checkpoint may have passed, and let every writer write one form."
+        )
+
+    def message(quoted: str) -> str:
+        return (
+            f"{options.what}: column {name} holds times in two forms: {form} and, in the row {row},"
+            f" {other or quoted}. They are sorted as text, so such rows are passed over."
+        )
+
+    return SourceError(
+        message(repr(str(value)[:40])),
+        without_values=message("what is no time"),
+        table=options.what,
+        column=name,
+        next_step=step,
+    )
+
+
+def _fix(options: Options, form: TextForm, other: TextForm) -> str | None:
+    """The statement that writes the other form's rows in the column's, or the column's in the other where nothing of a
+    time is lost only so; None where it cannot be told what they mean."""
+    if _loses(form, other):
+        form, other = other, form
+    unclear = bool(form.zone) != bool(other.zone) and options.zone not in {None, UTC}
+    if options.table is None or unclear or _loses(form, other):
+        return None
+    table = ".".join(quoted(part) for part in (options.schema, options.table) if part is not None)
+    column = quoted(options.cursor_column)
+    alike = replace(other, separator=form.separator, digits=form.digits if form.varies else other.digits)
+    if alike == form and form.separator:
+        value = f"substr({column}, 1, 10) || '{form.separator}' || substr({column}, 12)"
+    else:
+        value = _rewritten(form, column)
+    return f"UPDATE {table} SET {column} = {value} WHERE {_is_written(form, other, column)}"
+
+
+def _loses(form: TextForm, other: TextForm) -> bool:
+    """Whether a time of the other form, written in this one, would lose its hours, seconds or milliseconds."""
+    if other.separator and not form.separator:
+        return True
+    return (other.seconds and not form.seconds) or form.digits < min(other.digits, 3)
+
+
+def _rewritten(form: TextForm, column: str) -> str:
+    """A time of any form in that of the column, by SQLite's own functions: UTC, milliseconds."""
+    offset = form.offset()
+    minutes = 0 if offset is None else round(offset.total_seconds() / 60)
+    shift = f", '{minutes:+d} minutes'" if minutes else ""
+    pattern = "%Y-%m-%d" + (f"{form.separator}%H:%M" if form.separator else "")
+    if form.seconds:
+        pattern += ":%f" if form.digits else ":%S"
+    value = f"strftime('{pattern}', {column}{shift})"
+    if form.digits and form.digits != 3:
+        value = f"substr({value} || '{'0' * max(0, form.digits - 3)}', 1, {20 + form.digits})"
+    return f"{value} || '{form.zone}'" if form.zone else value
+
+
+def _is_written(form: TextForm, other: TextForm, column: str) -> str:
+    """What tells the other form's rows from the column's."""
+    if other.separator != form.separator:
+        return f"substr({column}, 11, 1) = '{other.separator}'"
+    if other.zone != form.zone:
+        return f"{column} LIKE '%{other.zone}'" if other.zone else f"{column} NOT LIKE '%{form.zone}'"
+    length = len(str(other))
+    return f"length({column}) = {length}"

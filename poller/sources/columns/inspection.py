@@ -1,0 +1,243 @@
+"""What the database says of the table or query: columns, types, and whether the key is one."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Inspector
+from sqlalchemy.exc import NoSuchTableError, SAWarning
+
+from poller.errors import ConfigError, SourceError
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.columns.forms import mixed_forms
+from poller.sources.columns.uniqueness import unique_sets, weakened
+from poller.sources.dialects.base import Look
+from poller.sources.options import Options
+from poller.sources.reading.connection import Database
+from poller.sources.reading.page import Relation
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is known once the source has a row, or its types can be told without one.
+
+    Attributes:
+        names: all columns in order; cursor, keys: what the cursor rests on.
+        provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
+            from), rows are looked at.
+    """
+
+    names: tuple[str, ...]
+    cursor: Column
+    keys: tuple[Column, ...]
+    provable: bool
+
+
+def inspect_source(
+    database: Database, options: Options, relation: Relation, quote: Callable[[str], str]
+) -> Inspection | None:
+    """Look once. None where nothing can be known until a row exists (SQLite, queries).
+
+    Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
+    """
+    inspector = None if options.table is None else sa.inspect(database.connection())
+    reflected: dict[str, dict[str, Any]] | None = None
+    if inspector is not None:
+        reflected = _reflect(inspector, options)
+        names = tuple(reflected)
+    else:
+        names = database.run(database.dialect.limited("*", f"FROM {relation.sql}", 0)).names
+    wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
+    _refuse_unknown(options, names, [*wanted, *(options.columns or ())])
+    inherited = False
+    if inspector is not None and reflected is not None:
+        firm, inherited = weakened(inspector, options.table or "", options.schema, list(wanted))
+        for name in wanted:
+            if reflected[name].get("nullable") is False and not firm.get(name, True):
+                reflected[name]["nullable"] = None
+    look = Look(
+        relation=relation.sql,
+        columns={name: f"{relation.alias}.{quote(name)}" for name in wanted},
+        reflected=reflected,
+        cursor=options.cursor_column,
+        condition=relation.condition,
+        keys=options.pk_columns,
+    )
+    provable = inspector is not None and _is_base_table(inspector, options)
+    if inspector is not None and provable:
+        _refuse_weak_key(inspector, options, reflected or {})
+    columns = database.dialect.columns(look, database.run)
+    if columns is None:
+        return None
+    cursor = columns[options.cursor_column]
+    keys = tuple(columns[name] for name in options.pk_columns)
+    _refuse_unfit(options, cursor, keys)
+    return Inspection(names=names, cursor=cursor, keys=keys, provable=provable and not inherited)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest known name, or with some of them."""
+    names = list(known)
+    folded = {n.lower(): n for n in names}
+    near = difflib.get_close_matches(name.lower(), folded, n=1)
+    if near:
+        return f"Did you mean {folded[near[0]]!r}?"
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"There are: {shown}." if names else ""
+
+
+def odd_value(options: Options, value: object, column: str | None = None) -> SourceError:
+    """The error for a value that is not like the others of its column, the cursor's unless another is named."""
+    name = column or options.cursor_column
+
+    def message(quoted: str) -> str:
+        return (
+            f"{options.what}: column {name} holds {quoted}, which is not written like its other values or is no date;"
+            " such rows do not sort by time."
+        )
+
+    return SourceError(
+        message(repr(str(value)[:40])),
+        without_values=message("a value"),
+        table=options.what,
+        column=name,
+        next_step="Write all of them in one form, or leave the odd ones out with a `filter`.",
+    )
+
+
+def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
+    table = options.table or ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SAWarning)  # unknown types are told apart by the dialect
+            found = inspector.get_columns(table, schema=options.schema)
+    except NoSuchTableError:
+        found = []
+    if found:
+        return {column["name"]: dict(column) for column in found}
+    known = [*inspector.get_table_names(schema=options.schema), *inspector.get_view_names(schema=options.schema)]
+    elsewhere = "" if known else f"Schema {options.schema!r} has none, or is not visible. " if options.schema else ""
+    raise SourceError(
+        f"There is no table or view {options.what!r} that the poller's database user can see.",
+        table=options.what,
+        next_step=f"{elsewhere}{did_you_mean(table, known)} Check `table` and `schema`.".strip(),
+    )
+
+
+def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[str]) -> None:
+    doubles = {name for name in names if names.count(name) > 1}
+    if doubles:
+        raise SourceError(
+            f"{options.what} has two columns named {min(doubles)!r}.",
+            table=options.what,
+            column=min(doubles),
+            next_step="Give one of them another name with AS.",
+        )
+    for name in wanted:
+        if name not in names:
+            key = (
+                "cursor_column"
+                if name == options.cursor_column
+                else "pk_columns"
+                if name in options.pk_columns
+                else "columns"
+            )
+            raise SourceError(
+                f"{options.what} has no column {name!r} (key `{key}`).",
+                table=options.what,
+                column=name,
+                next_step=did_you_mean(name, names),
+            )
+
+
+def _refuse_unfit(options: Options, cursor: Column, keys: tuple[Column, ...]) -> None:
+    what = options.what
+    if options.cursor_kind == "timestamp+pk":
+        if cursor.odd is not None:
+            raise mixed_forms(options, cursor.odd.form, cursor.odd.value, dict(cursor.odd.key))
+        if cursor.family not in MOMENTS and cursor.form is None:
+            raise SourceError(
+                f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not timestamps.",
+                table=what,
+                column=cursor.name,
+                next_step="Name a timestamp column; for seconds or milliseconds as a number, a generated column or a"
+                ' `query` that makes a timestamp of them. cursor_kind = "integer+pk" is for numbers that a sequence or'
+                " AUTOINCREMENT hands out.",
+            )
+        zoned = cursor.family is Family.TIMESTAMPTZ or (cursor.form is not None and cursor.form.zone != "")
+        if not zoned and options.zone is None:
+            raise ConfigError(
+                f"`cursor_time_zone` is missing: column {cursor.name} of {what} has no time zone.",
+                key="cursor_time_zone",
+                next_step='Say what its values mean, for example cursor_time_zone = "UTC".',
+            )
+    elif not _FITS[options.cursor_kind](cursor):
+        raise SourceError(
+            f"{what}: cursor column {cursor.name} holds {_kind(cursor)} values, not {_HOLDS[options.cursor_kind]}.",
+            table=what,
+            column=cursor.name,
+            next_step=f"Name a column of {_HOLDS[options.cursor_kind]}, or set `cursor_kind`.",
+        )
+    for key in keys:
+        if key.family is Family.UNFIT:
+            raise SourceError(
+                f"{what}: key column {key.name} is of a type that has no exact text or no single order, or is NULL.",
+                table=what,
+                column=key.name,
+                next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
+            )
+
+
+_FITS: dict[str, Callable[[Column], bool]] = {
+    "integer+pk": lambda column: column.family in NUMBERS,
+    "xid8+pk": lambda column: column.sql_type == "xid8",
+    "rowversion+pk": lambda column: column.family is Family.BYTES and column.sql_type == "binary(8)",
+    "pk": lambda column: column.family is not Family.UNFIT,
+}
+_HOLDS = {
+    "integer+pk": "integers",
+    "xid8+pk": "transaction ids (xid8)",
+    "rowversion+pk": "row versions",
+    "pk": "integers, text, UUID, NUMERIC, dates or bytes",
+}
+
+
+def _kind(column: Column) -> str:
+    return "other" if column.family is Family.UNFIT else column.family.value
+
+
+def _is_base_table(inspector: Inspector, options: Options) -> bool:
+    return options.table in inspector.get_table_names(schema=options.schema)
+
+
+def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]) -> None:
+    """NOT NULL and unique together: else rows would be skipped or repeated, silently."""
+    what = options.what
+    primary, unique = unique_sets(inspector, options.table or "", options.schema)
+    if not any(columns and set(columns) <= set(options.pk_columns) for columns in unique):
+        known = "; ".join(", ".join(columns) for columns in unique if columns)
+        raise SourceError(
+            f"{what}: no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"
+            " could be skipped.",
+            table=what,
+            column=options.pk_columns[0],
+            next_step=(
+                f"Set `pk_columns` to one of: {known}."
+                if known
+                else "Create a unique index on columns that are NOT NULL."
+            ),
+        )
+    for name in options.pk_columns:
+        # SQLite reports primary keys as nullable; rows are looked at instead.
+        if reflected[name].get("nullable") and name not in primary:
+            raise SourceError(
+                f"{what}: key column {name} may be NULL, and a row without a key could be skipped.",
+                table=what,
+                column=name,
+                next_step=f"Declare {name} NOT NULL, or choose another key in `pk_columns`.",
+            )

@@ -1,0 +1,194 @@
+"""One connection of our own, in autocommit, its session set up for reading pages."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from poller import forks
+from poller.databases import urls
+from poller.errors import SourceUnavailable
+from poller.sources.dialects import Dialect
+from poller.sources.dialects.base import Records
+from poller.sources.identity import sqlite_path
+from poller.sources.reading import read_only
+from poller.sources.user_sql.literals import escape_colons
+
+
+def read_url(url: str | URL | Engine) -> URL:
+    """The URL of whatever was given.
+
+    Raises: ConfigError naming `url`; the text itself is not repeated, for it may hold a password.
+    """
+    if isinstance(url, Engine):
+        return url.url
+    if isinstance(url, URL):
+        return url
+    return urls.read_url(url, key="url")
+
+
+def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
+    """An engine that keeps no pool: the source holds one connection.
+
+    Raises: ConfigError naming `url`, where the driver is not installed.
+    """
+
+    def connect_args(chosen: URL) -> dict[str, Any]:
+        args = dialect.connect_args(chosen.get_driver_name(), timeout)
+        return {name: value for name, value in args.items() if name not in chosen.query or name in dialect.forced}
+
+    return urls.open_engine(
+        url, connect_args, key="url", poolclass=NullPool, hide_parameters=True, skip_autocommit_rollback=True
+    )
+
+
+class Database:
+    """The held connection. Not for two threads at once."""
+
+    def __init__(self, engine: Engine, dialect: Dialect, timeout: timedelta) -> None:
+        self.engine = engine
+        self.dialect = dialect
+        self.timeout = timeout
+        self.lenient = False
+        """Whether what the driver cannot convert is read as text: after it failed, while pages hold such text."""
+        self.page_held_text: bool | None = None
+        """Whether a page of the work in hand held such text; None where none was read."""
+        self._connection: Connection | None = None
+        self._driver: Any = None
+        self._file: tuple[int, int] | None = None
+        self._thread = 0
+        """Which one opened the connection."""
+
+    def before_fork(self) -> None:
+        """SQLite keeps its locks per process, and a file that is open across a fork ends up without them. Closed only
+        by the thread that opened it, for another may be using it."""
+        if self.dialect.family == "sqlite" and self._thread == threading.get_ident() and not self._in_memory():
+            self.close()
+
+    def begin_anew(self) -> None:
+        """In a child process: the parent's connection is its own, and nothing is said on it here."""
+        if self._in_memory():
+            return  # a copy of it is in this process, and shared with nobody
+        forks.keep(self._connection, self._driver)
+        self._connection = self._driver = None
+        urls.abandon(self.engine)
+
+    def _in_memory(self) -> bool:
+        """Whether it is a database of SQLite's that ends with its connections: those of the program itself are used,
+        with their right to write. Any other connection is taken out of the engine's pool and is our own."""
+        if self.dialect.family != "sqlite":
+            return False
+        shared = isinstance(self.engine.pool, sa.StaticPool | sa.pool.SingletonThreadPool)
+        return shared or sqlite_path(self.engine.url) == ":memory:"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a connection is held."""
+        return self._connection is not None
+
+    def connection(self) -> Connection:
+        """The held connection, opened and set up when there is none, or when it leads to a file that is no longer the
+        one of that name. Raises what the driver raises; SourceUnavailable where SQLite's file is missing."""
+        if self._connection is not None and self._file != self._look_at_file():
+            self.close()
+            # As a connection that broke: the source then forgets what it learned of the table, and reads again.
+            raise OperationalError(None, None, Exception("the database file was replaced"))
+        if self._connection is None:
+            self._file = self._look_at_file()
+            connection = self._opened()
+            try:
+                connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+                self._driver = connection.connection.driver_connection  # a detached connection no longer names it
+                if not self._in_memory():
+                    connection.detach()
+                self.dialect.adopt(self._driver, self.timeout)
+                for statement in self.dialect.session(connection, self.timeout):
+                    connection.execute(sa.text(escape_colons(statement)))
+                if not self._in_memory():
+                    read_only.begin(connection, self.dialect.family)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection, self._thread = connection, threading.get_ident()
+        return self._connection
+
+    def _opened(self) -> Connection:
+        try:
+            return self.engine.connect()
+        except OSError as error:  # a driver that reads the files of TLS itself, before it connects
+            raise SourceUnavailable(
+                f"No connection can be made: {error.strerror or type(error).__name__}.",
+                next_step="Check that this process may read the files that the options of `url` name, such as ssl_ca,"
+                " and what stands in them.",
+            ) from None
+
+    def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
+        """One statement, as a snapshot of its own. Raises what the driver raises."""
+        connection = self.connection()
+        self.dialect.before(self._driver, self.timeout)
+        with self.dialect.lenient(self._driver) if self.lenient else contextlib.nullcontext():
+            result = connection.execute(sa.text(sql), dict(params or {}))
+            names, description = tuple(result.keys()), getattr(result.cursor, "description", None) or ()
+            if not self.lenient:
+                return Records(names, result.all(), description)
+            read = self.dialect.fetch_leniently(result)
+        return Records(names, read.rows, description, any_text=read.any_text, escaped=read.escaped)
+
+    def read_leniently(self, error: BaseException) -> bool:
+        """Read as text what the driver cannot convert, from now on; False: that is not why it failed, or is done
+        already."""
+        if self.lenient or not self.dialect.unreadable(error):
+            return False
+        if self.dialect.conversion_breaks:
+            self.close()
+        self.lenient = True
+        return True
+
+    def end_work(self, *, failed: bool = False) -> None:
+        """What belongs together was read: the next is read as usual, unless a page held such text."""
+        if failed:
+            self.lenient = False
+        elif self.page_held_text is not None:
+            self.lenient = self.page_held_text
+        self.page_held_text = None
+
+    def driver_connection(self) -> Any:
+        """The driver's own connection, or None."""
+        return None if self._connection is None else self._driver
+
+    def close(self) -> None:
+        """Close the connection; a broken one is dropped."""
+        held, self._connection = self._connection, None
+        if held is not None:
+            with contextlib.suppress(Exception):
+                if self._in_memory():
+                    self._driver.set_progress_handler(None, 0)
+            with contextlib.suppress(Exception):
+                held.close()
+
+    def _look_at_file(self) -> tuple[int, int] | None:
+        """Which file SQLite's path leads to now; None where there is none to look at.
+
+        A file that was replaced or deleted stays readable through a connection that has it open, and never changes
+        again: that would look like no rows for ever. One that is missing would be created, without the table."""
+        if self.dialect.family != "sqlite" or isinstance(self.engine.pool, sa.pool.StaticPool):
+            return None
+        path = sqlite_path(self.engine.url)
+        if path == ":memory:":
+            return None
+        try:
+            found = Path(path).stat()
+        except OSError:
+            raise SourceUnavailable(
+                f"There is no SQLite database file {path}.", next_step="Check the path in `url`."
+            ) from None
+        return found.st_dev, found.st_ino

@@ -1,0 +1,153 @@
+"""A page's records, looked at before anything of them is delivered: a cursor or a key whose text does not lead back to
+its row would deliver the same rows for ever, or skip some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from poller.errors import SourceError
+from poller.sources.columns import MOMENTS, Column, Family
+from poller.sources.columns.forms import mixed_forms
+from poller.sources.columns.inspection import Inspection, odd_value
+from poller.sources.dialects.base import Dialect, Records
+from poller.sources.options import Options
+from poller.sources.reading.keys import ReadPlan
+
+_TYPES: dict[Family, tuple[type, ...]] = {
+    Family.INTEGER: (int, Decimal),
+    Family.TEXT: (str,),
+    Family.BYTES: (bytes, bytearray, memoryview),
+}
+"""What a driver gives for a family; for the others any exact value."""
+
+
+def refuse_bad_records(
+    known: Inspection,
+    options: Options,
+    dialect: Dialect,
+    records: Sequence[Sequence[Any]],
+    plan: ReadPlan,
+    names: Sequence[str],
+) -> None:
+    """Return where every record's cursor and key can be gone on from.
+
+    Args:
+        plan: where a cursor's parts stand in a record; names: the user's columns, the first of a record.
+
+    Raises: SourceError naming the table and the column.
+    """
+    if not records:
+        return
+    if any(key.nullable is not False for key in known.keys) and any(map(plan.null_key, records)):
+        raise bad_key(options, "is NULL in some rows")
+    if not known.provable:
+        _refuse_neighbours_alike(options, records, plan)
+    _refuse_other_types(known, options, dialect, records, plan, names)
+    _refuse_odd_moments(known, options, dialect, records, plan)
+
+
+def refuse_escaped(options: Options, found: Records, plan: ReadPlan) -> None:
+    """Return where none of the texts that are no UTF-8 is part of a cursor or a key: escaped, it is another text.
+
+    Raises: SourceError naming the column and the value."""
+    parts = {place: name for name, place in plan.places} | {plan.text_at: options.cursor_column}
+    for row, place in sorted(found.escaped):
+        if place in parts:
+            before = f"{options.what}: column {parts[place]} holds "
+            after = ", which is no valid UTF-8, and would not lead back."
+            raise SourceError(
+                f"{before}{found.rows[row][place][:40]!r}{after}",
+                without_values=f"{before}a text{after}",
+                table=options.what,
+                column=parts[place],
+                next_step="Correct it, or leave the row out with a `filter`.",
+            )
+
+
+def bad_key(options: Options, why: str) -> SourceError:
+    """The error for a key that is none."""
+    names = ", ".join(options.pk_columns)
+    return SourceError(
+        f"{options.what}: the key {names} {why}, and rows could be skipped.",
+        table=options.what,
+        column=options.pk_columns[0],
+        next_step="Name columns in `pk_columns` that are never NULL and unique together.",
+    )
+
+
+def _refuse_neighbours_alike(options: Options, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
+    before: tuple[Any, ...] | None = None
+    for identity in map(plan.identity, records):
+        if identity == before:
+            raise bad_key(options, "is the same in several rows")
+        before = identity
+
+
+def _refuse_other_types(
+    known: Inspection,
+    options: Options,
+    dialect: Dialect,
+    records: Sequence[Sequence[Any]],
+    plan: ReadPlan,
+    names: Sequence[str],
+) -> None:
+    """Where types belong to values, each value; elsewhere the first shows whether the driver gives bytes for text."""
+    places = {known.cursor: names.index(known.cursor.name)}
+    places |= {key: place for key, (_, place) in zip(known.keys, plan.places, strict=True)}
+    for column, place in places.items():
+        wanted = _TYPES.get(column.family)
+        if wanted is None:
+            continue
+        looked_at = records if dialect.types_belong_to_values else records[:1]
+        for kind in {type(record[place]) for record in looked_at}:
+            if not issubclass(kind, wanted):
+                if column.form is not None and column.name == options.cursor_column:
+                    raise odd_value(options, next(r[place] for r in records if type(r[place]) is kind))
+                raise _other_type(options, column, kind)
+
+
+def _other_type(options: Options, column: Column, kind: type) -> SourceError:
+    return SourceError(
+        f"{options.what}: column {column.name} holds {column.family.value} values, and one of type {kind.__name__}:"
+        " they do not sort together, and the same rows would be delivered for ever.",
+        table=options.what,
+        column=column.name,
+        next_step="Store all of them as one type, or leave the odd ones out with a `filter`; where all came as bytes,"
+        " remove the option in `url` that asks the driver for them.",
+    )
+
+
+def _refuse_odd_moments(
+    known: Inspection, options: Options, dialect: Dialect, records: Sequence[Sequence[Any]], plan: ReadPlan
+) -> None:
+    form = known.cursor.form
+    if form is not None and options.cursor_kind == "timestamp+pk":
+        fits = form.pattern().fullmatch
+        odd = next((r for r in records if not fits(str(r[plan.text_at]))), None)
+        if odd is not None:
+            raise mixed_forms(options, form, odd[plan.text_at], {name: odd[place] for name, place in plan.places})
+    if not dialect.holds_impossible_dates:
+        return
+    places = {known.cursor: plan.text_at}
+    places |= {key: place for key, (_, place) in zip(known.keys, plan.places, strict=True)}
+    for column, place in places.items():
+        if column.family in MOMENTS:
+            impossible = _impossible(record[place] for record in records)
+            if impossible is not None:
+                raise odd_value(options, impossible, column.name)
+
+
+def _impossible(texts: Iterable[Any]) -> str | None:
+    """The first text that is no date of the calendar: a CAST of it may be NULL, which nothing comes after."""
+    read = datetime.fromisoformat
+    for text in texts:
+        if type(text) is not str:
+            return "(no text)" if text is None else str(text)
+        try:
+            read(text)
+        except ValueError:
+            return text
+    return None

@@ -1,0 +1,376 @@
+"""`SqlSource`: a table or query of any SQLAlchemy database, read in (cursor, primary key) order."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy.engine import URL, Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from poller import forks
+from poller.errors import ConfigError, SourceError
+from poller.model.cursor import Cursor
+from poller.model.durations import format_duration
+from poller.model.fingerprint import SourceDescription
+from poller.ports import Bound, Lag, Page, Row
+from poller.sources import bounds
+from poller.sources.checkup import Checkup, examine
+from poller.sources.columns.inspection import did_you_mean
+from poller.sources.dialects import dialect_for
+from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.identity import family_of, identify, place
+from poller.sources.options import read_options
+from poller.sources.reading.blame import unread_position
+from poller.sources.reading.connection import Database, make_engine, read_url
+from poller.sources.reading.faults import (
+    QUOTING_FAULTS,
+    SCHEMA_FAULTS,
+    Fault,
+    Scrubber,
+    Where,
+    driver_code,
+    driver_text,
+    to_error,
+)
+from poller.sources.reading.keys import idempotency_key
+from poller.sources.reading.page import Relation
+from poller.sources.reading.parsing import parse_cursor
+from poller.sources.reading.session import Session
+from poller.sources.user_sql.literals import escape_colons
+from poller.sources.whereabouts import Whereabouts, left_open
+
+_T = TypeVar("_T")
+
+
+class SqlSource:
+    """Rows of a table, view or query, in the order of a cursor column and a key. Implements `poller.ports.Source`.
+
+    Nothing is opened until the first read. One connection of its own is then held, in autocommit, until `close`.
+    The keywords are the keys of `[pollers.NAME.source]` in `poller.toml`; durations are text (`"30s"`) or timedeltas.
+
+    Raises (here): ConfigError naming the key that is wrong.
+    """
+
+    def __init__(
+        self,
+        url: str | URL | Engine,
+        *,
+        table: str | None = None,
+        schema: str | None = None,
+        query: str | None = None,
+        columns: Sequence[str] | None = None,
+        cursor_column: str,
+        cursor_kind: str = "timestamp+pk",
+        cursor_time_zone: str | None = None,
+        allow_dst: bool = False,
+        stamped_by: str = "database",
+        pk_columns: Sequence[str],
+        filter: str | None = None,  # noqa: A002 - the key's name
+        start_from: object = "beginning",
+        on_null_cursor: str = "fail",
+        query_timeout: str | timedelta = "30s",
+        bound: str = "auto",
+        bound_margin: str | timedelta = "1s",
+        commit_delay: str | timedelta | None = None,
+        bound_wait: str | timedelta = "5s",
+        bound_ignore_users: Sequence[str] = (),
+    ) -> None:
+        self._options = options = read_options(
+            table=table,
+            schema=schema,
+            query=query,
+            columns=columns,
+            cursor_column=cursor_column,
+            cursor_kind=cursor_kind,
+            cursor_time_zone=cursor_time_zone,
+            allow_dst=allow_dst,
+            stamped_by=stamped_by,
+            pk_columns=pk_columns,
+            filter=filter,
+            start_from=start_from,
+            on_null_cursor=on_null_cursor,
+            query_timeout=query_timeout,
+            bound=bound,
+            bound_margin=bound_margin,
+            commit_delay=commit_delay,
+            bound_wait=bound_wait,
+            bound_ignore_users=bound_ignore_users,
+        )
+        parsed = read_url(url)
+        self._dialect = dialect = dialect_for(family_of(parsed))
+        bounds.check(options.bound, options.cursor_kind, dialect.family)
+        self._identity = identify(parsed)
+        self._scrub = Scrubber.of(parsed)
+        condition, wrapped = _checked(filter, query, dialect.family, options.cursor_column)
+        engine = url if isinstance(url, Engine) else make_engine(parsed, dialect, options.query_timeout)
+        quote = _quoter(engine)
+        if wrapped is None:
+            relation = Relation.table(table or "", schema, condition, quote, dialect)
+        else:
+            relation = Relation.query(wrapped, condition, dialect)
+        self._session = Session(Database(engine, dialect, options.query_timeout), options, relation, quote)
+        o = options
+        self._said: Whereabouts | None = None
+        self._description = SourceDescription(
+            database=self._identity,
+            schema_name=o.schema,
+            table=o.table,
+            query=o.query,
+            cursor_column=o.cursor_column,
+            cursor_kind=o.cursor_kind,
+            pk_columns=o.pk_columns,
+            filter=o.filter,
+            left_open=left_open(parsed, self._identity, o),
+        )
+        forks.before(self._before_fork)
+        forks.in_child(self._begin_anew)
+
+    def _before_fork(self) -> None:
+        self._session.database.before_fork()
+
+    def _begin_anew(self) -> None:
+        """In a child process: connection and samples are the parent's, also while another of its threads uses them."""
+        self._session.database.begin_anew()
+        self._session.bounding.begin_anew()
+        self._session.forget()
+
+    def __repr__(self) -> str:
+        return f"SqlSource({self._options.what!r}, {place(self._identity)!r})"
+
+    @property
+    def error_text(self) -> bool:
+        """Whether errors may quote what a row holds, as the database says it; a poller's `error_text` sets it."""
+        return self._session.error_text
+
+    @error_text.setter
+    def error_text(self, shown: bool) -> None:
+        self._session.error_text = shown
+
+    # ------------------------------------------------------------------------------------------------- ports.Source
+
+    @property
+    def query_timeout(self) -> timedelta:
+        """How long each of its queries may take; a tick keeps its lease for the few of a page."""
+        return self._options.query_timeout
+
+    def describe(self) -> SourceDescription:
+        """See `poller.ports.Source.describe`. What the configuration leaves to the server (a schema, a database) is
+        known from the first read on."""
+        said = self._session.whereabouts
+        if said is not None and said is not self._said:
+            self._said, self._description = said, self._description.resolved(said.said, said.made)
+        return self._description
+
+    def locate(self) -> SourceDescription:
+        """`describe` with what the server says of the names in the configuration. Raises: SourceError."""
+        if self.describe().left_open:
+            self._guard(self._session.locate)
+        return self.describe()
+
+    def missing(self) -> SourceError | None:
+        """Why the configured source cannot be read as it is configured: it cannot be reached, or has no such database,
+        table or column; None where it can. Asks the server."""
+        try:
+            self._guard(self._session.learn)
+        except SourceError as error:
+            return error
+        except ConfigError:
+            return None
+        return None
+
+    def start(self) -> Cursor | None:
+        """See `poller.ports.Source.start`. `now` in a table without rows is the beginning, where the form of its
+        timestamps is not known yet (SQLite)."""
+        wanted = self._options.start_from
+        if wanted == "beginning":
+            return None
+        if wanted == "now":
+            return self._guard(self._session.now)
+        return self._guard(lambda: parse_cursor(self._session, wanted, None))
+
+    def page(self, after: Cursor | None, limit: int, *, until: Cursor | None = None) -> Page:
+        """See `poller.ports.Source.page`. Rows are plain dicts of the user's columns in select order.
+
+        `until`: no row beyond it either; without a tiebreaker only rows below its value."""
+        self._refuse_foreign(after)
+        self._refuse_foreign(until)
+        return self._guard(lambda: self._session.page(after, limit, until))
+
+    def lag(self, after: Cursor | None, *, cap: int) -> Lag:
+        """See `poller.ports.Source.lag`. Rows above the bound count too: they wait as well."""
+        self._refuse_foreign(after)
+        return self._guard(lambda: self._session.lag(after, cap))
+
+    def key(self, row: Row, cursor: Cursor) -> str:  # noqa: ARG002 - the cursor holds the row's key, unchangeably
+        """See `poller.ports.Source.key`."""
+        o = self._options
+        name = o.what if o.query is None else "query-" + hashlib.sha256(o.query.encode()).hexdigest()[:12]
+        return idempotency_key(name, cursor)
+
+    def remember(self) -> dict[str, Any] | None:
+        """See `poller.ports.Source.remember`."""
+        return self._session.bounding.remember()
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """See `poller.ports.Source.recall`."""
+        self._session.bounding.recall(memory)
+
+    def close(self) -> None:
+        """Close the connection and forget what was learned of the table. May be used again afterwards."""
+        self._session.bounding.close()
+        self._session.database.close()
+        self._session.forget()
+
+    # -------------------------------------------------------------------------- for the console, `check` and others
+
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        """The cursor that a person typed: its text read by the database and given back in the column's own form.
+
+        Every key column is required, except one that is the cursor column itself; without any key (None) the cursor
+        means "at or after". Raises: SourceError naming a column.
+        """
+        return self._guard(lambda: parse_cursor(self._session, value, pk))
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        """How many rows stand after `low` and up to `high` (None: the beginning), and whether `cap` cut the count."""
+        self._refuse_foreign(low)
+        self._refuse_foreign(high)
+        return (0, False) if high is None else self._guard(lambda: self._session.count_between(low, high, cap))
+
+    def cursor_at(self, low: Cursor | None, high: Cursor, number: int) -> Cursor | None:
+        """The cursor of the row with that number, from 1, of those after `low` and up to `high`; None where there are
+        fewer. Costs the database as much as counting so many rows."""
+        self._refuse_foreign(low)
+        self._refuse_foreign(high)
+        return self._guard(lambda: self._session.cursor_at(low, high, number))
+
+    def null_cursors(self, cap: int) -> int:
+        """How many rows have no cursor, counted up to `cap`."""
+        return self._guard(lambda: self._session.null_cursors(cap))
+
+    def bound(self) -> Bound:
+        """The bound of this moment, as the next page would use it."""
+
+        def work() -> Bound:
+            known = self._session.learn()
+            return self._session.to_come() if known is None else self._session.sample(known)
+
+        return self._guard(work)
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        """Up to `limit` rows after `low` and up to `high`, whatever the bound is: for looking back over what was
+        delivered (`poller recheck`), never for delivering."""
+        self._refuse_foreign(low)
+        self._refuse_foreign(high)
+        return self._guard(lambda: self._session.span(low, high, limit))
+
+    def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
+        """Everything that can be told about this source before it goes wrong. Reads only; raises nothing of ours.
+
+        Args:
+            after: where the checkpoint stands. utcnow: this machine's clock.
+        """
+        return examine(self._session, self._guard, after, utcnow)
+
+    # ------------------------------------------------------------------------------------------------------- errors
+
+    def _guard(self, work: Callable[[], _T]) -> _T:
+        """Do the work; reads may be done again, once: on a new connection when the held one broke while idle, with the
+        table looked at anew when it changed; and once with what the driver cannot convert as text. Driver errors become
+        ours, in one line and without secrets."""
+        database = self._session.database
+        may_retry = True
+        while True:
+            was_open, had_learned = database.is_open, self._session.known is not None
+            try:
+                done = work()
+                database.end_work()
+                return done
+            except SourceError as error:
+                if not self.error_text:
+                    error.hide_values()
+                raise
+            except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+                if database.read_leniently(error):
+                    continue
+                if isinstance(error, DBAPIError):
+                    database.close()
+                    fault = self._dialect.classify(error)
+                    again = (fault is Fault.DISCONNECTED and was_open) or (fault in SCHEMA_FAULTS and had_learned)
+                    failure = None if again and may_retry else self._failure(fault, error)
+                    self._session.forget()
+                elif isinstance(error, SQLAlchemyError):
+                    database.close()
+                    failure = self._failure(Fault.OTHER, error)
+                elif isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
+                    failure = self._failure(Fault.RANGE, error)
+                else:
+                    failure = unread_position(self._options, error)
+            if failure is not None:
+                database.end_work(failed=True)
+                raise failure from None
+            may_retry = False
+
+    def _failure(self, fault: Fault, failed: BaseException) -> SourceError:
+        if fault in QUOTING_FAULTS and not self.error_text:
+            detail = driver_code(failed)
+        else:
+            text = driver_text(failed) if isinstance(failed, DBAPIError) else str(failed)
+            detail = self._scrub(text).rstrip(".")
+        o, known = self._options, self._session.known
+        where = Where(what=o.what, place=place(self._identity), timeout=format_duration(o.query_timeout))
+        error = to_error(fault, detail, where)
+        if fault is Fault.NO_COLUMN:
+            found = re.search(r"column:?\s+[\"'`]?(?:\w+\.)?(\w+)", detail, re.IGNORECASE)
+            error.column = found[1] if found else ""
+            if found and known is not None:
+                error.next_step = f"{did_you_mean(found[1], known.names)} {error.next_step}".strip()
+        return error
+
+    def _refuse_foreign(self, cursor: Cursor | None) -> None:
+        if cursor is None:
+            return
+        o = self._options
+        given = None if cursor.tiebreaker is None else set(cursor.tiebreaker)
+        if cursor.kind == o.cursor_kind and (given is None or given == set(o.pk_columns)):
+            return
+        have = f"{cursor.kind}, key {', '.join(cursor.tiebreaker or {})}"
+        raise SourceError(
+            f"{o.what}: the cursor {cursor} is of another kind or key ({have}) than is configured"
+            f" ({o.cursor_kind}, key {', '.join(o.pk_columns)}).",
+            table=o.what,
+            next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
+        )
+
+
+def _checked(
+    condition: str | None, query: str | None, family: str, cursor_column: str
+) -> tuple[str | None, str | None]:
+    """The user's own SQL, ready to stand inside ours. Raises: ConfigError naming `filter` or `query`."""
+    if condition is None and query is None:
+        return None, None
+    from poller.sources.user_sql.filters import (  # loads a parser, which most sources do without
+        check_filter,
+        check_query,
+    )
+
+    return (
+        None if condition is None else check_filter(condition, family),
+        None if query is None else check_query(query, family, cursor_column),
+    )
+
+
+def _quoter(engine: Engine) -> Callable[[str], str]:
+    """Quotes a name where it needs it, ready for `sqlalchemy.text`, which doubles percents and reads colons itself."""
+    preparer = engine.dialect.identifier_preparer
+    doubles = bool(getattr(preparer, "_double_percents", False))
+
+    def quote(name: str) -> str:
+        quoted = preparer.quote(name)
+        return escape_colons(quoted.replace("%%", "%") if doubles else quoted)
+
+    return quote

@@ -1,0 +1,137 @@
+"""One container: its client's life, its creation, its listing, and where the SDK's errors are translated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from azure.core.exceptions import AzureError
+from azure.storage.blob import BlobType, ContainerClient
+
+from poller import forks
+from poller.errors import StoreError, StoreUnavailable
+from poller.ports import DEFAULT_TIMEOUT, Timeout
+from poller.stores.blob.errors import code_of, status_of, translate
+from poller.stores.blob.settings import KEY
+from poller.stores.blob.transport import WholeAnswers
+
+# What a call into the SDK raises: its own errors, and all sorts of others over an answer that is not a blob service's.
+FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+
+_MEGABYTES_64 = 64 * 1024 * 1024
+# Long supported by the service, and known to an Azurite that is started without --skipApiVersionCheck.
+_API_VERSION = "2023-11-03"
+
+
+def client_options(container: str) -> dict[str, Any]:
+    """How every client is made: nothing is sent twice or elsewhere, and a document is one request."""
+    return {
+        "container_name": container,
+        "api_version": _API_VERSION,
+        "retry_total": 0,  # the SDK's own resending would answer 412 to our own write (protocol, "Facts")
+        "permit_redirects": False,
+        "max_single_put_size": _MEGABYTES_64,
+        "max_single_get_size": _MEGABYTES_64,
+    }
+
+
+def seconds(timeout: Timeout | None) -> dict[str, Any]:
+    """The keywords that make one call obey `timeout`: `connect` once, `read` for each receive."""
+    chosen = timeout or DEFAULT_TIMEOUT
+    return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
+
+
+class Listed(NamedTuple):
+    """A blob as a listing tells of it. `size`: in bytes, at that moment."""
+
+    name: str
+    is_log: bool
+    size: int
+
+
+class Container:
+    """A container that may not exist yet; safe to use from several threads.
+
+    Raises, from the constructor: ValueError or AzureError, when `connect` makes no client of what it was given.
+    """
+
+    def __init__(self, connect: Callable[[WholeAnswers], ContainerClient]) -> None:
+        self._connect = connect
+        self._begin_anew()
+        forks.in_child(self._begin_anew)
+        endpoint = urlsplit(self.client().url)  # holds the SAS token, if there is one: only its front is kept
+        _ = endpoint.port  # a ValueError, where it is no number
+        if "@" in endpoint.netloc:
+            raise ValueError("no account's address names a user")
+        self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rpartition('/')[0]}"
+        self.name = self.client().container_name
+
+    def _begin_anew(self) -> None:
+        """In a child process too: the parent's connections are forgotten there. To collect them closes the child's
+        descriptors and sends nothing."""
+        self._lock = Lock()
+        self._client: ContainerClient | None = None
+
+    def client(self) -> ContainerClient:
+        """The SDK's client, made anew after `close`."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect(WholeAnswers())
+            return self._client
+
+    def close(self) -> None:
+        """Let go of connections."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def locate(self, name: str) -> str:
+        """Where the blob `name` is; the container itself when it is empty."""
+        blob = f"blob {name} in " if name else ""
+        return f"{blob}container {self.name} of {self._account}"
+
+    def list(self, prefix: str, timeout: Timeout | None = None) -> list[Listed]:
+        """The blobs whose names begin with `prefix`; none where there is no container.
+
+        Raises: StoreUnavailable, StoreDenied.
+        """
+        try:
+            blobs = self.client().list_blobs(name_starts_with=prefix, **seconds(timeout))
+            return [Listed(blob.name, blob.blob_type == BlobType.APPENDBLOB, blob.size) for blob in blobs]
+        except FAILURES as error:
+            if code_of(error) == "ContainerNotFound":
+                return []
+            raise self.translated(error, prefix, reading=True) from None
+
+    def create(self, timeout: Timeout | None) -> None:
+        """Create the container, unless another did so meanwhile.
+
+        Raises: StoreUnavailable, StoreDenied.
+        """
+        try:
+            self.client().create_container(**seconds(timeout))
+        except FAILURES as error:
+            if code_of(error) == "ContainerAlreadyExists":
+                return
+            refusal = self.translated(error, "")
+            refusal.message = f"The container does not exist, and creating it failed. {refusal.message}"
+            if status_of(error) in {401, 403}:
+                refusal.next_step = f"Create the container {self.name} yourself, or permit it: {refusal.next_step}"
+            raise refusal from None
+
+    def translated(self, error: Exception, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
+        """The error to raise, `from None`: the SDK's texts may hold a signed address."""
+        if isinstance(error, AzureError):
+            return translate(error, self.locate(name), name, creating=creating, reading=reading)
+        return self.no_blob_service(name)
+
+    def no_blob_service(self, name: str) -> StoreUnavailable:
+        """An answer came that no blob service gives."""
+        return StoreUnavailable(
+            f"What answers for {self.locate(name)} does not answer as a blob service does.",
+            document=name,
+            next_step=f"Check {KEY} and any proxy on the way.",
+        )

@@ -1,0 +1,149 @@
+"""Log documents as append blobs: many may append at once, and a full blob is followed by the next.
+
+The parts of `audit/shop/orders.jsonl` are that blob, then `audit/shop/orders.jsonl.000001`, `.000002`, ...: in order of
+their names, and the first one has the name that everybody knows.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.storage.blob import ContentSettings
+
+from poller.errors import StoreUnavailable
+from poller.ports import Timeout
+from poller.stores.blob.container import FAILURES, Container, seconds
+from poller.stores.blob.errors import code_of, status_of
+
+BLOCKS_PER_APPEND_BLOB = 50_000  # the service's own limit
+FIRST_PIECE = 65_536
+"""So many bytes of a log's end are read first, then four times as many before them, and so on. A log may hold tens of
+megabytes, and a process that starts for one tick looks at its end."""
+LONGEST_TAIL = 256 * FIRST_PIECE
+"""At an end of so many bytes without enough lines no more is read, where a few lines are wanted: nothing of ours is so
+long, and whoever can write the container can make it any size."""
+_LATER_PART = re.compile(r"\.\d{6}\Z")
+_LINES = ContentSettings(content_type="application/x-ndjson; charset=utf-8")
+# One for each thing that may have to be made first (container, blob, next blob), and for being overtaken in it.
+_ATTEMPTS = 10
+
+
+class BlobLog:
+    """Appends to and finds the parts of log documents. `blocks`: how many appends fill a part.
+
+    Below the service's own limit a part may get one line more from every process that appends at that moment.
+    """
+
+    def __init__(self, container: Container, blocks: int = BLOCKS_PER_APPEND_BLOB) -> None:
+        self._container = container
+        self._blocks = blocks
+        self._newest: dict[str, int] = {}  # only a hint: the service says when it is full or gone
+
+    def append(self, name: str, line: str, timeout: Timeout | None) -> None:
+        """One PUT, once this process has found the newest part (one LIST).
+
+        Raises: StoreUnavailable (the line may or may not be there), StoreDenied, StoreError (another kind of blob).
+        """
+        data = f"{line}\n".encode()
+        for _ in range(_ATTEMPTS):
+            part = self._newest_part(name, timeout)
+            blob = self._container.client().get_blob_client(part_name(name, part))
+            try:
+                answer = blob.append_block(data, length=len(data), **seconds(timeout))
+            except FAILURES as error:
+                self._make_room(name, part, error, timeout)
+                continue
+            count = answer.get("blob_committed_block_count")
+            if isinstance(count, int) and count >= self._blocks:
+                self._newest[name] = part + 1
+            return
+        raise StoreUnavailable(
+            f"{self._container.locate(name)} disappears while it is written.",
+            document=name,
+            next_step="See who deletes it: a lifecycle rule of the account, perhaps.",
+        )
+
+    def lines(self, name: str, limit: int | None) -> list[str]:
+        """The last `limit` lines, oldest first: one LIST, and for each part that is needed, newest first, GETs from its
+        end backwards until there are enough. Raises: StoreUnavailable, StoreDenied.
+        """
+        found: list[str] = []
+        for number, size in sorted(self._parts(name, None).items(), reverse=True):
+            wanted = None if limit is None else limit - len(found)
+            if wanted is None or wanted > 0:
+                found = [*self._tail(part_name(name, number), size, wanted), *found]
+        return found if limit is None else found[max(0, len(found) - limit) :]
+
+    def _tail(self, part: str, size: int, wanted: int | None) -> list[str]:
+        """Its last lines, `wanted` of them or more; all where that is None; fewer where the end is `LONGEST_TAIL`."""
+        begin, end, piece, body = size, None, FIRST_PIECE, b""
+        lines: list[str] = []
+        longest = None if wanted is None else max(LONGEST_TAIL, wanted * FIRST_PIECE)
+        while begin > 0 and (wanted is None or len(lines) < wanted) and (longest is None or len(body) < longest):
+            begin = 0 if wanted is None else max(0, begin - piece)
+            body = self._read(part, begin, end) + body
+            # Not splitlines(): JSON text may hold a line separator that is not ours.
+            lines = body.decode("utf-8", "replace").split("\n")[:-1]
+            if begin > 0:
+                del lines[:1]  # its beginning was not read
+            end, piece = begin, piece * 4
+        return lines
+
+    def _read(self, part: str, begin: int, end: int | None) -> bytes:
+        """Its bytes from `begin` to `end`, or to wherever it ends by now; none where it is gone or begun anew."""
+        span: dict[str, Any] = {"length": None if end is None else end - begin}
+        if begin > 0 or end is not None:
+            span["offset"] = begin
+        try:
+            download = self._container.client().download_blob(part, **span, **seconds(None))
+            body: bytes = download.readall()
+        except FAILURES as error:
+            if code_of(error) and status_of(error) in {404, 416}:
+                return b""
+            raise self._container.translated(error, part, reading=True) from None
+        if len(body) != download.size:
+            raise self._container.no_blob_service(part)
+        return body
+
+    def _newest_part(self, name: str, timeout: Timeout | None) -> int:
+        if name not in self._newest:
+            self._newest[name] = max(self._parts(name, timeout), default=0)
+        return self._newest[name]
+
+    def _parts(self, name: str, timeout: Timeout | None) -> dict[int, int]:
+        """The numbers of the blobs that make up the log, and how long each is."""
+        blobs = [(blob.name[len(name) :], blob.size) for blob in self._container.list(name, timeout) if blob.is_log]
+        return {int(rest[1:] or 0): size for rest, size in blobs if rest == "" or _LATER_PART.fullmatch(rest)}
+
+    def _make_room(self, name: str, part: int, error: Exception, timeout: Timeout | None) -> None:
+        """Do what the next attempt needs, or raise what stands in its way."""
+        code = code_of(error)
+        if code == "ContainerNotFound":
+            self._container.create(timeout)
+        elif code == "BlockCountExceedsLimit":
+            self._newest[name] = part + 1
+        elif status_of(error) == 404 and code:
+            self._create_part(part_name(name, part), timeout)
+        else:
+            raise self._container.translated(error, name) from None
+
+    def _create_part(self, name: str, timeout: Timeout | None) -> None:
+        blob = self._container.client().get_blob_client(name)
+        try:
+            # Only where there is none: creating it anew would empty what another process has appended since.
+            blob.create_append_blob(_LINES, match_condition=MatchConditions.IfMissing, **seconds(timeout))
+        except FAILURES as error:
+            if code_of(error) != "BlobAlreadyExists":
+                raise self._container.translated(error, name) from None
+
+
+def part_name(name: str, number: int) -> str:
+    """The name of a log's part; the first has the log's own."""
+    return name if number == 0 else f"{name}.{number:06d}"
+
+
+def is_later_part(name: str) -> bool:
+    """Whether this append blob continues another, and is no document of its own."""
+    return _LATER_PART.search(name) is not None

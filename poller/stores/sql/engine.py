@@ -1,0 +1,285 @@
+"""Connections that answer in time, in autocommit, and come back by themselves after an outage.
+
+Autocommit, because every change here is one statement: a process that is stopped between a statement and its COMMIT
+would keep a row locked, and every other poller waiting, for as long as it stays stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DisconnectionError
+
+from poller.databases.urls import open_engine, read_url, use_utf8mb4
+from poller.errors import ConfigError
+from poller.files import OTHERS, create_private
+from poller.model.finding import Finding, ok, warn
+from poller.ports import DEFAULT_TIMEOUT, Timeout
+
+KEY = "state.url"
+# Gateways forget idle connections silently (Azure's after 4 minutes).
+_SECONDS_A_CONNECTION_LIVES = 120
+_ABSENT: WeakKeyDictionary[Engine, Callable[[], bool]] = WeakKeyDictionary()
+
+
+def engine_for(url: str, directory: Path) -> Engine:
+    """An engine of our own. A relative SQLite path stands in `directory`. Its file is created, never a folder:
+    of a mistyped path that would begin anew, and deliver every row again.
+
+    Raises: ConfigError (no such URL or driver, an in-memory SQLite database).
+    """
+    parsed = read_url(url, key=KEY)
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        parsed = _sqlite_file(parsed, directory)
+    engine = open_engine(
+        parsed,
+        _connect_args,
+        key=KEY,
+        isolation_level="AUTOCOMMIT",
+        skip_autocommit_rollback=True,
+        pool_recycle=_SECONDS_A_CONNECTION_LIVES,
+        pool_use_lifo=True,
+        pool_timeout=DEFAULT_TIMEOUT.connect + DEFAULT_TIMEOUT.read,
+        hide_parameters=True,
+    )
+    if backend == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        _watch_file(engine)
+    if backend in {"mysql", "mariadb"}:
+        event.listen(engine, "connect", lambda dbapi_connection, _record: use_utf8mb4(dbapi_connection))
+    return engine
+
+
+def is_absent(engine: Engine) -> bool:
+    """Whether it is a SQLite file of ours that nobody has made yet: asking it anything would."""
+    look = _ABSENT.get(engine)
+    return look is not None and look()
+
+
+def describe(url: URL) -> str:
+    """Which database it is, for a person: no user, no password, no options."""
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return f"SQLite file {url.database}"
+    port = f":{url.port}" if url.port else ""
+    host = f" at {url.host}{port}" if url.host else ""
+    return f"{backend} database {url.database or '(default)'}{host}"
+
+
+def rights(engine: Engine) -> list[Finding]:
+    """Whether others than its owner may read or write a SQLite file; nothing for other databases, and where there is no
+    file."""
+    path = Path(engine.url.database or "")
+    if engine.dialect.name != "sqlite" or os.name == "nt" or not path.is_file():
+        return []
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & OTHERS:
+        return [ok("state_file", f"only its owner may read {path.name}")]
+    told = f"{path} has the rights {mode:04o}: others may read or change checkpoints."
+    return [warn("state_file", told, f"chmod 600 {shlex.quote(str(path))}")]
+
+
+class Watchdog:
+    """Ends a call into a driver that got no answer within `seconds`, by shutting its socket.
+
+    Few drivers can do it themselves. The driver then reports a broken connection, and the pool replaces it. Where a
+    driver shows no socket, nothing is done.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.expired = False
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def watch(self, dbapi_connection: Any) -> None:
+        """Begin to count. Raises: RuntimeError, where this process may have no further thread."""
+        self._descriptor = _descriptor(dbapi_connection)
+        if self._descriptor is not None:
+            self._timer = threading.Timer(self.seconds, self._expire)
+            self._timer.name, self._timer.daemon = "poller-store-watchdog", True
+            self._timer.start()
+
+    def stop(self) -> None:
+        """The call has ended."""
+        with self._lock:
+            self._descriptor = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _expire(self) -> None:
+        with self._lock:
+            if self._descriptor is None:
+                return
+            self.expired = True
+            with (
+                suppress(OSError),
+                socket.socket(fileno=socket.dup(self._descriptor)) as line,
+            ):  # the driver keeps its own
+                line.shutdown(socket.SHUT_RDWR)
+
+
+def limit_lock_wait(dialect: str, dbapi_connection: Any, timeout: Timeout) -> None:
+    """SQLite waits for its lock, not for a server: `timeout` bounds that wait."""
+    if dialect == "sqlite":
+        milliseconds = int((timeout.connect + timeout.read) * 1000)
+        dbapi_connection.execute(f"PRAGMA busy_timeout = {milliseconds}").close()
+
+
+def _sqlite_file(url: URL, directory: Path) -> URL:
+    database = url.database or ""
+    if database in {"", ":memory:"} or "mode=memory" in database:
+        raise ConfigError(
+            f"{KEY} is an in-memory SQLite database, which forgets the checkpoint with the process.",
+            key=KEY,
+            next_step='Name a file, such as sqlite:///state.db, or set store = "memory".',
+        )
+    if database.startswith("file:"):
+        return url
+    path = (directory / database).absolute()
+    return url.set(database=str(path))
+
+
+def _connect_args(url: URL) -> dict[str, Any]:
+    connect, read = DEFAULT_TIMEOUT.connect, DEFAULT_TIMEOUT.read
+    driver = url.get_driver_name()
+    match url.get_backend_name(), driver:
+        case "sqlite", _:
+            return {"timeout": connect + read}
+        case "postgresql", "psycopg":
+            return {"connect_timeout": int(connect), "prepare_threshold": None}  # poolers lose prepared statements
+        case "postgresql", "psycopg2":
+            return {"connect_timeout": int(connect)}
+        case (("mysql" | "mariadb"), "pymysql"):
+            return {"connect_timeout": connect, "read_timeout": read, "write_timeout": read}
+        case "mssql", "pyodbc":
+            return {"timeout": int(connect)}
+        case "oracle", "oracledb":
+            return {"tcp_connect_timeout": connect}
+    return {}
+
+
+def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
+    """WAL: readers never wait for a writer. FULL: a commit that was acknowledged survives a power failure."""
+    # The switch to WAL does not wait for its lock as other statements do; another process is making it just then.
+    import time
+
+    for wait in (0.01, 0.05, 0.2, 0.5, 1.0, None):
+        try:
+            dbapi_connection.execute("PRAGMA journal_mode = WAL").close()
+            break
+        except sqlite3.OperationalError as busy:
+            if "readonly" in str(busy):  # it can be looked at all the same; a write will say so itself
+                return
+            if wait is None or "locked" not in str(busy):
+                raise
+            time.sleep(wait)
+    dbapi_connection.execute("PRAGMA synchronous = FULL").close()
+
+
+def _look(path: Path) -> tuple[int, int] | None:
+    """Which file it is; None where there is none."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:  # a share that is away, a folder that may not be entered: as if SQLite had met it
+        raise sqlite3.OperationalError(f"the file cannot be looked at: {error.strerror}") from None
+    return found.st_dev, found.st_ino
+
+
+def _still(path: Path) -> tuple[bool, int, int] | None:
+    """Of a file that can only be read, in a folder where nothing can be made: whether its log is there, and what tells
+    that it was written to. None for any other."""
+    if not path.exists() or os.access(path, os.W_OK) or os.access(path.parent, os.W_OK):
+        return None
+    found = path.stat()
+    return path.with_name(f"{path.name}-wal").exists(), found.st_mtime_ns, found.st_size
+
+
+def _create(path: Path) -> None:
+    """Where there is no file yet, an empty one for its owner alone: SQLite would make one that everybody may read.
+    Those of its log get the same rights. A link that leads nowhere is not followed."""
+    try:
+        os.close(create_private(path))
+    except FileExistsError:
+        if path.is_symlink() and not path.exists():
+            raise sqlite3.OperationalError(
+                f"{path} is a link that leads nowhere: remove it, or correct state.url"
+            ) from None
+    except OSError as error:
+        if not path.exists():
+            raise sqlite3.OperationalError(f"the file cannot be made: {error.strerror}") from None
+
+
+def _watch_file(engine: Engine) -> None:
+    """Never go on in a file that is no longer the one of that name: what is written there, nobody else sees, and is
+    lost. One that was deleted is not begun anew: that would forget the checkpoint."""
+    database = engine.url.database or ""
+    is_uri = database.startswith("file:")
+    path = Path(unquote(urlsplit(database).path) if is_uri else database)
+    seen = False
+
+    def refuse_missing() -> None:
+        there = _look(path) is not None
+        if not there and not is_uri and not path.parent.is_dir():
+            raise sqlite3.OperationalError(f"there is no folder {path.parent}: correct state.url, or create it")
+        if seen and not there:
+            raise sqlite3.OperationalError(
+                "the file was deleted while it was in use; put it back, or start anew to begin without it"
+            )
+
+    def connect(_dialect: object, _record: object, _args: object, options: dict[str, Any]) -> Any:
+        refuse_missing()
+        if not is_uri:
+            _create(path)
+        if not is_uri and (as_it_is := _still(path)) is not None and not as_it_is[0]:
+            # SQLite cannot open it otherwise: it would have to make the files of its log first.
+            return sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True, **options)
+        return None
+
+    def absent() -> bool:
+        with suppress(sqlite3.OperationalError, OSError):  # to be told where it is opened
+            return not seen and not is_uri and _look(path) is None and path.parent.is_dir()
+        return False
+
+    def opened(_dbapi_connection: object, record: Any) -> None:
+        nonlocal seen
+        record.info["file"], record.info["still"] = _look(path), _still(path)
+        seen = True
+
+    def taken(_dbapi_connection: object, record: Any, _proxy: object) -> None:
+        if record.info["file"] != _look(path):
+            refuse_missing()
+            raise DisconnectionError("the file was replaced")
+        if record.info["still"] != _still(path):  # what is opened as immutable is never read again
+            raise DisconnectionError("the file was written to")
+
+    _ABSENT[engine] = absent
+    event.listen(engine, "do_connect", connect)
+    event.listen(engine, "connect", opened)
+    event.listen(engine, "checkout", taken)
+
+
+def _descriptor(dbapi_connection: Any) -> int | None:
+    for holder in (dbapi_connection, getattr(dbapi_connection, "_sock", None)):
+        fileno = getattr(holder, "fileno", None)
+        if callable(fileno):
+            with suppress(Exception):
+                return int(fileno())
+    return None
