@@ -10,8 +10,8 @@ BIN    := $(VENV)/bin
 # The first Python of this machine that is new enough, whatever it is called.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; do \
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
-# Each worker starts servers of its own; more workers than two need more than two cores to be worth it.
-WORKERS     ?= 2
+# Tests wait often (for leases, for servers): two workers a core keep the cores busy. Each starts servers of its own.
+WORKERS     ?= 4
 PYTEST_ARGS ?=
 PIP         := $(BIN)/python -m pip --disable-pip-version-check -qq
 

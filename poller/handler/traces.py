@@ -25,7 +25,11 @@ _PIECE = 1_000_000
 _MOST = 40_000
 """At most so many characters are kept of a traceback: what is looked through for secrets takes time, in which nothing
 else runs in this process, heartbeats neither."""
-_CALLERS = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, asyncio.__file__, concurrent.futures.__file__))
+_PACKAGE = Path(__file__).parents[1]
+_CALLERS = tuple(
+    f"{folder}{os.sep}"
+    for folder in (_PACKAGE, Path(asyncio.__file__).parent, Path(concurrent.futures.__file__).parent)
+)
 
 
 def users_frames(trace: TracebackType | None) -> TracebackType | None:

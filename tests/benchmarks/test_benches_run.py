@@ -47,6 +47,7 @@ def test_our_own_reader_is_compared(
     assert (found["lost"], found["duplicates"]) == (0, 0)
 
 
+@pytest.mark.soak
 def test_a_peer_is_compared_by_its_own_library(postgres_db: str, azurite: Azurite, container: str) -> None:
     run = Run(postgres_db, azurite.connection_string, container, {}, seconds=1.0, longest=0.0, quiet=2.0)
     found = compare(run, Setup("azure-functions-db", {"batch_size": 1000, "store": "memory"}))
@@ -105,6 +106,7 @@ def test_what_a_bound_costs_is_told_line_by_line(
         assert [(line["bound"], line["load"]) for line in printed(capsys)] == [("none", "idle"), ("exact", "idle")]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("processes", [False, True])
 def test_a_crowd_of_pollers_tells_how_old_its_bounds_are(mariadb_db: str, processes: bool) -> None:
     found = crowd(mariadb_db, pollers=2, processes=processes, seconds=0.5, every=0.1)
@@ -113,6 +115,7 @@ def test_a_crowd_of_pollers_tells_how_old_its_bounds_are(mariadb_db: str, proces
     assert found["age_p99_s"] >= found["age_p50_s"] >= 1, "a margin of a second is waited for"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["postgres_db", "mariadb_db"])
 @pytest.mark.parametrize("load", ["idle", "busy"])
 def test_every_commit_of_the_probe_has_a_delay(name: str, load: str, request: pytest.FixtureRequest) -> None:
@@ -125,6 +128,7 @@ def test_every_commit_of_the_probe_has_a_delay(name: str, load: str, request: py
     assert (told["load_transactions"] > 0) == (load == "busy")
 
 
+@pytest.mark.soak
 def test_samples_are_taken_beside_sessions_of_others(postgres_db: str) -> None:
     tables.make(postgres_db, "timestamp+pk")
     engine = sa.create_engine(postgres_db, poolclass=sa.NullPool)
@@ -139,6 +143,7 @@ def test_samples_are_taken_beside_sessions_of_others(postgres_db: str) -> None:
         assert 0 < found["least_ms"] <= found["median_ms"] <= found["p90_ms"]
 
 
+@pytest.mark.soak
 def test_pages_are_measured_at_every_place(any_db: str) -> None:
     found = measure(any_db, Size(rows=2_000, tie=400, limit=50), repeat=2)
     for told in (found["ms_median"], found["work"]):

@@ -48,6 +48,7 @@ RUN_BY: dict[str, list[str]] = {
         TIMERS,
     ],
     "docs/guarantees.md": [],
+    "docs/proofs.md": [],
     "docs/monitoring.md": [
         "tests/docs/test_monitoring.py::test_a_handlers_module_as_shown_exports_what_the_page_lists"
     ],

@@ -234,5 +234,5 @@ class Document(RuleBasedStateMachine):
         assert self.state.delivery.attempts >= 0
 
 
-Document.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+Document.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestDocument = Document.TestCase

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 import re
 import sys
 
@@ -23,7 +22,6 @@ OURS = {"poller", "poller_cli", "tests", "benchmarks", "scripts", "examples", *s
 """What needs no declaration: our own, and Python's."""
 
 
-@functools.cache
 def used(*folders: str) -> dict[str, str]:
     """Each foreign distribution that the code in these folders imports, and one file that does."""
     return {
@@ -42,23 +40,16 @@ def test_the_documentation_says_why_each_dependency_is_there(name: str) -> None:
     assert len(rows) == 1, f"docs/dependencies.md must have one row for {name}, it has {len(rows)}"
 
 
-@pytest.mark.parametrize("name", sorted({*RUNTIME} - BY_NAME_ONLY))
-def test_no_dependency_is_installed_for_nothing(name: str) -> None:
-    assert name in used("poller", "cli")
-
-
-@pytest.mark.parametrize(
-    ("folders", "declared"),
-    [
-        (("poller", "cli"), [*RUNTIME, *OPTIONAL]),
-        (("tests", "scripts"), [*RUNTIME, *OPTIONAL, *DEVELOPMENT]),
-        (("benchmarks",), [*RUNTIME, *OPTIONAL, *DEVELOPMENT, *PEERS]),
-    ],
-    ids=["product", "tests", "benchmarks"],
-)
-def test_everything_imported_is_declared(folders: tuple[str, ...], declared: list[str]) -> None:
+def test_what_is_imported_is_declared_and_what_is_declared_imported() -> None:
     """What only comes along with another package goes away when that one changes its mind."""
-    assert {name: path for name, path in used(*folders).items() if name not in declared} == {}
+    product, tests, benchmarks = used("poller", "cli"), used("tests", "scripts"), used("benchmarks")
+    declared = {*RUNTIME, *OPTIONAL}
+    assert {*RUNTIME} - BY_NAME_ONLY - set(product) == set(), "installed for nothing"
+    assert {name: path for name, path in product.items() if name not in declared} == {}
+    declared |= {*DEVELOPMENT}
+    assert {name: path for name, path in tests.items() if name not in declared} == {}
+    declared |= {*PEERS}
+    assert {name: path for name, path in benchmarks.items() if name not in declared} == {}
 
 
 def test_packages_that_share_a_name_are_told_apart() -> None:

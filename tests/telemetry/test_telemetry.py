@@ -18,8 +18,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from poller import Batch, Poller, telemetry
+from poller import Batch, Poller
 from poller.errors import SourceError
+from poller.observability import otel
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
@@ -84,8 +85,8 @@ def points(metric: str) -> dict[tuple[tuple[str, Any], ...], Any]:
 
 
 def test_every_metric_that_the_documentation_lists_is_exported_and_no_other(table: sqlite3.Connection) -> None:
-    assert telemetry.__doc__ is not None
-    listed = telemetry.__doc__.partition("Traces:")[0].replace("`poller.name`", "")
+    assert otel.__doc__ is not None
+    listed = otel.__doc__.partition("Traces:")[0].replace("`poller.name`", "")
     with polled(table, bound="exact", audit_window="2h") as poller:
         poller.tick(lambda batch: None)
         poller.recheck()
