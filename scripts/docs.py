@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from poller.config import AppConfig, PollerOptions, SourceOptions, StateOptions
 from poller.model.durations import format_duration
-from poller_cli.schemas import all_schemas
+from poller_cli.output.schemas import all_schemas
 from scripts.docs_cli import cli
 from scripts.docs_floors import architecture
 

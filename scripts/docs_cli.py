@@ -10,7 +10,7 @@ import typer
 
 from poller_cli import exits
 from poller_cli.main import build
-from poller_cli.schemas import all_schemas
+from poller_cli.output.schemas import all_schemas
 
 _PAGE = """\
 # The command `poller`

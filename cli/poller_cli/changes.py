@@ -22,13 +22,13 @@ from poller.lease.state_file import Copy
 from poller.model.changes import kept_by
 from poller.model.document import Change, State
 from poller.model.timing import Timing
-from poller_cli.change_outputs import ChangeOutput
-from poller_cli.change_report import Report, moves
-from poller_cli.confirmation import confirm
 from poller_cli.effects import BACK, NOTHING, Effect, direction
+from poller_cli.output.change_models import ChangeOutput
+from poller_cli.output.change_report import Report, moves
 from poller_cli.refusals import Refused, WrongArgument, clean
 from poller_cli.session import Session
-from poller_cli.terminal import printable, tell
+from poller_cli.terminal.confirmation import confirm
+from poller_cli.terminal.printing import printable, tell
 
 if TYPE_CHECKING:
     from poller.app import App, Poller

@@ -22,7 +22,7 @@ from poller_cli.changes import Plan, StateEditor
 from poller_cli.effects import NOTHING, CountingSource, Effect, measure
 from poller_cli.refusals import WrongArgument, clean
 from poller_cli.resets import changed_source, impossible, is_foreign, located, refuse_foreign
-from poller_cli.terminal import is_terminal
+from poller_cli.terminal.printing import is_terminal
 
 if TYPE_CHECKING:
     from poller.admin.restore import Recovery

@@ -36,9 +36,9 @@ from poller_cli.commands import (
     status,
     watch,
 )
-from poller_cli.help_pages import Command, new
 from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command
-from poller_cli.terminal import complain, fault_of_stdout, fix_streams, show_trace
+from poller_cli.terminal.help_pages import Command, new
+from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, show_trace
 
 _UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """What typer raises for a wrong command line; it has no public name in every version."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poller_cli import exits
-from poller_cli.change_outputs import ChangedPart, ChangeOutput, EffectOutput
-from poller_cli.change_report import Report, surely_told
 from poller_cli.changes import Plan, StateEditor
-from poller_cli.confirmation import confirm, will_ask
 from poller_cli.naming import ConsoleApp, Named
-from poller_cli.outputs import as_json
-from poller_cli.terminal import print_json, printable
+from poller_cli.output.change_models import ChangedPart, ChangeOutput, EffectOutput
+from poller_cli.output.change_report import Report, surely_told
+from poller_cli.output.models import as_json
+from poller_cli.terminal.confirmation import confirm, will_ask
+from poller_cli.terminal.printing import print_json, printable
 
 if TYPE_CHECKING:
     from poller_cli.guards import Consent

@@ -115,7 +115,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             json=as_json or session.json,
             debug=debug or session.debug,
         )
-        from poller_cli.terminal import complain, copy_with
+        from poller_cli.terminal.printing import complain, copy_with
 
         told = session.config == Path(os.environ.get("POLLER_CONFIG") or DEFAULT_CONFIG)
         copy_with(*([] if told else ["-c", str(session.config)]))

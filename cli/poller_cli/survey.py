@@ -20,9 +20,9 @@ from poller.model.changes import kept_by
 from poller.model.redact import error_line
 from poller.model.timing import Timing
 from poller_cli import exits
-from poller_cli.outputs import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
+from poller_cli.output.models import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
 from poller_cli.resets import is_foreign
-from poller_cli.terminal import of_poller
+from poller_cli.terminal.printing import of_poller
 
 if TYPE_CHECKING:
     from poller_cli.backfills import Document

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, cast
 from poller.errors import PollerError, SourceError
 from poller.model.cursor import Cursor
 from poller_cli import exits
+from poller_cli.output.work_models import WatchedBackfill, WatchedPoller, WatchOutput
 from poller_cli.survey import survey
-from poller_cli.work_outputs import WatchedBackfill, WatchedPoller, WatchOutput
 
 if TYPE_CHECKING:
     from poller.app import Poller
     from poller_cli.backfills import Document
     from poller_cli.effects import CountingSource
     from poller_cli.naming import ConsoleApp
-    from poller_cli.outputs import PollerStatus
+    from poller_cli.output.models import PollerStatus
 
 PASSED_CAP = 100_000
 """Rows between two samples are counted up to here; more show as so many."""

@@ -11,7 +11,7 @@ import pytest
 
 from poller import observability
 from poller.observability import PollerEvent, TenureEvent
-from poller_cli.event_words import _WORDS, words
+from poller_cli.output.event_words import _WORDS, words
 
 EVENTS = [
     kind

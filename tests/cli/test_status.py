@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console as Screen
 
 from poller_cli.session import Session
-from poller_cli.watch_screen import screen as look_of
+from poller_cli.terminal.watch_screen import screen as look_of
 from poller_cli.watching import History, Watcher
 from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console
@@ -269,7 +269,7 @@ def test_a_narrow_terminal_breaks_lines_between_words(project: Project) -> None:
     console = Console(project)
     for command in ("status", "check"):
         wide = console.run(command).out
-        with patch("poller_cli.terminal.is_terminal", return_value=True):
+        with patch("poller_cli.terminal.printing.is_terminal", return_value=True):
             lines = console.run(command).out.splitlines()
         words = set(wide.split())
         assert len(lines) > len(wide.splitlines())

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import strategies as st
 
-from poller_cli.outputs import DemoOutput
+from poller_cli.output.models import DemoOutput
 from tests.cli.conftest import Ended
 from tests.cli.console import Console
 from tests.cli.fuzzing import ANY_BUT_USAGE, FAILED, JUNK, NAME, SECRET, TEXT, crowded, fuzzed, mostly, nearly, some_of
@@ -136,7 +136,7 @@ def test_demo(console: Console) -> None:
         assert shown.called is (ended.code == 0)
         shown.reset_mock()
 
-    with patch("poller_cli.show.play.Play.perform", return_value=SHOW) as shown:
+    with patch("poller_cli.demo.play.Play.perform", return_value=SHOW) as shown:
         words: st.SearchStrategy[list[str]] = st.one_of(st.just([]), st.just([]), st.lists(TEXT, max_size=2))
         fuzzed(
             console, joined("demo", words, some_of("-c=nowhere.toml")), only_looks=True, also=it_began_or_was_refused

@@ -26,7 +26,7 @@ from poller.observability import TickFailed
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.stores import BlobStore, MemoryStore, SqlStore
-from poller_cli.events import EventPrinter
+from poller_cli.output.events import EventPrinter
 from tests.runner import forked
 from tests.sources.tables import execute
 from tests.support.azurite import Azurite

@@ -14,7 +14,7 @@ from poller.errors import SourceError
 from poller.model.escape import LONGEST_VALUE, each_text, escape, escape_lines, shown
 from poller.model.redact import first_line
 from poller.observability import BatchCommitted, Emitter, HandlerFailed, TickFailed, log_events
-from poller_cli.terminal import json_text, printable
+from poller_cli.terminal.printing import json_text, printable
 from tests.runner.fakes import World, raising
 
 FORGED = "a\nFAKE ERROR shop: all rows lost"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from poller.observability import Observer, PollerEvent
     from poller_cli.backfilling import Backfill, Part
     from poller_cli.loops import Loop
-    from poller_cli.progress import LiveProgress
-    from poller_cli.work_outputs import BackfillOutput
+    from poller_cli.output.work_models import BackfillOutput
+    from poller_cli.terminal.progress import LiveProgress
 
 
 def backfill(
@@ -62,8 +62,8 @@ def backfill(
     Example: poller backfill orders --from 2026-04-06 --to 2026-04-07
     """
     from poller_cli.backfilling import Backfill
-    from poller_cli.confirmation import confirm as ask
-    from poller_cli.terminal import tell
+    from poller_cli.terminal.confirmation import confirm as ask
+    from poller_cli.terminal.printing import tell
 
     stop = threading.Event()
     doing = _Doing(session, stop)
@@ -98,7 +98,7 @@ class _Doing:
 
     def __init__(self, session: Session, stop: threading.Event) -> None:
         from poller_cli.commands.run import InHand, log_to_stderr, plain
-        from poller_cli.events import EventPrinter
+        from poller_cli.output.events import EventPrinter
 
         self._session = session
         self._stop = stop
@@ -106,7 +106,7 @@ class _Doing:
         self._printer = EventPrinter(json_lines=None, debug=session.debug, quiet_errors=True)
         self._progress: LiveProgress | None = None
         if not plain(session):
-            from poller_cli.progress import LiveProgress
+            from poller_cli.terminal.progress import LiveProgress
 
             self._progress = LiveProgress()
         self._parts: dict[str, Part] = {}
@@ -124,7 +124,7 @@ class _Doing:
     def preview(self, work: Backfill, *, retry: bool) -> None:
         """What will be done, before anything is asked."""
         from poller_cli.counts import number
-        from poller_cli.terminal import printable
+        from poller_cli.terminal.printing import printable
 
         self._counted = work.count(retry=retry)
         if self._session.json:
@@ -144,7 +144,7 @@ class _Doing:
         """All parts at once, each to its end."""
         from poller_cli.commands.run import stopped_by_signals
         from poller_cli.loops import Loop, run_all
-        from poller_cli.terminal import claim_stdout
+        from poller_cli.terminal.printing import claim_stdout
 
         self._parts = {part.poller.name: part for part in work.parts}
         todo = [part for part in work.parts if not part.finished]
@@ -163,7 +163,7 @@ class _Doing:
         """A line for the whole of a part, with all its rows where they could be counted."""
         from poller.sources.columns.moments import parse_utc
         from poller_cli.pace import Pace
-        from poller_cli.progress import zones_of
+        from poller_cli.terminal.progress import zones_of
 
         zones, name = zones_of(work.app.config), part.poller.name
         end = None
@@ -175,7 +175,7 @@ class _Doing:
 
     def _ended(self, work: Backfill, loop: Loop) -> None:
         from poller.errors import PollerError
-        from poller_cli.terminal import complain, of_poller
+        from poller_cli.terminal.printing import complain, of_poller
 
         part = self._parts[loop.poller.name]
         if loop.code == exits.DONE:
@@ -201,8 +201,8 @@ class _Doing:
 
     def told(self, work: Backfill, *, code: int = exits.DONE, already_done: bool = False, dry_run: bool = False) -> int:
         """Say what came of it."""
-        from poller_cli.outputs import as_json
-        from poller_cli.terminal import print_json
+        from poller_cli.output.models import as_json
+        from poller_cli.terminal.printing import print_json
 
         output = self._output(work, already_done=already_done, dry_run=dry_run)
         delivered = f"{output.rows:,} row{'' if output.rows == 1 else 's'} delivered"
@@ -223,7 +223,7 @@ class _Doing:
         return code
 
     def _output(self, work: Backfill, *, already_done: bool, dry_run: bool) -> BackfillOutput:
-        from poller_cli.work_outputs import BackfillOutput, BackfillPart
+        from poller_cli.output.work_models import BackfillOutput, BackfillPart
 
         return BackfillOutput(
             name=work.name,

@@ -9,7 +9,7 @@ from poller_cli import exits
 from poller_cli.session import NamesArgument, Session
 
 if TYPE_CHECKING:
-    from poller_cli.check_outputs import PollerCheck
+    from poller_cli.output.check_models import PollerCheck
 
 _COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 
@@ -22,10 +22,10 @@ def check(session: Session, names: NamesArgument = None) -> int:
 
     Example: poller check orders
     """
-    from poller_cli.check_outputs import CheckOutput, FindingOutput, PollerCheck
     from poller_cli.checkup import examine
-    from poller_cli.outputs import as_json
-    from poller_cli.terminal import claim_stdout, one_line, print_json
+    from poller_cli.output.check_models import CheckOutput, FindingOutput, PollerCheck
+    from poller_cli.output.models import as_json
+    from poller_cli.terminal.printing import claim_stdout, one_line, print_json
 
     out = claim_stdout() if session.json else sys.stdout  # importing a handler may print
     with session.app() as app:
@@ -60,7 +60,7 @@ def check(session: Session, names: NamesArgument = None) -> int:
 
 
 def _screen(found: PollerCheck) -> str:
-    from poller_cli.terminal import coloured, folded
+    from poller_cli.terminal.printing import coloured, folded
 
     width = max((len(f.check) for f in found.findings), default=0)
     lines = [found.name]

@@ -15,7 +15,7 @@ from poller_cli import exits
 from poller_cli.session import Session
 
 if TYPE_CHECKING:
-    from poller_cli.outputs import DemoOutput
+    from poller_cli.output.models import DemoOutput
 
 
 def demo(session: Session) -> int:
@@ -25,10 +25,10 @@ def demo(session: Session) -> int:
 
     Example: poller demo
     """
-    from poller_cli.outputs import as_json
-    from poller_cli.show.play import Play
-    from poller_cli.show.scene import Scene
-    from poller_cli.terminal import print_json
+    from poller_cli.demo.play import Play
+    from poller_cli.demo.scene import Scene
+    from poller_cli.output.models import as_json
+    from poller_cli.terminal.printing import print_json
 
     def say(seconds: float, line: str) -> None:
         print(f"{seconds:5.1f} s  {line}", file=sys.stderr if session.json else sys.stdout, flush=True)

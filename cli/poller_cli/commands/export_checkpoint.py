@@ -27,7 +27,7 @@ def export_checkpoint(
     """
     from poller.model.checkpoint_file import export_of
     from poller_cli.survey import operator_of
-    from poller_cli.terminal import json_text, print_json, printable
+    from poller_cli.terminal.printing import json_text, print_json, printable
 
     with session.app() as app:
         poller = app.named(name).only()

@@ -12,7 +12,7 @@ from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
     from poller.app import Poller
-    from poller_cli.change_outputs import HistoryRecord
+    from poller_cli.output.change_models import HistoryRecord
 
 SLACK = 50
 """So many lines more are read: copies of one record are one."""
@@ -31,9 +31,9 @@ def history(
 
     Example: poller history orders --limit 5
     """
-    from poller_cli.change_outputs import HistoryOutput
-    from poller_cli.outputs import as_json
-    from poller_cli.terminal import print_json, printable
+    from poller_cli.output.change_models import HistoryOutput
+    from poller_cli.output.models import as_json
+    from poller_cli.terminal.printing import print_json, printable
 
     with session.app() as app:
         poller = app.named(name).only()
@@ -87,7 +87,7 @@ def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
 
 def _record(entry: dict[str, Any]) -> HistoryRecord:
     """A line of the trail, whoever wrote it."""
-    from poller_cli.change_outputs import HistoryRecord
+    from poller_cli.output.change_models import HistoryRecord
 
     def text(key: str) -> str | None:
         value = entry.get(key)

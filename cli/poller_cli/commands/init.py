@@ -68,7 +68,7 @@ def init(
     from poller_cli.project_file import ProjectFile, handlers_with
     from poller_cli.project_url import GivenUrl
     from poller_cli.refusals import WrongArgument
-    from poller_cli.terminal import tell
+    from poller_cli.terminal.printing import tell
 
     ask = not (yes or session.json) and sys.stdin is not None and sys.stdin.isatty()
     folder = session.config.resolve().parent
@@ -158,7 +158,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
 
 def _prompt(question: str, default: str | None) -> str:
     """Ask. What is proposed is a name of the database's: it must not steer the terminal."""
-    from poller_cli.terminal import printable
+    from poller_cli.terminal.printing import printable
 
     shown = question if default is None else f"{question} [{printable(default)}]"
     return str(typer.prompt(shown, default=default, show_default=False))
@@ -166,7 +166,7 @@ def _prompt(question: str, default: str | None) -> str:
 
 def _table(catalogue: Catalogue, *, ask: bool) -> str:
     from poller_cli.refusals import WrongArgument
-    from poller_cli.terminal import printable
+    from poller_cli.terminal.printing import printable
 
     if len(catalogue.tables) == 1 and not ask:
         return catalogue.tables[0]
@@ -207,7 +207,7 @@ def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, a
     Raises: WrongArgument, where nothing can be asked and what the database stamps in has no name.
     """
     from poller_cli.refusals import WrongArgument
-    from poller_cli.terminal import printable
+    from poller_cli.terminal.printing import printable
 
     if given is not None:
         return given
@@ -312,10 +312,10 @@ def _findings(config: PollerConfig, project: Project) -> list[Finding]:
 
 def _told(session: Session, project: Project, findings: list[Finding], there: ProjectFile | None) -> None:
     from poller.databases.urls import holds_secret, read_url
-    from poller_cli.check_outputs import FindingOutput, InitOutput
-    from poller_cli.outputs import as_json
+    from poller_cli.output.check_models import FindingOutput, InitOutput
+    from poller_cli.output.models import as_json
     from poller_cli.project import HANDLERS
-    from poller_cli.terminal import one_line, print_json, printable
+    from poller_cli.terminal.printing import one_line, print_json, printable
 
     added = there is not None
     following = [session.command("check", project.name), session.command("run", project.name, "--once")]

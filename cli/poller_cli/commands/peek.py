@@ -13,7 +13,7 @@ from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
     from poller.ports import Lag
-    from poller_cli.change_outputs import PeekOutput
+    from poller_cli.output.change_models import PeekOutput
 
 WIDEST = 40
 """A cell shows so many characters at most on a terminal."""
@@ -31,10 +31,10 @@ def peek(
     from poller.delivery.preflight import check_fingerprint
     from poller.delivery.result import bound_as_json
     from poller.delivery.runner import PENDING_CAP
-    from poller_cli.change_outputs import PeekOutput
-    from poller_cli.outputs import BoundOutput, as_json
+    from poller_cli.output.change_models import PeekOutput
+    from poller_cli.output.models import BoundOutput, as_json
     from poller_cli.survey import operator_of, unless_deleted
-    from poller_cli.terminal import print_json
+    from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
         poller = app.named(name).only()
@@ -90,7 +90,7 @@ def _screen(output: PeekOutput, waiting: Lag | None, order: list[str]) -> list[s
     from rich.cells import cell_len
 
     from poller_cli.commands.status import waits_above
-    from poller_cli.terminal import is_terminal, printable
+    from poller_cli.terminal.printing import is_terminal, printable
 
     start = printable(str(output.cursor or "the beginning"))
     if waiting is not None and waiting.pending:
@@ -116,7 +116,7 @@ def _screen(output: PeekOutput, waiting: Lag | None, order: list[str]) -> list[s
 
 def _held(bound: Any) -> str:
     """Why no row is read though some may wait; nothing where nothing holds the bound."""
-    from poller_cli.terminal import printable
+    from poller_cli.terminal.printing import printable
 
     if bound is None or (bound.held_by is None and (bound.value is not None or bound.kind == "none")):
         return ""

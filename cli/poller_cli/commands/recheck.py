@@ -14,7 +14,7 @@ from poller_cli.session import Session
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from poller_cli.check_outputs import RecheckOutput
+    from poller_cli.output.check_models import RecheckOutput
 
 SHOWN = 10
 
@@ -44,11 +44,11 @@ def recheck(
     """
     from poller.errors import PollerError
     from poller_cli.changes import identity, reason_of
-    from poller_cli.check_outputs import RecheckOutput
-    from poller_cli.confirmation import confirm as ask
-    from poller_cli.confirmation import will_ask
-    from poller_cli.outputs import as_json
-    from poller_cli.terminal import claim_stdout, complain, print_json
+    from poller_cli.output.check_models import RecheckOutput
+    from poller_cli.output.models import as_json
+    from poller_cli.terminal.confirmation import confirm as ask
+    from poller_cli.terminal.confirmation import will_ask
+    from poller_cli.terminal.printing import claim_stdout, complain, print_json
 
     window, consent = _duration(since), Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
     why = reason_of(consent)
@@ -116,7 +116,7 @@ def _duration(text: str | None) -> timedelta | None:
 
 def _screen(found: RecheckOutput) -> list[str]:
     """What was found, before anything is done about it."""
-    from poller_cli.terminal import printable
+    from poller_cli.terminal.printing import printable
 
     if not found.stretches:
         return [f"{found.name}: nothing was noted as delivered in that time, so nothing could be compared."]

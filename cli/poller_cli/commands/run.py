@@ -27,7 +27,7 @@ process and at once its group."""
 if TYPE_CHECKING:
     from poller.observability import Observer, PollerEvent
     from poller_cli.loops import Loop, Mode
-    from poller_cli.progress import LiveProgress
+    from poller_cli.terminal.progress import LiveProgress
 
 
 def run(
@@ -44,9 +44,9 @@ def run(
     Example: poller run orders --until-idle
     """
     from poller.errors import PollerError
-    from poller_cli.events import EventPrinter
     from poller_cli.loops import Loop, run_all, tick_failed
-    from poller_cli.terminal import claim_stdout, complain, do_without_stdout
+    from poller_cli.output.events import EventPrinter
+    from poller_cli.terminal.printing import claim_stdout, complain, do_without_stdout
 
     if once and until_idle:
         raise typer.BadParameter("--once and --until-idle exclude each other.")
@@ -90,7 +90,7 @@ _NEXT = {"halted": "Mend it, then", "paused": "To go on"}
 
 def _conclude(session: Session, loop: Loop) -> None:
     """Say why a poller ended, if it did not end well, and what to do; the others may go on for days."""
-    from poller_cli.terminal import complain, of_poller, show_trace
+    from poller_cli.terminal.printing import complain, of_poller, show_trace
 
     if loop.error is not None:
         first = _NEXT.get(loop.outcome or "")
@@ -102,13 +102,13 @@ def _conclude(session: Session, loop: Loop) -> None:
 
 def plain(session: Session) -> bool:
     """Whether nobody sees stderr move: a program reads, or a file is written."""
-    from poller_cli.terminal import is_terminal
+    from poller_cli.terminal.printing import is_terminal
 
     return session.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
 
 
 def _progress() -> LiveProgress:
-    from poller_cli.progress import LiveProgress
+    from poller_cli.terminal.progress import LiveProgress
 
     return LiveProgress()
 
@@ -126,7 +126,7 @@ class _CurrentStderr(logging.Handler):
 
 def log_to_stderr(*, debug: bool) -> None:
     """Show what handlers and libraries log, in the form that events have."""
-    from poller_cli.events import LogLines
+    from poller_cli.output.events import LogLines
 
     handler = _CurrentStderr()
     handler.setFormatter(LogLines())

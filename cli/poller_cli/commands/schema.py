@@ -20,10 +20,10 @@ def export(
 
     Example: poller schema export --check
     """
-    from poller_cli.outputs import SchemaExportOutput, as_json
+    from poller_cli.output.models import SchemaExportOutput, as_json
+    from poller_cli.output.schemas import all_schemas, render
     from poller_cli.refusals import WrongArgument, clean
-    from poller_cli.schemas import all_schemas, render
-    from poller_cli.terminal import complain, print_json
+    from poller_cli.terminal.printing import complain, print_json
 
     clean(str(directory), "--directory")
     different, same = [], []

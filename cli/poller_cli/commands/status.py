@@ -9,7 +9,7 @@ from poller.model.escape import cut
 from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from poller_cli.outputs import BackfillStatus, BoundOutput, PollerStatus, StatusOutput
+    from poller_cli.output.models import BackfillStatus, BoundOutput, PollerStatus, StatusOutput
 
 
 _HALTED = {False: "halted", True: "halted, and paused"}
@@ -23,9 +23,9 @@ def status(session: Session, names: NamedArguments = None) -> int:
 
     Example: poller status orders --json
     """
-    from poller_cli.outputs import as_json
+    from poller_cli.output.models import as_json
     from poller_cli.survey import survey
-    from poller_cli.terminal import complain, print_json
+    from poller_cli.terminal.printing import complain, print_json
 
     with session.app() as app:
         pollers, documents = app.several(names)
@@ -58,7 +58,7 @@ def _screens(output: StatusOutput, named: set[str], session: Session) -> list[st
 
 def _screen(status: PollerStatus, session: Session) -> str:
     from poller.model.stamps import to_the_second
-    from poller_cli.terminal import coloured, folded, printable
+    from poller_cli.terminal.printing import coloured, folded, printable
 
     word, colour = state_word(status)
     lines = [f"{status.name}  {coloured(word, colour, sys.stdout)}"]
@@ -118,7 +118,7 @@ def _halted(status: PollerStatus) -> str:
 
 
 def _as_backfill(status: PollerStatus) -> BackfillStatus | None:
-    from poller_cli.outputs import BackfillStatus
+    from poller_cli.output.models import BackfillStatus
 
     return status if isinstance(status, BackfillStatus) else None
 
@@ -153,7 +153,7 @@ def _begun(status: BackfillStatus) -> str:
 def _beneath(status: BackfillStatus) -> str:
     """A backfill in its poller's block: which, how far, who is at it."""
     from poller.model.stamps import to_the_second
-    from poller_cli.terminal import coloured, folded, printable
+    from poller_cli.terminal.printing import coloured, folded, printable
 
     word, colour = state_word(status)
     left = "" if status.pending is None else f", {_rows(status)} left"

@@ -15,7 +15,7 @@ from poller_cli.session import NamedArguments, Session
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from poller_cli.watch_screen import Keyboard
+    from poller_cli.terminal.watch_screen import Keyboard
     from poller_cli.watching import Sample, Sampler, Watcher
 
 
@@ -37,7 +37,7 @@ def watch(
 
     Example: poller watch orders --interval 1s
     """
-    from poller_cli.terminal import is_terminal
+    from poller_cli.terminal.printing import is_terminal
     from poller_cli.watching import Watcher
 
     seconds = _seconds(interval)
@@ -70,8 +70,8 @@ def _seconds(text: str) -> float:
 def _lines(watcher: Watcher, interval: float, count: int | None) -> int:
     import time
 
-    from poller_cli.outputs import as_json
-    from poller_cli.terminal import print_json
+    from poller_cli.output.models import as_json
+    from poller_cli.terminal.printing import print_json
 
     taken = 0
     while True:
@@ -104,7 +104,7 @@ class _Screen:
 
     def run(self) -> int:
         """Until q, or until the last look."""
-        from poller_cli.watch_screen import Keyboard
+        from poller_cli.terminal.watch_screen import Keyboard
         from poller_cli.watching import Ended, Sampler
 
         keyboard, sampler = Keyboard(), Sampler(self._watcher, self._interval, self._count)
@@ -157,7 +157,7 @@ class _Screen:
             self._chosen = names[(names.index(self._chosen) + steps) % len(names)]
 
     def _shown(self, keyboard: Keyboard) -> RenderableType:
-        from poller_cli.watch_screen import screen
+        from poller_cli.terminal.watch_screen import screen
 
         return screen(
             None if self._last is None else self._last.output,
@@ -172,7 +172,7 @@ class _Screen:
         from poller.errors import PollerError
         from poller_cli.commands.pause import pause
         from poller_cli.commands.resume import resume
-        from poller_cli.terminal import complain
+        from poller_cli.terminal.printing import complain
 
         name = self._chosen
         try:

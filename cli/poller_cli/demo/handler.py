@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from poller.handler.batch import Batch
-from poller_cli.show.scene import Scene, key_of
+from poller_cli.demo.scene import Scene, key_of
 
 _PACE = 0.04
 """Seconds per batch: work that takes no time would give nobody a chance to compete."""

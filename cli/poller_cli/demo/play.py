@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from poller.errors import PollerError
-from poller_cli.outputs import DemoOutput
-from poller_cli.show.scene import Scene, flights, key_of
-from poller_cli.show.workers import Event, Worker, wait_for
+from poller_cli.demo.scene import Scene, flights, key_of
+from poller_cli.demo.workers import Event, Worker, wait_for
+from poller_cli.output.models import DemoOutput
 
 ARRIVAL_SECONDS = 12.0
 """How long the flights take to arrive."""
@@ -46,7 +46,7 @@ class Play:
         expected = {key_of(row) for row in flights()}
         self._tell(f"{len(expected):,} flights of January 2013 begin to arrive in a SQLite table.")
         writer = subprocess.Popen(
-            [sys.executable, "-m", "poller_cli.show.writer", str(self.scene.folder), str(ARRIVAL_SECONDS)]
+            [sys.executable, "-m", "poller_cli.demo.writer", str(self.scene.folder), str(ARRIVAL_SECONDS)]
         )
         try:
             for name in ("A", "B"):

@@ -24,7 +24,7 @@ from poller.observability import BatchCommitted, BatchStarted, PollerEvent, Tick
 from poller.sources.columns.moments import parse_utc
 from poller_cli.changes import timing_of
 from poller_cli.pace import Pace, span
-from poller_cli.terminal import is_terminal
+from poller_cli.terminal.printing import is_terminal
 
 
 class _Rate(ProgressColumn):

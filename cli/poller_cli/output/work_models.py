@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.stamps import Stamp
-from poller_cli.outputs import BackfillStatus, PollerStatus, _Output
+from poller_cli.output.models import BackfillStatus, PollerStatus, _Output
 
 __all__ = ["BackfillOutput", "BackfillPart", "WatchOutput", "WatchedBackfill", "WatchedPoller"]
 

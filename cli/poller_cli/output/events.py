@@ -17,9 +17,17 @@ from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text
 from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
 from poller_cli.counts import rows
-from poller_cli.event_words import words
+from poller_cli.output.event_words import words
 from poller_cli.pace import span
-from poller_cli.terminal import coloured, complain, is_terminal, of_poller, print_json, printable, printable_lines
+from poller_cli.terminal.printing import (
+    coloured,
+    complain,
+    is_terminal,
+    of_poller,
+    print_json,
+    printable,
+    printable_lines,
+)
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
 """Outcomes that are told once, and not again until something else happens."""

@@ -12,12 +12,12 @@ from poller.errors import FieldDifference, plain
 from poller.model.checkpoint_file import TAKEN_BACK
 from poller.model.document import State
 from poller_cli import exits
-from poller_cli.change_outputs import ChangeOutput, EffectOutput, FieldDifferenceOutput, Place
-from poller_cli.confirmation import will_ask
 from poller_cli.effects import NOTHING, Effect
-from poller_cli.outputs import as_json
+from poller_cli.output.change_models import ChangeOutput, EffectOutput, FieldDifferenceOutput, Place
+from poller_cli.output.models import as_json
 from poller_cli.session import Session
-from poller_cli.terminal import print_json, printable, printable_lines, tell
+from poller_cli.terminal.confirmation import will_ask
+from poller_cli.terminal.printing import print_json, printable, printable_lines, tell
 
 if TYPE_CHECKING:
     from poller_cli.guards import Consent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from poller.model.cursor import Cursor
-from poller_cli.outputs import _Output
+from poller_cli.output.models import _Output
 
 
 class FindingOutput(_Output):

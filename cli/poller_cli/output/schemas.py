@@ -15,7 +15,7 @@ from poller.config import AppConfig, PollerConfig, SourceOptions, StateOptions
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
-from poller_cli import change_outputs, check_outputs, outputs, work_outputs
+from poller_cli.output import change_models, check_models, models, work_models
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -23,25 +23,25 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def all_schemas() -> dict[str, dict[str, Any]]:
     """Every schema by its file's name."""
     return {
-        "backfill.schema.json": _output(work_outputs.BackfillOutput),
-        "change.schema.json": _output(change_outputs.ChangeOutput),
-        "check.schema.json": _output(check_outputs.CheckOutput),
+        "backfill.schema.json": _output(work_models.BackfillOutput),
+        "change.schema.json": _output(change_models.ChangeOutput),
+        "check.schema.json": _output(check_models.CheckOutput),
         "checkpoint.schema.json": _finished(
             "A checkpoint as poller export-checkpoint writes it",
-            change_outputs.CheckpointExport.model_json_schema(mode="serialization"),
+            change_models.CheckpointExport.model_json_schema(mode="serialization"),
         ),
         "config.schema.json": _config(),
-        "demo.schema.json": _output(outputs.DemoOutput),
-        "history.schema.json": _output(change_outputs.HistoryOutput),
-        "init.schema.json": _output(check_outputs.InitOutput),
-        "peek.schema.json": _output(change_outputs.PeekOutput),
-        "recheck.schema.json": _output(check_outputs.RecheckOutput),
+        "demo.schema.json": _output(models.DemoOutput),
+        "history.schema.json": _output(change_models.HistoryOutput),
+        "init.schema.json": _output(check_models.InitOutput),
+        "peek.schema.json": _output(change_models.PeekOutput),
+        "recheck.schema.json": _output(check_models.RecheckOutput),
         "run-event.schema.json": _events(),
-        "schema-export.schema.json": _output(outputs.SchemaExportOutput),
+        "schema-export.schema.json": _output(models.SchemaExportOutput),
         "state.schema.json": _finished("The state document of a poller", State.model_json_schema(mode="validation")),
-        "status.schema.json": _output(outputs.StatusOutput),
-        "tick-result.schema.json": _output(outputs.TickOutput),
-        "watch.schema.json": _output(work_outputs.WatchOutput),
+        "status.schema.json": _output(models.StatusOutput),
+        "tick-result.schema.json": _output(models.TickOutput),
+        "watch.schema.json": _output(work_models.WatchOutput),
     }
 
 

@@ -24,7 +24,7 @@ store = "sql"
 url = "sqlite:///state.db"
 
 [pollers.flights]
-handler = "poller_cli.show.handler:note"
+handler = "poller_cli.demo.handler:note"
 schedule = "* * * * * *"
 batch_size = 400
 lease_ttl = "3s"

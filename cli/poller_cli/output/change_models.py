@@ -9,7 +9,7 @@ from pydantic import Field
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.cursor import Cursor
 from poller.model.stamps import Stamp
-from poller_cli.outputs import BoundOutput, _Output
+from poller_cli.output.models import BoundOutput, _Output
 
 __all__ = [
     "ChangeOutput",

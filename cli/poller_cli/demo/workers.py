@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from poller_cli.show.scene import POLLER, Scene
+from poller_cli.demo.scene import POLLER, Scene
 
 Event = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The process that lets flights arrive: `python -m poller_cli.show.writer FOLDER SECONDS`."""
+"""The process that lets flights arrive: `python -m poller_cli.demo.writer FOLDER SECONDS`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from poller_cli.show.scene import Scene, flights
+from poller_cli.demo.scene import Scene, flights
 
 _COLUMNS = ("time_hour", "carrier", "flight", "origin", "sched_dep_time", "dest", "tailnum")
 _INSERT = f"INSERT INTO flights ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608

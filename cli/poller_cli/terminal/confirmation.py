@@ -6,7 +6,7 @@ import sys
 
 from poller_cli.guards import Consent
 from poller_cli.refusals import Refused
-from poller_cli.terminal import is_terminal
+from poller_cli.terminal.printing import is_terminal
 
 
 def will_ask(consent: Consent) -> bool:

@@ -1,0 +1,1 @@
+"""What commands print: the models behind `--json`, and the words for people."""
