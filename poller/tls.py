@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sqlalchemy.engine import URL
-
 from poller.model.finding import Finding, ok, warn
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 CHECK = "tls"
 _YES = frozenset({"1", "t", "true", "y", "yes", "on"})

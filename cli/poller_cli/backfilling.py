@@ -28,7 +28,7 @@ from poller.ports import Bound
 from poller.sources import SqlSource
 from poller.wiring import open_source
 from poller_cli.backfills import FINISHED, LONGEST_NAME, Backfills, default_name, free_name, origin, part_suffix
-from poller_cli.changes import identity, timing_of
+from poller_cli.changes import identity
 from poller_cli.effects import BACK, SAME, direction
 from poller_cli.ranges import Range, RangeSource, is_settled, pending
 from poller_cli.refusals import Refused, WrongArgument, clean
@@ -338,7 +338,7 @@ class Backfill:
             app_name=poller.app_name,
             poller_name=name,
             runtime=poller.runtime,
-            timing=timing_of(poller),
+            timing=poller.options.timing,
             by=identity(),
             reason=f"{self.of} {range_.words}",
         )

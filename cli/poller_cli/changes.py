@@ -21,7 +21,6 @@ from poller.errors import FieldDifference, LeaseHeld, StateCorrupt
 from poller.lease.state_file import Copy
 from poller.model.changes import kept_by
 from poller.model.document import Change, State
-from poller.model.timing import Timing
 from poller_cli.effects import BACK, NOTHING, Effect, direction
 from poller_cli.output.change_models import ChangeOutput
 from poller_cli.output.change_report import Report, moves
@@ -102,7 +101,7 @@ class StateEditor:
             app_name=poller.app_name,
             poller_name=self.name,
             runtime=poller.runtime,
-            timing=timing_of(poller),
+            timing=poller.options.timing,
             by=identity(),
             reason=reason_of(consent),
         )
@@ -254,12 +253,6 @@ class StateEditor:
         production, whatever was allowed beforehand."""
         production = str(self.session.config) if strict and self.app.config.environment == "production" else None
         confirm(self.consent, self.name, kind, production=production, typed=typed)
-
-
-def timing_of(poller: Poller) -> Timing:
-    """The numbers of its lease."""
-    options = poller.options
-    return Timing(options.lease_ttl.total_seconds(), options.heartbeat_interval.total_seconds())
 
 
 def reason_of(consent: Consent) -> str | None:

@@ -19,7 +19,6 @@ from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
 from poller.model.schedule import Schedule
 from poller_cli import exits
-from poller_cli.changes import timing_of
 from poller_cli.survey import operator_of, unless_deleted
 
 CLOCKS_APART = 5.0
@@ -118,7 +117,7 @@ def _handler(poller: Poller) -> list[Finding]:
 
 
 def _timing(poller: Poller) -> list[Finding]:
-    o, timing = poller.options, timing_of(poller)
+    o, timing = poller.options, poller.options.timing
     now, moments = poller.runtime.utcnow(), []
     for _ in range(3):
         now = Schedule(poller.schedule).next_after(now)

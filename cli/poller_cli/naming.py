@@ -15,30 +15,49 @@ from poller_cli.refusals import Refused, WrongArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from poller.config import PollerOptions
     from poller_cli.backfills import Backfills, Document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Named:
-    """What a name stands for.
+    """What a name stands for. Its pollers are wired when they are first asked for.
 
     Attributes:
-        pollers: one; several for a backfill in parts. documents: theirs, where they are a backfill's.
+        documents: of a backfill, several where it is in parts; none for a configured poller.
     """
 
     name: str
-    pollers: list[Poller]
+    app: ConsoleApp
     documents: list[Document] = field(default_factory=list)
 
+    @cached_property
+    def pollers(self) -> list[Poller]:
+        """One; several for a backfill in parts. Raises: ConfigError, for a source that cannot be made."""
+        if not self.documents:
+            return [self.app.poller(self.name)]
+        return [self.app.backfills.poller(one) for one in self.documents]
+
+    @property
+    def options(self) -> PollerOptions:
+        """Those of the poller, or of the one that the backfill belongs to."""
+        of = self.documents[0].of if self.documents else None
+        return self.app.config.pollers[of or self.name]
+
     def only(self) -> Poller:
-        """The one poller. Raises: WrongArgument, where there are several documents."""
-        if len(self.pollers) == 1:
-            return self.pollers[0]
-        parts = [poller.name for poller in self.pollers]
-        raise WrongArgument(
-            f"The backfill {self.name} is cut into {len(parts)} parts, each with a document of its own.",
-            next_step=f"Name one: {', '.join(parts)}.",
-        )
+        """The one poller. Raises: as `only_name`, ConfigError."""
+        self.only_name()
+        return self.pollers[0]
+
+    def only_name(self) -> str:
+        """The name of the one document. Raises: WrongArgument, where there are several."""
+        parts = [one.name for one in self.documents] or [self.name]
+        if len(parts) > 1:
+            raise WrongArgument(
+                f"The backfill {self.name} is cut into {len(parts)} parts, each with a document of its own.",
+                next_step=f"Name one: {', '.join(parts)}.",
+            )
+        return parts[0]
 
 
 class ConsoleApp(App):
@@ -58,7 +77,7 @@ class ConsoleApp(App):
         Raises: ConfigError (neither a poller nor a backfill), StateCorrupt.
         """
         if name in self.config.pollers:
-            return Named(name, [self.poller(name)])
+            return Named(name, self)
         documents = self._documents(name)
         lost = next((one for one in documents if one.of is None), None)
         if lost is not None:
@@ -69,7 +88,7 @@ class ConsoleApp(App):
                 file=str(self.path),
                 next_step="Use the configuration that it was begun with: -c FILE.",
             )
-        return Named(name, [self.backfills.poller(one) for one in documents], documents)
+        return Named(name, self, documents)
 
     def several(self, names: Sequence[str] | None) -> tuple[list[Poller], list[Document]]:
         """The configured pollers and the backfills of some names, each once; without names, all pollers."""

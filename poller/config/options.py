@@ -115,11 +115,16 @@ class PollerOptions(_Options):
                 {"key": "handler_timeout"},
             )
         try:
-            Timing(ttl=self.lease_ttl.total_seconds(), heartbeat=self.heartbeat_interval.total_seconds())
+            _ = self.timing
         except ValueError as error:
             key, _, reason = str(error).partition(": ")
             raise PydanticCustomError("timing", "{reason}", {"key": key, "reason": reason}) from error
         return self
+
+    @property
+    def timing(self) -> Timing:
+        """The numbers of the lease."""
+        return Timing(ttl=self.lease_ttl.total_seconds(), heartbeat=self.heartbeat_interval.total_seconds())
 
     @property
     def handler_limit(self) -> timedelta:

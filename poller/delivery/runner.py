@@ -20,7 +20,6 @@ from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
 from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
-from poller.model.timing import Timing
 from poller.observability import Emitter, Observer, TickFailed, TickFinished
 from poller.observability.otel import span
 from poller.ports import Event, Lag, Runtime, Source, StateStore
@@ -62,9 +61,8 @@ class Runner:
         self.options = options
         self.runtime = runtime
         self.emit = Emitter(observers)
-        timing = Timing(ttl=options.lease_ttl.total_seconds(), heartbeat=options.heartbeat_interval.total_seconds())
         self.file = StateFile(
-            store, app_name=app_name, poller_name=name, runtime=runtime, timing=timing, emit=self.emit
+            store, app_name=app_name, poller_name=name, runtime=runtime, timing=options.timing, emit=self.emit
         )
         self.audit = AuditTrail(
             store, app_name=app_name, poller_name=name, runtime=runtime, emit=self.emit, now=self.file.clock.now

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.packaging.repository import imported, sources
+from tests.support.azurite import Azurite
 
 
 def importers(module: str) -> set[str]:
@@ -24,15 +29,40 @@ def test_only_the_blob_store_imports_azure_storage(module: str) -> None:
     assert {path for path in importers(module) if not path.startswith("poller/stores/blob/")} == set()
 
 
-def test_the_embedded_poller_loads_no_azure_package() -> None:
-    """A laptop's first run, and `poller --help`, do not wait for a cloud's client to load."""
-    import subprocess
-    import sys
-
+def loaded(*code: str, cwd: Path | None = None) -> set[str]:
+    """What a fresh process has loaded after these statements; what they print is not looked at."""
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, poller.stores, poller.sources, poller_cli.main; print(*sys.modules)"],
+        [sys.executable, "-c", "\n".join(["import sys", *code, "print()", "print(*sys.modules)"])],
+        cwd=cwd,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert [name for name in done.stdout.split() if name.startswith("azure.")] == []
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def of(modules: set[str], *packages: str) -> list[str]:
+    return sorted(one for one in modules if one.partition(".")[0] in packages)
+
+
+COMMAND = "from poller_cli.main import execute; assert execute({!r}) == 0"
+DATABASES = ("sqlalchemy", "sqlglot")
+
+
+def test_the_embedded_poller_loads_no_azure_package() -> None:
+    """A laptop's first run, and `poller --help`, do not wait for a cloud's client to load."""
+    assert of(loaded("import poller.stores, poller.sources.sql_source", COMMAND.format(["--help"])), "azure") == []
+
+
+def test_who_asks_no_database_loads_none(azurite: Azurite, tmp_path: Path) -> None:
+    """What only looks at a store in a cloud (`poller history`) does not wait for a database's toolkit to load."""
+    (tmp_path / "poller.toml").write_text(
+        'app_name = "shop"\n[state]\nconnection = "STORE"\n[pollers.orders.source]\nurl = "sqlite:///shop.db"\n'
+        'table = "orders"\ncursor_column = "updated_at"\ncursor_time_zone = "UTC"\npk_columns = ["id"]\n'
+    )
+    store = f"import os; os.environ['STORE'] = {azurite.connection_string!r}"
+    assert of(loaded("import poller"), *DATABASES, "azure", "pydantic") == []
+    assert of(loaded(COMMAND.format(["--help"])), *DATABASES, "azure", "pydantic") == []
+    seen = loaded(store, COMMAND.format(["history", "orders"]), cwd=tmp_path)
+    assert "azure.storage.blob" in seen, "the store was asked"
+    assert of(seen, *DATABASES) == []

@@ -11,7 +11,8 @@ from poller_cli import exits
 from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
-    from poller.app import Poller
+    from poller.config import PollerOptions
+    from poller_cli.naming import ConsoleApp
     from poller_cli.output.change_models import HistoryRecord
 
 SLACK = 50
@@ -36,10 +37,10 @@ def history(
     from poller_cli.terminal.printing import print_json, printable
 
     with session.app() as app:
-        poller = app.named(name).only()
-        trail, records = _records(poller, limit)
+        named = app.named(name)
+        trail, records = _records(app, named.only_name(), named.options, limit)
     if session.json:
-        print_json(as_json(HistoryOutput(name=name, app_name=poller.app_name, document=trail, records=records)))
+        print_json(as_json(HistoryOutput(name=name, app_name=app.config.app_name, document=trail, records=records)))
         return exits.DONE
     if not records:
         print(f"{name}: nothing was recorded yet.")
@@ -49,17 +50,16 @@ def history(
     return exits.DONE
 
 
-def _records(poller: Poller, limit: int) -> tuple[str, list[HistoryRecord]]:
+def _records(app: ConsoleApp, name: str, options: PollerOptions, limit: int) -> tuple[str, list[HistoryRecord]]:
     """The trail's place, and its newest records, with the change that only the document knows yet."""
     from poller.errors import StateCorrupt
     from poller.journal.audit import AuditTrail
     from poller.lease.state_file import StateFile
-    from poller_cli.changes import timing_of
 
-    app, name = poller.app_name, poller.name
-    trail = AuditTrail(poller.store, app_name=app, poller_name=name, runtime=poller.runtime)
+    app_name = app.config.app_name
+    trail = AuditTrail(app.store, app_name=app_name, poller_name=name, runtime=app.runtime)
     entries = trail.entries(limit=limit + SLACK)
-    file = StateFile(poller.store, app_name=app, poller_name=name, runtime=poller.runtime, timing=timing_of(poller))
+    file = StateFile(app.store, app_name=app_name, poller_name=name, runtime=app.runtime, timing=options.timing)
     try:
         copy = file.read()
     except StateCorrupt:
@@ -68,7 +68,7 @@ def _records(poller: Poller, limit: int) -> tuple[str, list[HistoryRecord]]:
     if change is not None and all(entry.get("id") != change.id for entry in entries):
         entries.append(change.model_dump(mode="json"))
     records = [_record(entry) for entry in entries]
-    return poller.store.locate(trail.name), _in_order(records)[-limit:]
+    return app.store.locate(trail.name), _in_order(records)[-limit:]
 
 
 def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:

@@ -22,7 +22,6 @@ from poller.errors import PollerError
 from poller.lease.state_file import StateFile
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.sources.columns.moments import parse_utc
-from poller_cli.changes import timing_of
 from poller_cli.pace import Pace, span
 from poller_cli.terminal.printing import is_terminal
 
@@ -95,7 +94,7 @@ class LiveProgress:
             app_name=poller.app_name,
             poller_name=poller.name,
             runtime=poller.runtime,
-            timing=timing_of(poller),
+            timing=poller.options.timing,
         )
         with suppress(PollerError):
             copy = file.read()
