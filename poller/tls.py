@@ -3,7 +3,8 @@
 Judged by what is configured: nothing here connects, and nothing is looked up. Encryption alone is not enough: without
 verification whoever stands between answers as the server, reads the password and writes the rows. Sources: libpq's
 sslmode (https://www.postgresql.org/docs/current/libpq-ssl.html), SQLAlchemy's `ssl_*` options of MySQL's drivers,
-`Encrypt` and `TrustServerCertificate` of the ODBC driver, whose version 18 verifies by default (https://learn.microsoft.com/sql/connect/odbc/dsn-connection-string-attribute).
+`Encrypt` and `TrustServerCertificate` of the ODBC driver, whose version 18 verifies by default
+(https://learn.microsoft.com/sql/connect/odbc/dsn-connection-string-attribute).
 """
 
 from __future__ import annotations

@@ -101,6 +101,22 @@ def test_a_setting_that_leads_nowhere_is_refused_without_repeating_it(environ: d
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "secret", ["SharedAccessSignature=sv=2026-01-01&sig=c2VjcmV0", "AccountName=shop;AccountKey=c2VjcmV0"]
+)
+@pytest.mark.parametrize("endpoint", ["BlobEndpoint=http://shop.example/", "DefaultEndpointsProtocol=http"])
+def test_a_secret_that_would_travel_in_clear_text_is_refused(secret: str, endpoint: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BlobStore.from_connection_string(f"{secret};{endpoint};", "db-state")
+    assert "plain http" in str(refused.value)
+    assert "c2VjcmV0" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:10000", "localhost", "[::1]:1"])
+def test_on_this_machine_it_may(host: str) -> None:
+    BlobStore.from_connection_string(f"AccountName=shop;AccountKey=c2VjcmV0;BlobEndpoint=http://{host}/shop;").close()
+
+
 @pytest.mark.parametrize("container", ["Db-State", "ab", "a--b", "-ab", "a" * 64, "a/b"])
 def test_a_name_that_no_container_can_have_is_refused(container: str) -> None:
     with pytest.raises(ConfigError) as caught:

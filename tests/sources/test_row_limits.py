@@ -22,6 +22,7 @@ SOME = [
     ("postgresql", "select * from a union all select * from b limit 5"),
     ("postgresql", "(select * from a order by 1 limit 5) union all select * from b"),
     ("postgresql", "select * from (select * from l limit 5) t"),
+    ("postgresql", "select * from lateral (select * from l limit 5) t"),
     ("postgresql", "select t.* from (select * from l limit 5) t join c on c.id = t.id"),
     ("postgresql", "select c.name, t.updated_at from c join (select * from l limit 5) t on c.id = t.id"),
     ("postgresql", "with recent as (select * from l limit 5) select * from recent"),

@@ -95,6 +95,8 @@ def _in_select(select: Any, scope: Scope, column: str | None) -> Any:
     if counted is not None and not counted.table:
         return counted.parent or counted
     source, inside = _feeding(select, sources, scope, column)
+    if isinstance(source, exp.Lateral) and source is sources[0]:  # nothing stands before it: a subquery like any other
+        source = source.this
     if isinstance(source, exp.Subquery):
         return _within(source, scope, inside)
     common = _common(source, scope)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from poller.errors import ConfigError
+from poller.tls import is_loopback
 
 KEY = "state.connection"
 _DEVELOPMENT_ACCOUNT = "devstoreaccount1"
@@ -71,6 +72,28 @@ def check_account_key(connection_string: str) -> None:
             key=KEY,
             next_step="Copy the whole connection string again from the account's page 'Access keys'.",
         ) from None
+
+
+def check_transport(connection_string: str) -> None:
+    """Refuse a key or a SAS token that would leave this machine in clear text: whoever reads a token has it.
+
+    The emulator's published key is let through, so that containers of one machine may reach Azurite by name.
+    Raises: ConfigError.
+    """
+    parts = _parts(expand_development_storage(connection_string))
+    secret = parts.get("sharedaccesssignature") or parts.get("accountkey")
+    endpoint = urlsplit(parts.get("blobendpoint", ""))
+    plain = endpoint.scheme == "http" or (
+        not endpoint.scheme and parts.get("defaultendpointsprotocol", "https").strip().lower() == "http"
+    )
+    if not plain or not secret or secret == _DEVELOPMENT_KEY or is_loopback(endpoint.hostname or ""):
+        return
+    raise ConfigError(
+        f"The connection string of {KEY} leads over plain http to another machine: everybody on the way could read its "
+        "key or SAS token, or change what is sent.",
+        key=KEY,
+        next_step="Write https: in BlobEndpoint, or DefaultEndpointsProtocol=https.",
+    )
 
 
 def from_environment(name: str, environ: Mapping[str, str]) -> str | Identity:

@@ -35,6 +35,7 @@ from poller.stores.blob.settings import (
     KEY,
     check_account_key,
     check_container,
+    check_transport,
     expand_development_storage,
     from_environment,
 )
@@ -68,6 +69,7 @@ class BlobStore:
         Raises: ConfigError (not a connection string, not a container's name); it never repeats the connection string.
         """
         check_account_key(connection_string)
+        check_transport(connection_string)
         full = expand_development_storage(connection_string)
         options = client_options(check_container(container))
 
