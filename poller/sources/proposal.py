@@ -15,13 +15,13 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning, SQLAlchemyEr
 
 from poller.errors import SourceError
 from poller.sources import stamping
-from poller.sources.columns.inspection import did_you_mean
 from poller.sources.columns.moments import TextForm
 from poller.sources.columns.uniqueness import unique_sets
+from poller.sources.connection import Database, make_engine, read_url
 from poller.sources.dialects import dialect_for
+from poller.sources.dialects.faults import Scrubber, Where, driver_text, to_error
 from poller.sources.identity import family_of, identify, place
-from poller.sources.reading.connection import Database, make_engine, read_url
-from poller.sources.reading.faults import Scrubber, Where, driver_text, to_error
+from poller.sources.reading.inspection import did_you_mean
 from poller.sources.user_sql.literals import escape_colons
 
 _NAMES = ("updated_at", "modified_at", "changed_at", "last_modified", "last_updated", "updated", "modified")

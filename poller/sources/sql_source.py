@@ -19,14 +19,9 @@ from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
 from poller.sources.checkup import Checkup, examine
-from poller.sources.columns.inspection import did_you_mean
+from poller.sources.connection import Database, make_engine, read_url
 from poller.sources.dialects import dialect_for
-from poller.sources.dialects.unreadable import CONVERSION_ERRORS
-from poller.sources.identity import family_of, identify, place
-from poller.sources.options import read_options
-from poller.sources.reading.blame import unread_position
-from poller.sources.reading.connection import Database, make_engine, read_url
-from poller.sources.reading.faults import (
+from poller.sources.dialects.faults import (
     QUOTING_FAULTS,
     SCHEMA_FAULTS,
     Fault,
@@ -36,12 +31,16 @@ from poller.sources.reading.faults import (
     driver_text,
     to_error,
 )
+from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.identity import family_of, identify, place
+from poller.sources.options import read_options
+from poller.sources.reading.blame import unread_position
+from poller.sources.reading.inspection import did_you_mean
 from poller.sources.reading.keys import idempotency_key
 from poller.sources.reading.page import Relation
-from poller.sources.reading.parsing import parse_cursor
 from poller.sources.reading.session import Session
+from poller.sources.reading.whereabouts import Whereabouts, left_open
 from poller.sources.user_sql.literals import escape_colons
-from poller.sources.whereabouts import Whereabouts, left_open
 
 _T = TypeVar("_T")
 
@@ -190,7 +189,7 @@ class SqlSource:
             return None
         if wanted == "now":
             return self._guard(self._session.now)
-        return self._guard(lambda: parse_cursor(self._session, wanted, None))
+        return self._guard(lambda: self._session.parse_cursor(wanted, None))
 
     def page(self, after: Cursor | None, limit: int, *, until: Cursor | None = None) -> Page:
         """See `poller.ports.Source.page`. Rows are plain dicts of the user's columns in select order.
@@ -233,7 +232,7 @@ class SqlSource:
         Every key column is required, except one that is the cursor column itself; without any key (None) the cursor
         means "at or after". Raises: SourceError naming a column.
         """
-        return self._guard(lambda: parse_cursor(self._session, value, pk))
+        return self._guard(lambda: self._session.parse_cursor(value, pk))
 
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
         """How many rows stand after `low` and up to `high` (None: the beginning), and whether `cap` cut the count."""

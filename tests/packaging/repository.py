@@ -8,7 +8,7 @@ import importlib.metadata
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +97,23 @@ def imported(tree: ast.Module) -> set[str]:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
     return names
+
+
+def import_graph(trees: Iterable[tuple[str, ast.Module]]) -> dict[str, set[str]]:
+    """`{module: modules among these that it imports}`, inside functions and for type checkers alike.
+
+    Args:
+        trees: as `sources` gives them.
+    """
+    named = {path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree for path, tree in trees}
+    graph: dict[str, set[str]] = {}
+    for module, tree in named.items():
+        found = graph[module] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                parts = {f"{node.module}.{alias.name}" for alias in node.names}
+                found.update(part if part in named else node.module for part in parts)
+        graph[module] = (found & named.keys()) - {module}
+    return graph

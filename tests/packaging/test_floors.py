@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.repository import imported, sources
+from tests.packaging.repository import import_graph, imported, sources
 from tests.support.azurite import Azurite
 
 
@@ -22,6 +24,31 @@ def importers(module: str) -> set[str]:
 
 def test_only_the_functions_adapter_imports_azure_functions() -> None:
     assert importers("azure.functions") <= {"poller/functions/timers.py"}
+
+
+def circle(graph: dict[str, set[str]]) -> str:
+    """A way from a module back to itself, as text; empty where there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return " -> ".join(reversed(error.args[1]))
+    return ""
+
+
+def test_no_module_of_the_library_imports_itself_by_way_of_others() -> None:
+    """Not even for a type checker, or inside a function: two modules that need each other are one thought."""
+    assert circle(import_graph(sources("poller"))) == ""
+
+
+@pytest.mark.parametrize(
+    "hidden", ["if TYPE_CHECKING:\n    from p.a import A", "def late():\n    import p.a", "from p import a"]
+)
+def test_a_circle_is_found_wherever_an_import_stands(hidden: str) -> None:
+    texts = {"p/__init__.py": "", "p/a.py": "from p.b import B", "p/b.py": hidden}
+    assert circle(import_graph((path, ast.parse(text)) for path, text in texts.items())) in {
+        "p.a -> p.b -> p.a",
+        "p.b -> p.a -> p.b",
+    }
 
 
 @pytest.mark.parametrize("module", ["azure.storage", "azure.identity", "azure.core"])

@@ -12,8 +12,8 @@ import pytest
 
 from poller.errors import SourceError
 from poller.sources import SqlSource
-from poller.sources.columns.forms import FormWatch
 from poller.sources.columns.moments import TextForm
+from poller.sources.reading.forms import FormWatch
 from tests.sources.tables import add_orders, closing, drain, make_orders, orders
 
 SECONDS = ("09:59:59", "10:00:00", "10:00:01")
@@ -184,7 +184,9 @@ class Timed:
     def __init__(self, source: SqlSource) -> None:
         self.now, self.looks = 0.0, 0
         session = source._session
-        session.forms = FormWatch(monotonic=lambda: self.now)
+        session.forms = FormWatch(
+            session.database, session.options, session.relation, session.quote, monotonic=lambda: self.now
+        )
         run = session.database.run
 
         def counting(sql: str, params: dict[str, object] | None = None) -> object:
@@ -216,7 +218,10 @@ def test_a_look_reads_along_the_index(sqlite_url: str, tmp_path: Path) -> None:
     make_orders(sqlite_url, TEES)
     with closing(orders(sqlite_url)) as source:
         cursor = source.page(None, 10).cursors[-1]
-        for sql, params in FormWatch.statements(source._session, cursor):
+        known = source._session.known
+        assert known is not None
+        assert known.cursor.form is not None
+        for sql, params in source._session.forms.statements(known.cursor.form, cursor):
             plan = source._session.database.run(f"EXPLAIN QUERY PLAN {sql}", params).rows
             assert not [step for step in plan if str(step[3]).startswith("SCAN")], plan
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
-from poller.sources.reading import read_only
+from poller.sources.dialects import read_only
 from tests.bounds.tables import add, ids, make
 from tests.bounds.tables import source as stamped
 from tests.sources.tables import closing, execute, make_orders, orders

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy.engine import URL, make_url
 
 from poller.errors import ConfigError, SourceUnavailable
+from poller.sources.connection import read_url
 from poller.sources.identity import identify, place
-from poller.sources.reading.connection import read_url
 from poller.stores import SqlStore
 from tests.sources.tables import orders
 

@@ -15,8 +15,9 @@ from poller.delivery.result import TickResult
 from poller.errors import FingerprintMismatch
 from poller.model.document import State, decode, encode
 from poller.ports import Found
-from poller.sources import SqlSource, whereabouts
-from poller.sources.whereabouts import unqualified
+from poller.sources import SqlSource
+from poller.sources.reading import whereabouts
+from poller.sources.reading.whereabouts import unqualified
 from poller.stores import MemoryStore
 from tests.sources.tables import add_orders, execute, make_orders
 

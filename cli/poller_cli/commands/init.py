@@ -179,7 +179,7 @@ def _table(catalogue: Catalogue, *, ask: bool) -> str:
 
 def _cursor(proposal: Proposal, given: str | None, *, ask: bool) -> tuple[str, str, bool]:
     """The column, its kind, and whether its times need a zone."""
-    from poller.sources.columns.inspection import did_you_mean
+    from poller.sources.reading.inspection import did_you_mean
     from poller_cli.refusals import WrongArgument
 
     known = {one.column: one for one in proposal.cursors}
@@ -230,7 +230,7 @@ def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, a
 
 
 def _key(proposal: Proposal, given: list[str] | None, *, ask: bool) -> list[str]:
-    from poller.sources.columns.inspection import did_you_mean
+    from poller.sources.reading.inspection import did_you_mean
     from poller_cli.refusals import WrongArgument
 
     names = given or list(proposal.key)

@@ -23,7 +23,7 @@ from poller.sources.bounds.heuristic import HighestSeen
 from poller.sources.bounds.named_tables import tables
 from poller.sources.columns.moments import iso_text
 from poller.sources.columns.uniqueness import quoted
-from poller.sources.reading.read_only import lifted
+from poller.sources.dialects.read_only import lifted
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
 _VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\s+TABLE\b.*?\bUSING\s+(\w+)", re.IGNORECASE | re.DOTALL)

@@ -141,7 +141,7 @@ def forms(subject: Subject) -> list[Finding]:
     if known is None or known.cursor.form is None or subject.options.cursor_kind != "timestamp+pk":
         return []
     if subject.after is not None:
-        subject.session.forms.look(subject.session, subject.after)
+        subject.session.forms.look(known.cursor, subject.after)
     column = f"{subject.session.relation.alias}.{subject.session.quote(known.cursor.name)}"
     relation = subject.session.relation
     filtered = f" AND {relation.condition}" if relation.condition else ""

@@ -13,7 +13,7 @@ from poller.sources.bounds.postgresql import REFRESHED
 from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns.uniqueness import quoted
-from poller.sources.reading.faults import Fault
+from poller.sources.dialects.faults import Fault
 from poller.sources.user_sql.literals import literal, mysql_account
 
 _POSTGRESQL = """

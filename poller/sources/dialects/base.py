@@ -18,8 +18,8 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS, Reread, plain
-from poller.sources.reading.faults import Fault
 
 
 class PageForm(enum.Enum):

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family
 from poller.sources.dialects.base import Dialect, PageForm, family_by_type
-from poller.sources.reading.faults import Fault
+from poller.sources.dialects.faults import Fault
 
 _STATES = {
     "HYT00": Fault.TIMEOUT,

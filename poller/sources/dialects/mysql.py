@@ -20,8 +20,8 @@ from poller.databases import urls
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, Column, Family
 from poller.sources.dialects.base import Dialect, PageForm, family_by_type
+from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CODEC
-from poller.sources.reading.faults import Fault
 
 _NUMBERS = {
     1969: Fault.TIMEOUT,  # MariaDB max_statement_time

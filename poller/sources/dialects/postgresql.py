@@ -16,8 +16,8 @@ from sqlalchemy.exc import DataError, DBAPIError
 
 from poller.sources.columns import Column, Family
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import Reread, converted, plain
-from poller.sources.reading.faults import Fault
 
 _FAMILIES = {
     "timestamp with time zone": Family.TIMESTAMPTZ,

@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError
 from poller.sources.columns import Column, Family, Odd
 from poller.sources.columns.moments import TextForm
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import decode
-from poller.sources.reading.faults import Fault
 
 _FAMILIES: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Family.TEXT), (bytes, Family.BYTES))
 _NO_UTF_8 = "Could not decode to UTF-8"

@@ -4,45 +4,62 @@ by row, so that the error names both."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from poller.errors import SourceError
-from poller.sources.columns.inspection import Inspection
+from poller.sources.connection import Database
+from poller.sources.dialects.base import Records
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.options import Options
-from poller.sources.reading.page import Range
+from poller.sources.reading.keys import ReadPlan
 
-if TYPE_CHECKING:
-    from poller.sources.reading.session import Session
+Read = Callable[[Sequence[str], int], Records]
+"""Reads these columns of up to so many rows of the page that failed, anew. Raises what the driver raises."""
 
 
-def unreadable(session: Session, known: Inspection, stretch: Range, limit: int, error: BaseException) -> SourceError:
-    """The error for a page that the driver failed on with `error`: the column, and the row's key."""
-    options = session.options
+def unreadable(
+    database: Database,
+    options: Options,
+    names: Sequence[str],
+    limit: int,
+    error: BaseException,
+    *,
+    read: Read,
+    plan: Callable[[Sequence[str]], ReadPlan],
+) -> SourceError:
+    """The error for a page that the driver failed on with `error`: the column, and the row's key.
+
+    Args:
+        names: the table's columns. limit: of the page. plan: where the cursor's parts stand in records of columns.
+    """
     order = [options.cursor_column, *options.pk_columns]
 
     def fails(columns: Sequence[str], rows: int) -> bool:
         try:
-            session.database.run(*session.statements_of(columns).select(stretch, rows))
+            read(columns, rows)
         except (SQLAlchemyError, *CONVERSION_ERRORS) as failed:
-            if session.database.dialect.conversion_breaks:
-                session.database.close()
-            if not session.database.dialect.unreadable(failed):
+            if database.dialect.conversion_breaks:
+                database.close()
+            if not database.dialect.unreadable(failed):
                 raise
             return True
         return False
 
-    if session.database.dialect.conversion_breaks:
-        session.database.close()
+    def row_at(number: int) -> str:
+        """Cursor and key of the page's row, as they are shown everywhere."""
+        found = read(order, number)
+        return str(plan(found.names).cursor(found.rows[-1]))
+
+    if database.dialect.conversion_breaks:
+        database.close()
     if fails(order, limit):  # without them there is no page to look at one by one
         return unread_position(options, error)
-    others = [name for name in options.columns or known.names if name not in order]
+    others = [name for name in options.columns or names if name not in order]
     wrong = next((name for name in others if fails([*order, name], limit)), None)
     row = ""
     if wrong is not None:
-        row = f" of the row {_row(session, stretch, _first(lambda n: fails([*order, wrong], n), limit))}"
+        row = f" of the row {row_at(_first(lambda n: fails([*order, wrong], n), limit))}"
     column = wrong or options.cursor_column
     return SourceError(
         f"{options.what}: column {column}{row} holds {_unread(error)}.",
@@ -74,11 +91,3 @@ def _first(fails: Callable[[int], bool], limit: int) -> int:
         middle = (low + limit) // 2
         low, limit = (low, middle) if fails(middle) else (middle, limit)
     return limit
-
-
-def _row(session: Session, stretch: Range, number: int) -> str:
-    """Cursor and key of a stretch's row, as they are shown everywhere."""
-    order = [session.options.cursor_column, *session.options.pk_columns]
-    found = session.database.run(*session.statements_of(order).select(stretch, number))
-    plan = session.plan(found.names)
-    return str(plan.cursor(found.rows[-1]))

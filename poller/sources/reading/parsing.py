@@ -5,30 +5,45 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, RENDERED_BY_DATABASE, Column, Family
-from poller.sources.columns.inspection import did_you_mean
 from poller.sources.columns.moments import TextForm, iso_text
-from poller.sources.reading.faults import Fault
+from poller.sources.connection import Database
+from poller.sources.dialects.faults import Fault
+from poller.sources.options import Options
+from poller.sources.reading.inspection import Inspection, did_you_mean
 from poller.sources.reading.keys import parse_key
-
-if TYPE_CHECKING:
-    from poller.sources.reading.session import Session
+from poller.sources.reading.page import Statements
 
 
-def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> Cursor:
+@dataclass(frozen=True, slots=True)
+class ColumnReader:
+    """What reads a typed text as a value of a column.
+
+    Attributes:
+        database: asked what the text means. statements: over what is known of the table now.
+    """
+
+    database: Database
+    options: Options
+    statements: Statements
+
+
+def parse_cursor(reader: ColumnReader, known: Inspection | None, value: str, pk: Mapping[str, str] | None) -> Cursor:
     """A cursor of a value and the key's parts; without parts (None) it means "at or after".
+
+    Args:
+        known: what was learned of the table; None while there is no row to tell from.
 
     Raises: SourceError naming the column that does not take its text, or the key column that is missing.
     """
-    options, known = session.options, session.learn()
+    options = reader.options
     if known is None:
         if pk is not None:
             raise SourceError(
@@ -36,8 +51,8 @@ def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> 
                 table=options.what,
                 next_step="Use `poller reset-to-beginning`.",
             )
-        return Cursor(kind=options.cursor_kind, value=_of_unknown_column(session, value.strip()))
-    text = column_text(session, known.cursor, value)
+        return Cursor(kind=options.cursor_kind, value=_of_unknown_column(reader, value.strip()))
+    text = column_text(reader, known.cursor, value)
     if pk is None:
         return Cursor(kind=options.cursor_kind, value=text)
     for name in pk:
@@ -57,7 +72,7 @@ def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> 
                 column=key.name,
                 next_step=f"Give all of: {', '.join(options.pk_columns)}.",
             )
-        tiebreaker[key.name] = _key_value(session, key, pk.get(key.name, text))
+        tiebreaker[key.name] = _key_value(reader, key, pk.get(key.name, text))
         if key.name == known.cursor.name and str(tiebreaker[key.name]) != text:
             raise SourceError(
                 f"{options.what}: {key.name} is the cursor column, and its two values differ: {text} and"
@@ -69,7 +84,7 @@ def parse_cursor(session: Session, value: str, pk: Mapping[str, str] | None) -> 
     return Cursor(kind=options.cursor_kind, value=text, tiebreaker=tiebreaker)
 
 
-def settle(session: Session, cursor: Cursor, column: Column) -> Cursor:
+def settle(reader: ColumnReader, cursor: Cursor, column: Column) -> Cursor:
     """A cursor that was taken down before the column's form was known, in that form: texts are compared as they stand,
     and what is only meant alike may sort elsewhere. Others are given back as they are.
 
@@ -77,14 +92,14 @@ def settle(session: Session, cursor: Cursor, column: Column) -> Cursor:
     """
     if cursor.tiebreaker is not None:
         return cursor
-    if session.options.cursor_kind == "timestamp+pk":
+    if reader.options.cursor_kind == "timestamp+pk":
         done = _DATE if column.family is Family.DATE else _RENDERED
         done = done if column.form is None else column.form.pattern()
     else:
         done = _INTEGER if column.family in NUMBERS else _ANYTHING
     if done.fullmatch(cursor.value):
         return cursor
-    return cursor.model_copy(update={"value": column_text(session, column, cursor.value)})
+    return cursor.model_copy(update={"value": column_text(reader, column, cursor.value)})
 
 
 _RENDERED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6,}Z?", re.ASCII)
@@ -94,17 +109,17 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _ANYTHING = re.compile(r".*", re.DOTALL)
 
 
-def _of_unknown_column(session: Session, text: str) -> str:
+def _of_unknown_column(reader: ColumnReader, text: str) -> str:
     """While there is no row: what `settle` will be able to read, whatever the column turns out to be."""
-    options = session.options
+    options = reader.options
     if options.cursor_kind == "integer+pk" and not _INTEGER.fullmatch(text):
-        raise _refused(session, options.cursor_column, text, "integers")
+        raise _refused(reader, options.cursor_column, text, "integers")
     if options.cursor_kind != "timestamp+pk":
         return text
     form = TextForm.of(text)
     if form is None:
-        raise _refused(session, options.cursor_column, text, "timestamps")
-    if form.zone and session.database.dialect.family != "sqlite":  # a naive column would drop it, without a word
+        raise _refused(reader, options.cursor_column, text, "timestamps")
+    if form.zone and reader.database.dialect.family != "sqlite":  # a naive column would drop it, without a word
         raise SourceError(
             f"{options.what}: there is no row yet, so nobody can tell whether column {options.cursor_column} has a time"
             f" zone, and {text!r} names one.",
@@ -115,42 +130,42 @@ def _of_unknown_column(session: Session, text: str) -> str:
     return text
 
 
-def column_text(session: Session, column: Column, text: str) -> str:
+def column_text(reader: ColumnReader, column: Column, text: str) -> str:
     """A text as the column itself would render the value it means."""
     text = text.strip()
     kind = "timestamps" if column.family in MOMENTS or column.form else f"{column.family.value} values"
     if column.form is not None:
-        return _in_form(session, column, column.form, text)
+        return _in_form(reader, column, column.form, text)
     try:
-        text = _with_zone(session, column, text)
-        bound = session.database.dialect.bind(text, column)
-        found = session.database.run(session.statements().round_trip(column), {"v": bound}).rows[0][0]
+        text = _with_zone(reader, column, text)
+        bound = reader.database.dialect.bind(text, column)
+        found = reader.database.run(reader.statements.round_trip(column), {"v": bound}).rows[0][0]
     except DBAPIError as error:
-        if session.database.dialect.classify(error) is not Fault.VALUE:
+        if reader.database.dialect.classify(error) is not Fault.VALUE:
             raise
         found = None
     except ValueError:
         found = None
     if found is None:
-        raise _refused(session, column.name, text, kind)
+        raise _refused(reader, column.name, text, kind)
     return str(found)
 
 
-def _key_value(session: Session, key: Column, text: str) -> KeyValue:
+def _key_value(reader: ColumnReader, key: Column, text: str) -> KeyValue:
     if key.family in RENDERED_BY_DATABASE or key.form is not None:
-        return column_text(session, key, text) if key.family is not Family.TEXT else text
+        return column_text(reader, key, text) if key.family is not Family.TEXT else text
     try:
         return parse_key(text, key)
     except ValueError as error:
         raise SourceError(
-            f"{session.options.what}: {error}.",
-            table=session.options.what,
+            f"{reader.options.what}: {error}.",
+            table=reader.options.what,
             column=key.name,
             next_step="Write the value as the table shows it.",
         ) from None
 
 
-def _with_zone(session: Session, column: Column, text: str) -> str:
+def _with_zone(reader: ColumnReader, column: Column, text: str) -> str:
     """Zoned columns: what names no zone is meant in UTC. Naive columns take no zone: it would be dropped silently."""
     if column.family not in MOMENTS:
         return text
@@ -158,14 +173,14 @@ def _with_zone(session: Session, column: Column, text: str) -> str:
     with contextlib.suppress(ValueError):
         moment = datetime.fromisoformat(text)
     if moment is None:
-        if session.database.dialect.family != "postgresql":
+        if reader.database.dialect.family != "postgresql":
             raise ValueError(text)
         return text  # an infinity, a year before 1: PostgreSQL says itself what it takes
     if column.family is not Family.TIMESTAMPTZ:
         if moment.tzinfo is not None:
             raise SourceError(
-                f"{session.options.what}: column {column.name} has no time zone, and {text!r} names one.",
-                table=session.options.what,
+                f"{reader.options.what}: column {column.name} has no time zone, and {text!r} names one.",
+                table=reader.options.what,
                 column=column.name,
                 next_step="Write it without, as the column holds it.",
             )
@@ -175,7 +190,7 @@ def _with_zone(session: Session, column: Column, text: str) -> str:
     return text if text.endswith("Z") else iso_text(moment.astimezone(UTC), column.digits, zoned=True)
 
 
-def _in_form(session: Session, column: Column, form: TextForm, text: str) -> str:
+def _in_form(reader: ColumnReader, column: Column, form: TextForm, text: str) -> str:
     """SQLite: the stored text's own form, or what can be written in it."""
     as_it_stands = form.pattern().fullmatch(text) is not None
     try:
@@ -183,21 +198,21 @@ def _in_form(session: Session, column: Column, form: TextForm, text: str) -> str
     except ValueError:
         if as_it_stands:  # no day of ours, but a text among texts
             return text
-        raise _refused(session, column.name, text, "timestamps") from None
+        raise _refused(reader, column.name, text, "timestamps") from None
     if as_it_stands and not form.varies:
         return text
     offset = form.offset()
     if moment.tzinfo is not None:
         if offset is None:
-            raise _refused(session, column.name, text, "timestamps without a zone")
+            raise _refused(reader, column.name, text, "timestamps without a zone")
         moment = (moment.astimezone(UTC) + offset).replace(tzinfo=None)
     if not form.varies:
         return form.render(moment)
     fraction = _FRACTION.search(text)
-    return _in_digits(session, column, form, moment, fraction=fraction[1] if fraction else "")
+    return _in_digits(reader, column, form, moment, fraction=fraction[1] if fraction else "")
 
 
-def _in_digits(session: Session, column: Column, form: TextForm, moment: datetime, *, fraction: str) -> str:
+def _in_digits(reader: ColumnReader, column: Column, form: TextForm, moment: datetime, *, fraction: str) -> str:
     """Fractions may differ in length from row to row, and text is compared as text: what is typed shorter than a row
     writes it would stand before that row, and what is typed longer behind it. So it is written as a row writes it;
     where none stands there, in the digits of the form, and more only where they say more."""
@@ -208,16 +223,16 @@ def _in_digits(session: Session, column: Column, form: TextForm, moment: datetim
 
     usual = written(fraction.rstrip("0").ljust(form.digits, "0"))
     typed = written(fraction)
-    if typed == usual or column.name != session.options.cursor_column:
+    if typed == usual or column.name != reader.options.cursor_column:
         return usual
-    held = session.database.run(session.statements().holding(), {"v": typed}).rows[0][0]
+    held = reader.database.run(reader.statements.holding(), {"v": typed}).rows[0][0]
     return typed if held else usual
 
 
-def _refused(session: Session, column: str, text: str, kind: str) -> SourceError:
+def _refused(reader: ColumnReader, column: str, text: str, kind: str) -> SourceError:
     return SourceError(
-        f"{session.options.what}: column {column} holds {kind}, and {text!r} is none.",
-        table=session.options.what,
+        f"{reader.options.what}: column {column} holds {kind}, and {text!r} is none.",
+        table=reader.options.what,
         column=column,
         next_step="Write it as the table shows it, for example 2026-04-07T01:23:45.123456 for a timestamp.",
     )

@@ -10,10 +10,10 @@ from typing import Any
 
 from poller.errors import SourceError
 from poller.sources.columns import MOMENTS, Column, Family
-from poller.sources.columns.forms import mixed_forms
-from poller.sources.columns.inspection import Inspection, odd_value
 from poller.sources.dialects.base import Dialect, Records
 from poller.sources.options import Options
+from poller.sources.reading.forms import mixed_forms
+from poller.sources.reading.inspection import Inspection, odd_value
 from poller.sources.reading.keys import ReadPlan
 
 _TYPES: dict[Family, tuple[type, ...]] = {

@@ -6,7 +6,7 @@ Errors of the driver leave this module as they are; `sqlalchemy.SqlSource` trans
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -18,22 +18,22 @@ from poller.errors import SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
-from poller.sources.bounds.current import CurrentBound
 from poller.sources.columns import NUMBERS, Column, Family
-from poller.sources.columns.continuity import refuse_changed
-from poller.sources.columns.forms import FormWatch
-from poller.sources.columns.inspection import Inspection, inspect_source
 from poller.sources.columns.moments import parse_utc
+from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.options import Options
 from poller.sources.reading.blame import unreadable
-from poller.sources.reading.connection import Database
+from poller.sources.reading.continuity import refuse_changed
+from poller.sources.reading.current_bound import CurrentBound
+from poller.sources.reading.forms import FormWatch
+from poller.sources.reading.inspection import Inspection, inspect_source
 from poller.sources.reading.keys import KeyReader, LazyCursors, ReadPlan, row_maker
 from poller.sources.reading.page import Range, Relation, Statements
-from poller.sources.reading.parsing import settle
+from poller.sources.reading.parsing import ColumnReader, parse_cursor, settle
 from poller.sources.reading.records import bad_key, refuse_bad_records, refuse_escaped
-from poller.sources.whereabouts import Whereabouts, ask
+from poller.sources.reading.whereabouts import Whereabouts, ask
 
 PROBE = 10_000
 """Rows looked at where no constraint proves the key; also the cap when NULL cursors are counted for an error."""
@@ -61,7 +61,7 @@ class Session:
         self.bounding = CurrentBound(database, options)
         self.whereabouts: Whereabouts | None = None
         self._asked: Connection | None = None
-        self.forms = FormWatch()
+        self.forms = FormWatch(database, options, relation, quote)
         self.error_text = True
         """Whether what is said may quote what a row holds."""
 
@@ -117,6 +117,14 @@ class Session:
             self._reader = reader
         return Statements(self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers)
 
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        """See `parsing.parse_cursor`."""
+        known = self.learn()
+        return parse_cursor(self._column_reader(), known, value, pk)
+
+    def _column_reader(self) -> ColumnReader:
+        return ColumnReader(self.database, self.options, self.statements())
+
     def plan(self, names: Sequence[str]) -> ReadPlan:
         """Where the cursor's parts stand in a page's records."""
         assert self._reader is not None  # noqa: S101 - statements() made it
@@ -143,7 +151,7 @@ class Session:
             return Page(rows=[], cursors=[], bound=self.to_come(after))
         after, until = self._settled(after, known), self._settled(until, known)
         refuse_changed(after, known, self.options)
-        self.forms.look_at_times(self, after)
+        self.forms.look_at_times(known.cursor, after)
         bound = self.sample(known, after)
         if bound.value is None and bound.kind != "none":
             self._refuse_nulls()
@@ -180,7 +188,7 @@ class Session:
             return cursor
         key = (known.cursor, cursor.value)
         if self._settled_last is None or self._settled_last[0] != key:
-            self._settled_last = key, settle(self, cursor, known.cursor)
+            self._settled_last = key, settle(self._column_reader(), cursor, known.cursor)
         return self._settled_last[1]
 
     def _read(
@@ -213,7 +221,13 @@ class Session:
         except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
             if not self.database.lenient or not self.database.dialect.unreadable(error):
                 raise
-            raise unreadable(self, known, stretch, limit, error) from None
+
+            def read(columns: Sequence[str], rows: int) -> Records:
+                return self.database.run(*self.statements_of(columns).select(stretch, rows))
+
+            raise unreadable(
+                self.database, self.options, known.names, limit, error, read=read, plan=self.plan
+            ) from None
 
     def _refuse_changed_types(self, found: Records) -> None:
         """A column's type that was changed under way raises no error in the database: the driver tells it."""

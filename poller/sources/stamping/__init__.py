@@ -23,9 +23,9 @@ from sqlalchemy.exc import DBAPIError
 from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.moments import has_daylight_saving
+from poller.sources.connection import Database
+from poller.sources.dialects.faults import Fault
 from poller.sources.options import Options
-from poller.sources.reading.connection import Database
-from poller.sources.reading.faults import Fault
 from poller.sources.stamping.expressions import Reading, is_earlier, read
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, instants

@@ -11,8 +11,8 @@ import re
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
 from poller.sources.columns import Column, Family
-from poller.sources.columns.inspection import Inspection
 from poller.sources.options import Options
+from poller.sources.reading.inspection import Inspection
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.(?P<fraction>\d+))?(?P<zone>Z?)", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

@@ -14,11 +14,11 @@ from sqlalchemy.exc import NoSuchTableError, SAWarning
 
 from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
-from poller.sources.columns.forms import mixed_forms
 from poller.sources.columns.uniqueness import unique_sets, weakened
+from poller.sources.connection import Database
 from poller.sources.dialects.base import Look
 from poller.sources.options import Options
-from poller.sources.reading.connection import Database
+from poller.sources.reading.forms import mixed_forms
 from poller.sources.reading.page import Relation
 
 

@@ -14,16 +14,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
+from poller.sources.columns import Column
 from poller.sources.columns.moments import TextForm
 from poller.sources.columns.uniqueness import quoted
+from poller.sources.connection import Database
 from poller.sources.options import Options
-
-if TYPE_CHECKING:
-    from poller.sources.reading.session import Session
+from poller.sources.reading.page import Relation
 
 EVERY = 60.0
 """Seconds from one look to the next."""
@@ -38,47 +38,57 @@ class FormWatch:
     """Looks for rows of another form at the first page after a cursor, and then at most every `EVERY` seconds.
 
     Args:
-        monotonic: seconds since some fixed instant.
+        quote: a name as the database quotes it. monotonic: seconds since some fixed instant.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        database: Database,
+        options: Options,
+        relation: Relation,
+        quote: Callable[[str], str],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._options = options
+        self._relation = relation
+        self._quote = quote
         self._monotonic = monotonic
         self._looked: float | None = None
 
-    def look_at_times(self, session: Session, after: Cursor | None) -> None:
+    def look_at_times(self, column: Column, after: Cursor | None) -> None:
         """Look, where it is time. From the beginning (None) pages meet every row themselves.
 
         Raises: SourceError, and again at the next page, while there is such a row."""
         now = self._monotonic()
         if after is None or (self._looked is not None and now - self._looked < EVERY):
             return
-        self.look(session, after)
+        self.look(column, after)
         self._looked = now
 
-    def look(self, session: Session, after: Cursor) -> None:
-        """Look now. Raises: SourceError naming both forms, a row, and the statement that fixes."""
-        known = session.known
-        if known is None or known.cursor.form is None or session.options.cursor_kind != "timestamp+pk":
-            return
-        fits = known.cursor.form.pattern().fullmatch
-        for sql, params in self.statements(session, after):
-            for value, is_read, *key in session.database.run(sql, params).rows:
-                if is_read and not (isinstance(value, str) and fits(value)):
-                    names = dict(zip(session.options.pk_columns, key, strict=True))
-                    raise mixed_forms(session.options, known.cursor.form, value, names)
+    def look(self, column: Column, after: Cursor) -> None:
+        """Look now for rows that do not write the cursor column's times as `column` says.
 
-    @staticmethod
-    def statements(session: Session, after: Cursor) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """What is asked: of each row its cursor, whether the filter takes it, and its key."""
-        known, relation = session.known, session.relation
-        if known is None or known.cursor.form is None:
+        Raises: SourceError naming both forms, a row, and the statement that fixes."""
+        if column.form is None or self._options.cursor_kind != "timestamp+pk":
             return
+        fits = column.form.pattern().fullmatch
+        for sql, params in self.statements(column.form, after):
+            for value, is_read, *key in self._database.run(sql, params).rows:
+                if is_read and not (isinstance(value, str) and fits(value)):
+                    names = dict(zip(self._options.pk_columns, key, strict=True))
+                    raise mixed_forms(self._options, column.form, value, names)
+
+    def statements(self, form: TextForm, after: Cursor) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """What is asked: of each row its cursor, whether the filter takes it, and its key."""
+        relation = self._relation
         column, *keys = (
-            f"{relation.alias}.{session.quote(name)}" for name in (known.cursor.name, *session.options.pk_columns)
+            f"{relation.alias}.{self._quote(name)}" for name in (self._options.cursor_column, *self._options.pk_columns)
         )
         selected = ", ".join([f"{column} AS poller_form", relation.condition or "1", *keys])
-        limited = session.database.dialect.limited
-        seeks = list(_seeks(known.cursor.form, after.value))
+        limited = self._database.dialect.limited
+        seeks = list(_seeks(form, after.value))
         where = " OR ".join(f"({column} >= :l{i} AND {column} < :h{i})" for i in range(len(seeks)))
         params = {f"{end}{i}": value for i, seek in enumerate(seeks) for end, value in zip("lh", seek, strict=True)}
         yield limited(selected, f"FROM {relation.sql} WHERE {where}", NEIGHBOURS), params

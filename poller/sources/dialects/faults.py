@@ -10,7 +10,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from poller.errors import SourceError, SourceUnavailable
-from poller.sources.reading.read_only import NEXT_STEP
+from poller.sources.dialects.read_only import NEXT_STEP
 
 
 class Fault(enum.Enum):

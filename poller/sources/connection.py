@@ -17,10 +17,9 @@ from sqlalchemy.pool import NullPool
 from poller import forks
 from poller.databases import urls
 from poller.errors import SourceUnavailable
-from poller.sources.dialects import Dialect
+from poller.sources.dialects import Dialect, read_only
 from poller.sources.dialects.base import Records
 from poller.sources.identity import sqlite_path
-from poller.sources.reading import read_only
 from poller.sources.user_sql.literals import escape_colons
 
 

@@ -18,9 +18,9 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from poller.model.fingerprint import DatabaseIdentity
 from poller.sources import user_sql
 from poller.sources.columns.uniqueness import quoted
+from poller.sources.connection import Database
 from poller.sources.identity import identify, names_host
 from poller.sources.options import Options
-from poller.sources.reading.connection import Database
 
 _BY_FILE = {"postgresql": ("service",), "mysql": ("read_default_file", "read_default_group")}
 """Options that have the driver read host, port and database from a file."""

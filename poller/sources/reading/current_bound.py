@@ -15,9 +15,9 @@ from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources import bounds, stamping
 from poller.sources.columns import Column, Family
-from poller.sources.columns.inspection import Inspection
+from poller.sources.connection import Database
 from poller.sources.options import Options
-from poller.sources.reading.connection import Database
+from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.page import Statements
 
 ZONE_EVERY = 60.0
