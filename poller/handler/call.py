@@ -3,8 +3,9 @@
 A plain function runs on the caller's thread and cannot be cut short: its result is judged when it returns. That is why
 nothing else starts for the poller in this process until then (protocol 6).
 
-What a handler returns decides whether it is done. A coroutine, a task or a future is waited for; a generator is work
-that nobody goes through, and fails the batch; anything else is a value, and ignored.
+What a handler returns decides whether it is done. An awaitable is awaited, on an event loop of its own, and so is what
+it gives, where an `await` was forgotten. A generator is work that nobody goes through, a future of a pool or of another
+event loop is work that ends elsewhere: they fail the batch. Anything else is a value, and ignored.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import itertools
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from poller.errors import ConfigError
 from poller.handler.batch import Batch, LeaseView
@@ -112,14 +114,12 @@ def _is_generator(function: object) -> bool:
 def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
     """Run the handler to its end, and whatever work it returned.
 
-    Raises whatever it raises, HandlerCancelled, or HandlerFailure where what it returned can never be done.
+    Raises whatever it raises, HandlerCancelled, or HandlerFailure where what it returned is not waited for.
     """
     try:
         result = handler(batch)
-        if inspect.isawaitable(result):
+        if inspect.isawaitable(result) and not _is_future(result):
             result = _complete(result, lease)
-        while _is_work(result):
-            result = _outlive(result, threading.Event()) if isinstance(result, Future) else _complete(result, lease)
     finally:
         reopen_streams()
     if isinstance(result, _LAZY):
@@ -130,34 +130,47 @@ def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
             f"the handler returned a {type(result).__name__}, and nothing goes through it: what is in it did not run. "
             'Take the "yield" out, or go through it in the handler.',
         )
+    if _is_future(result):
+        _refuse(result)
 
 
-def _is_work(result: object) -> bool:
-    """Whether it is something under way, by its nature. (There are objects that can be awaited whenever one likes, and
-    give themselves.)"""
-    if inspect.iscoroutine(result):
-        return inspect.getcoroutinestate(result) != inspect.CORO_CLOSED
+def _is_future(result: object) -> bool:
     return isinstance(result, Future) or asyncio.isfuture(result)
+
+
+def _refuse(work: Future[Any] | asyncio.Future[Any]) -> NoReturn:
+    """Raises: HandlerFailure. What has not begun never does: the batch comes again, and it would run beside that."""
+    if isinstance(work, Future):
+        work.cancel()
+        whose, step = "a pool or a thread", "Call its result() in the handler."
+    else:
+        loop = work.get_loop()
+        with suppress(RuntimeError):  # a loop that is closed, and runs nothing any more
+            if loop.is_running() and loop is not _running_loop():
+                loop.call_soon_threadsafe(work.cancel)
+            else:
+                work.cancel()
+        whose, step = "another event loop", "Make the handler async and await the work there, or return the coroutine."
+    raise HandlerFailure(
+        "HandlerUnfinished", f"the handler returned a future of {whose}, and nothing waits for what ends there. {step}"
+    )
 
 
 def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
     """Run the awaitable to its end, on a thread of its own where this one already runs an event loop."""
-    running = _running_loop()
-    if isinstance(work, asyncio.Future):
-        return _follow(work, running, lease)
-    if running is None:
+    if _running_loop() is None:
         return asyncio.run(_ended(work, lease.lost.is_set)).result()
-    outcome: Future[Any] = Future()
-    interrupted = threading.Event()
+    outcome: Future[_Ended] = Future()
+    interrupted, done = threading.Event(), threading.Event()
 
     def run() -> None:
         if interrupted.is_set():
             return
         try:
-            ended = asyncio.run(_ended(work, lambda: interrupted.is_set() or lease.lost.is_set()))
-            outcome.set_result(ended.result())
+            outcome.set_result(asyncio.run(_ended(work, lambda: interrupted.is_set() or lease.lost.is_set())))
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             outcome.set_exception(error)
+        done.set()
 
     thread = threading.Thread(target=run, name="poller-handler")
     try:
@@ -166,41 +179,13 @@ def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
         interrupted.set()
         _persist(lambda: thread.join() if thread.is_alive() else None, interrupted)
         raise
-    return _outlive(outcome, interrupted)
-
-
-def _follow(work: asyncio.Future[Any], running: asyncio.AbstractEventLoop | None, lease: LeaseView) -> Any:
-    """Wait for a task of an event loop that runs on another thread."""
-    loop = work.get_loop()
-    if work.done():
-        return work.result()
-    if loop is running or not loop.is_running():
-        if not loop.is_closed():
-            work.cancel()
-        raise HandlerFailure(
-            "HandlerUnfinished",
-            "the handler returned a task of an event loop that does not run while it is waited for. "
-            "Make the handler async, or return the coroutine itself.",
-        )
-
-    interrupted = threading.Event()
-
-    async def supervised() -> Any:
-        return await _supervised(work, lambda: interrupted.is_set() or lease.lost.is_set())
-
-    return _outlive(asyncio.run_coroutine_threadsafe(supervised(), loop), interrupted)
-
-
-def _outlive(work: Future[Any], interrupted: threading.Event) -> Any:
-    """Wait for work that runs elsewhere, to its end: nothing may be given back while it runs (protocol 10)."""
-    done = threading.Event()
-    work.add_done_callback(lambda _: done.set())
     _persist(done.wait, interrupted)
-    return work.result()
+    return outcome.result().result()
 
 
 def _persist(wait: Callable[[], object], interrupted: threading.Event) -> None:
-    """Wait to the end, however often one interrupts (Ctrl-C); what was thrown in here meanwhile is raised then."""
+    """Wait to the end, however often one interrupts (Ctrl-C): nothing may be given back while the handler runs
+    (protocol 10). What was thrown in here meanwhile is raised then."""
     thrown: BaseException | None = None
     while True:
         try:
@@ -240,7 +225,7 @@ async def _ended(work: Awaitable[Any], lost: Callable[[], bool]) -> _Ended:
 
 
 async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:
-    """Await it, and work of this loop that it gives, as where an `await` was forgotten."""
+    """Await it, and what it gives, as where an `await` was forgotten."""
     while True:
         task = asyncio.ensure_future(_told(work))
         cancelled = False
@@ -250,10 +235,18 @@ async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:
                 cancelled = task.cancel()
         if cancelled and task.cancelled():
             raise HandlerCancelled("The lease was lost while the handler ran; it was cancelled.")
-        work = await task
-        ours = not isinstance(work, asyncio.Future) or work.get_loop() is asyncio.get_running_loop()
-        if isinstance(work, Future) or not _is_work(work) or not ours:
-            return work
+        given = await task
+        if given is work or not _can_be_awaited_here(given):
+            return given
+        work = given
+
+
+def _can_be_awaited_here(given: object) -> bool:
+    if asyncio.isfuture(given):
+        return given.get_loop() is asyncio.get_running_loop()
+    if inspect.iscoroutine(given):
+        return inspect.getcoroutinestate(given) != inspect.CORO_CLOSED  # else it was awaited before it was returned
+    return inspect.isawaitable(given)
 
 
 async def _told(work: Awaitable[Any]) -> Any:

@@ -1,13 +1,13 @@
 """Async handlers: awaited to their end, and cancelled when the lease is lost. And whatever else a handler may return
-that is not done yet: waited for, or refused, but never taken for done."""
+that is not done yet: awaited, or refused, but never taken for done."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -277,7 +277,25 @@ def _forgotten_task(sink: Sink) -> Handler:
     return handle
 
 
-@pytest.mark.parametrize("forgetful", [_forgotten_await, _forgotten_task])
+class Request:
+    """As clients of HTTP give it: it is sent when it is awaited, and may be as often as one likes."""
+
+    def __init__(self, sent: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._sent = sent
+
+    def __await__(self) -> Generator[Any, None, Request]:
+        yield from self._sent().__await__()
+        return self
+
+
+def _forgotten_request(sink: Sink) -> Handler:
+    async def handle(batch: Batch) -> object:
+        return Request(lambda: sink.write(batch))
+
+    return handle
+
+
+@pytest.mark.parametrize("forgetful", [_forgotten_await, _forgotten_task, _forgotten_request])
 def test_what_an_async_handler_returns_is_awaited_where_it_forgot_to(
     worlds: Worlds, forgetful: Callable[[Sink], Handler]
 ) -> None:
@@ -286,74 +304,60 @@ def test_what_an_async_handler_returns_is_awaited_where_it_forgot_to(
     assert sink.done == [5]
 
 
-def test_a_future_of_a_pool_is_waited_for_and_its_failure_is_the_handlers(worlds: Worlds) -> None:
-    world, sink = worlds(rows=5), Sink()
-    began, go = threading.Event(), threading.Event()
+@contextmanager
+def _elsewhere(kind: str) -> Iterator[Callable[[Coroutine[Any, Any, None]], object]]:
+    """What begins work on another thread, and gives its future: of a pool, or of an event loop."""
+    with ThreadPoolExecutor(1) as pool:
+        if kind == "a pool":
+            yield lambda work: pool.submit(asyncio.run, work)
+            return
+        running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
-    def work(batch: Batch) -> None:
-        began.set()
-        go.wait(30)
-        sink.done.append(len(batch))
-
-    def fail(batch: Batch) -> None:
-        raise ValueError("no")
-
-    with ThreadPoolExecutor() as pool:
-
-        def handle(batch: Batch) -> Future[None]:
-            future = pool.submit(work, batch)
-            began.wait(30)
-            threading.Timer(0.05, go.set).start()
-            return future
-
-        assert world.tick(handle).outcome == "delivered"
-        assert sink.done == [5]
-        world.table.rows.append(row(6))
-        assert world.tick(lambda batch: pool.submit(fail, batch)).error == "ValueError: no"
-
-
-def test_a_future_of_a_pool_is_outlived_when_the_lease_is_lost(worlds: Worlds) -> None:
-    """It cannot be cut where it runs, no more than a plain handler can."""
-    world, sink = worlds(rows=5), Sink()
-
-    def work(batch: Batch) -> None:
-        batch.lost.wait(30)
-        sink.done.append(len(batch))
-
-    with ThreadPoolExecutor() as pool:
-
-        def handle(batch: Batch) -> Future[None]:
-            world.wire.write_faults.extend([lost_before] * 1000)
-            world.runtime.sleep(61)
-            return pool.submit(work, batch)
-
-        assert world.tick(handle).outcome == "lease_lost"
-        assert sink.done == [5]
-    assert world.state.checkpoint.cursor is None
-
-
-def test_a_task_of_a_loop_on_another_thread_is_waited_for(worlds: Worlds) -> None:
-    """As where a program ticks on a thread beside its loop."""
-    world, sink = worlds(rows=5), Sink()
-
-    async def program() -> str:
-        loop = asyncio.get_running_loop()
+        async def serve() -> None:
+            stop = asyncio.Event()
+            running.set_result((asyncio.get_running_loop(), stop))
+            await stop.wait()
+            await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
         async def begin(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
             return asyncio.create_task(work)
 
-        def submitted(batch: Batch) -> object:
-            return asyncio.run_coroutine_threadsafe(sink.write(batch), loop)
+        served = pool.submit(asyncio.run, serve())
+        loop, stop = running.result()
+        if kind == "a loop":
+            yield lambda work: asyncio.run_coroutine_threadsafe(begin(work), loop).result()
+        else:
+            yield lambda work: asyncio.run_coroutine_threadsafe(work, loop)
+        loop.call_soon_threadsafe(stop.set)
+        served.result()
 
-        def begun(batch: Batch) -> object:
-            return asyncio.run_coroutine_threadsafe(begin(sink.write(batch)), loop).result()
 
-        assert (await asyncio.to_thread(world.tick, submitted)).outcome == "delivered"
-        world.table.rows.append(row(6))
-        return (await asyncio.to_thread(world.tick, begun)).outcome
+@pytest.mark.parametrize("later", [False, True], ids=["returned", "returned by an async handler"])
+@pytest.mark.parametrize(
+    ("kind", "step"), [("a pool", "result()"), ("a loop", "await"), ("a loop, from a thread", "result()")]
+)
+def test_a_future_of_a_pool_or_of_another_loop_is_refused(worlds: Worlds, kind: str, step: str, later: bool) -> None:
+    """It ends elsewhere, and is neither waited for nor taken for done: the batch comes again."""
+    world, sink = worlds(rows=5), Sink()
+    begun: list[Any] = []
+    with _elsewhere(kind) as begin:
 
-    assert asyncio.run(program()) == "delivered"
-    assert sink.done == [5, 1]
+        def handle(batch: Batch) -> object:
+            begun.append(begin(sink.write(batch)))
+            return begun[-1]
+
+        async def handle_later(batch: Batch) -> object:
+            return handle(batch)
+
+        result = world.tick(handle_later if later else handle)
+    assert result.outcome == "handler_failed"
+    assert "nothing waits" in (result.error or "")
+    assert step in (result.error or "")
+    assert (world.state.checkpoint.cursor, world.state.delivery.attempts) == (None, 1)
+    if kind != "a pool":  # there it ran already
+        assert (begun[0].cancelled(), sink.done) == (True, [])
+    world.runtime.sleep(600)
+    assert world.tick(lambda batch: asyncio.run(sink.write(batch))).rows == 5
 
 
 def test_a_task_of_the_loop_that_waits_for_the_tick_failed_and_never_runs(worlds: Worlds) -> None:
