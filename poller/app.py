@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypedDict, Unpack, cast, runtime_checkable
+from typing import Literal, Self, TypedDict, Unpack, cast
 from weakref import WeakSet
 
 from poller.config import AppConfig, PollerConfig, PollerOptions, load_config, poller_options
@@ -25,7 +25,7 @@ from poller.handler.call import Handler
 from poller.handler.load import import_handler
 from poller.observability import Observer, log_events
 from poller.observability.otel import MetricsObserver
-from poller.ports import Event, Runtime, Source, StateStore
+from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
 from poller.runtime import SystemRuntime
 from poller.wiring import open_source, open_store
 
@@ -47,13 +47,6 @@ class Keywords(TypedDict, total=False):
     error_text: bool
     audit_window: timedelta | str | None
     recheck_every: int
-
-
-@runtime_checkable
-class Quoting(Protocol):
-    """A source whose errors may quote what a row holds, and that can leave it out; `poller.sources.SqlSource` can."""
-
-    error_text: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +98,7 @@ class Poller:
         self.runtime: Runtime = runtime or SystemRuntime()
         self.origin: Origin = Origin()
         self._handler: Handler | None = None
-        if not self.options.error_text and isinstance(source, Quoting):
+        if not self.options.error_text and isinstance(source, InspectableSource):
             source.error_text = False
         self._runner = Runner(
             name,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from poller.errors import SourceError
 from poller.model.cursor import Cursor
+from poller.model.finding import Finding
 from poller.model.fingerprint import SourceDescription
 from poller.model.timing import Timeout
 
@@ -20,6 +22,7 @@ __all__ = [
     "Bound",
     "Event",
     "Found",
+    "InspectableSource",
     "Lag",
     "Lock",
     "Missing",
@@ -27,8 +30,10 @@ __all__ = [
     "Row",
     "Runtime",
     "Source",
+    "SourceCheckup",
     "StateStore",
     "Task",
+    "TimedSource",
     "Timeout",
     "Unchanged",
     "Written",
@@ -221,6 +226,78 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of connections. The source may be used again afterwards."""
+        ...
+
+
+@runtime_checkable
+class TimedSource(Protocol):
+    """A source that says how long one of its queries may take. The tick keeps its lease for the few of a page, with
+    any other source for a fixed time."""
+
+    @property
+    def query_timeout(self) -> timedelta: ...
+
+
+class SourceCheckup(Protocol):
+    """What a source finds where it looks at itself: findings, and how many seconds the database's clock is ahead of
+    ours (None where it was not read)."""
+
+    @property
+    def findings(self) -> list[Finding]: ...
+    @property
+    def offset_seconds(self) -> float | None: ...
+
+
+@runtime_checkable
+class InspectableSource(Source, Protocol):
+    """A source that answers what operators ask: where a cursor leads, what stands between two, and whether all is well.
+
+    `poller.sources.SqlSource` is one. A poller runs without: what needs an answer is then left out, or refused with a
+    clear error where it is the answer itself that was asked for.
+    """
+
+    error_text: bool
+    """Whether errors may quote what a row holds; a poller's `error_text` sets it."""
+
+    def locate(self) -> SourceDescription:
+        """`describe` with what the server says of the names in the configuration. Raises: SourceError."""
+        ...
+
+    def missing(self) -> SourceError | None:
+        """Why the source cannot be read as it is configured; None where it can. Asks the server."""
+        ...
+
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        """The cursor that a person typed, in the column's own form; without a key (None) it means "at or after".
+
+        Raises: SourceError naming a column.
+        """
+        ...
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        """How many rows stand after `low` and up to `high` (None: the beginning), and whether `cap` cut the count.
+        Raises as `page`."""
+        ...
+
+    def null_cursors(self, cap: int) -> int:
+        """How many rows have no cursor and are never read, counted up to `cap`. Raises as `page`."""
+        ...
+
+    def bound(self) -> Bound:
+        """The bound of this moment, as the next page would use it. Raises as `page`."""
+        ...
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        """Up to `limit` rows after `low` and up to `high`, whatever the bound is: for looking back, never for
+        delivering. Raises as `page`."""
+        ...
+
+    def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
+        """Everything that can be found out about this source before it goes wrong. Reads only; raises no PollerError.
+
+        Args:
+            after: where the checkpoint stands. utcnow: this machine's clock.
+        """
         ...
 
 

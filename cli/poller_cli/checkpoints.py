@@ -16,10 +16,10 @@ from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.model.limits import LARGEST_BODY
-from poller.ports import Found
+from poller.ports import Found, InspectableSource
 from poller_cli import exits
 from poller_cli.changes import Plan, StateEditor
-from poller_cli.effects import NOTHING, CountingSource, Effect, measure
+from poller_cli.effects import NOTHING, Effect, measure
 from poller_cli.refusals import WrongArgument, clean
 from poller_cli.resets import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller_cli.terminal.printing import is_terminal
@@ -144,7 +144,7 @@ class Restoring:
         """What the column cannot hold is no place to go on from. Where the database cannot be asked it is let through:
         a way back must not need it. Raises: WrongArgument."""
         try:
-            why = impossible(cast("CountingSource", self.poller.source), cursor)
+            why = impossible(cast("InspectableSource", self.poller.source), cursor)
         except SourceError:  # a table that cannot be read is no fault of the checkpoint's
             return
         if why:

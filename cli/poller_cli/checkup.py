@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,10 +13,10 @@ from poller.app import App, Poller
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import FingerprintMismatch, PollerError, StateCorrupt, StoreDenied, StoreError, WriteConflict
 from poller.lease.state_file import Copy
-from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
 from poller.model.schedule import Schedule
+from poller.ports import InspectableSource
 from poller_cli import exits
 from poller_cli.survey import operator_of, unless_deleted
 
@@ -27,22 +26,6 @@ NO_SUCH_TAG = '"0x0"'
 """No version of any document has it: a write on this condition proves the permission and never lands."""
 DEFAULT_FUNCTION_TIMEOUT = timedelta(minutes=5)
 """Of a Consumption plan, where host.json says nothing."""
-
-
-class SourceCheckup(Protocol):
-    """What a source's own checkup returns (`poller.sources.checkup.Checkup`)."""
-
-    @property
-    def findings(self) -> list[Finding]: ...
-    @property
-    def offset_seconds(self) -> float | None: ...
-
-
-@runtime_checkable
-class ExaminableSource(Protocol):
-    """A source that can be looked at; `poller.sources.SqlSource` can."""
-
-    def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup: ...
 
 
 @runtime_checkable
@@ -85,7 +68,7 @@ def examine(app: App, name: str) -> Examined:
     found.findings += [*_handler(poller), *_timing(poller), *_host(poller, app.path.resolve().parent)]
     copy, store_offset = _storage(poller, found)
     after = None if copy is None else copy.state.checkpoint.cursor
-    if not found.mismatch and isinstance(poller.source, ExaminableSource):
+    if not found.mismatch and isinstance(poller.source, InspectableSource):
         if copy is not None and copy.state.bound is not None:
             poller.source.recall(copy.state.bound)
         checkup = poller.source.checkup(after, poller.runtime.utcnow)

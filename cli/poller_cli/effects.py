@@ -6,24 +6,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, cast
+from typing import cast
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
-from poller.ports import Bound, Source
+from poller.ports import Bound, InspectableSource, Source
 from poller_cli.counts import counted
 from poller_cli.counts import rows as rows_of
 
 BACK, SAME, FORWARD = -1, 0, 1
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
-
-
-class CountingSource(Source, Protocol):
-    """What the console asks of a source beyond `poller.ports.Source`; `poller.sources.SqlSource` has it."""
-
-    def parse_cursor(self, value: str, pk: dict[str, str] | None) -> Cursor: ...
-    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]: ...
-    def bound(self) -> Bound: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
         return NOTHING
     if foreign:
         return _uncounted("the checkpoint belongs to another source", way)
-    asked = cast("CountingSource", source)
+    asked = cast("InspectableSource", source)
     try:
         # Both ways, whatever the texts say: the database knows its order, and the wrong way round is an empty range.
         again, capped = counted(lambda cap: asked.count_between(after, before, cap=cap))
@@ -98,7 +90,7 @@ def of_first(source: Source, after: Cursor | None) -> Effect:
     """What a poller's first checkpoint does: what stands up to it was delivered elsewhere, but what is yet to appear
     there never will be. Raises nothing."""
     try:
-        bound = cast("CountingSource", source).bound()
+        bound = cast("InspectableSource", source).bound()
     except SourceError as error:
         return _uncounted(error.message.rstrip("."), None)
     return Effect(open_ended=bound.value is not None and not _below(bound, after))
@@ -165,7 +157,7 @@ def _uncounted(why: str, way: int | None) -> Effect:
 def rows_up_to(source: Source, cursor: Cursor | None) -> str:
     """How many rows stand up to a cursor, for people. Raises nothing."""
     try:
-        asked = cast("CountingSource", source)
+        asked = cast("InspectableSource", source)
         return rows_of(*counted(lambda cap: asked.count_between(None, cursor, cap=cap)))
     except SourceError as error:
         return f"rows (not counted: {error.message.rstrip('.')})"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast
 
 from poller.app import Poller
-from poller.delivery.preflight import Probing, put_back
+from poller.delivery.preflight import put_back
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
 from poller.model.changes import to_reset
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription, differences
+from poller.ports import InspectableSource
 from poller_cli.changes import Plan
-from poller_cli.effects import CountingSource, measure
+from poller_cli.effects import measure
 from poller_cli.refusals import WrongArgument, clean
 
 
@@ -40,17 +41,10 @@ class Belonging(Protocol):
     def source(self) -> dict[str, Any] | None: ...
 
 
-@runtime_checkable
-class LocatingSource(Protocol):
-    """A source that can ask its server what the names in the configuration mean; `poller.sources.SqlSource` can."""
-
-    def locate(self) -> SourceDescription: ...
-
-
 def located(poller: Poller) -> SourceDescription:
     """The configured source, with what its configuration leaves to the server, where that answers: a command must not
     need it. Raises nothing."""
-    if isinstance(poller.source, LocatingSource):
+    if isinstance(poller.source, InspectableSource):
         with contextlib.suppress(SourceError):
             return poller.source.locate()
     return poller.source.describe()
@@ -64,7 +58,7 @@ def is_foreign(state: Belonging, source: SourceDescription) -> bool:
 def unreadable(poller: Poller, state: State, source: SourceDescription) -> list[str]:
     """A note where the checkpoint belongs to another source, and the configured one does not exist or cannot be
     reached: then a typo is likelier than a move. Asks the database only then."""
-    if not is_foreign(state, source) or not isinstance(poller.source, Probing):
+    if not is_foreign(state, source) or not isinstance(poller.source, InspectableSource):
         return []
     missing = poller.source.missing()
     if missing is None:
@@ -109,7 +103,7 @@ def checked_cursor(
     """
     clean(value, "--value")
     keys = _keys(pk, pk_columns, cursor_column)
-    source = cast("CountingSource", poller.source)
+    source = cast("InspectableSource", poller.source)
     source.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
     try:
         cursor = source.parse_cursor(value, keys)
@@ -123,7 +117,7 @@ def checked_cursor(
     return cursor
 
 
-def not_held(source: CountingSource, cursor: Cursor) -> str:
+def not_held(source: InspectableSource, cursor: Cursor) -> str:
     """Why the columns cannot hold this cursor, asked of a database that can be read; empty where they can.
 
     Raises: SourceUnavailable.
@@ -139,7 +133,7 @@ def not_held(source: CountingSource, cursor: Cursor) -> str:
     return ""
 
 
-def impossible(source: CountingSource, cursor: Cursor | None) -> str:
+def impossible(source: InspectableSource, cursor: Cursor | None) -> str:
     """Why a kept cursor cannot be one of this source; empty where it can, and for a table without rows, which does not
     tell its types.
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from poller.admin.editor import Operator
 from poller.app import Poller
@@ -19,6 +19,7 @@ from poller.lease.state_file import Copy
 from poller.model.changes import kept_by
 from poller.model.redact import error_line
 from poller.model.timing import Timing
+from poller.ports import InspectableSource
 from poller_cli import exits
 from poller_cli.output.models import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
 from poller_cli.resets import is_foreign
@@ -37,13 +38,6 @@ _NEVER_RAN = {
     "lease": LeaseOutput(fencing_token=0, live=False),
     "attempts": 0,
 }
-
-
-@runtime_checkable
-class NullCountingSource(Protocol):
-    """A source that can count the rows that it will never read; `poller.sources.SqlSource` can."""
-
-    def null_cursors(self, cap: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +235,7 @@ def _rows(status: PollerStatus, poller: Poller, *, nulls: bool) -> PollerStatus:
     """What waits, and what will never be read. Raises: SourceError."""
     lag = poller.source.lag(status.cursor, cap=PENDING_CAP)
     told = {"lag_seconds": lag.seconds, "pending": lag.pending, "pending_capped": lag.pending_capped}
-    if nulls and isinstance(poller.source, NullCountingSource):
+    if nulls and isinstance(poller.source, InspectableSource):
         with contextlib.suppress(SourceError):  # too many to count in time: the rest is told all the same
             count = poller.source.null_cursors(PENDING_CAP + 1)
             told |= {"null_cursors": min(count, PENDING_CAP), "null_cursors_capped": count > PENDING_CAP}

@@ -19,8 +19,8 @@ from poller_cli.survey import survey
 
 if TYPE_CHECKING:
     from poller.app import Poller
+    from poller.ports import InspectableSource
     from poller_cli.backfills import Document
-    from poller_cli.effects import CountingSource
     from poller_cli.naming import ConsoleApp
     from poller_cli.output.models import PollerStatus
 
@@ -102,7 +102,7 @@ class Watcher:
             return None
         if before[2] == status.cursor:
             return 0.0
-        source = cast("CountingSource", poller.source)
+        source = cast("InspectableSource", poller.source)
         try:
             rows, _ = source.count_between(before[2], status.cursor, cap=PASSED_CAP)
         except SourceError:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from poller.delivery.context import Context
 from poller.delivery.result import Outcome
-from poller.errors import FieldDifference, FingerprintMismatch, SourceError, plain
+from poller.errors import FieldDifference, FingerprintMismatch, plain
 from poller.lease.state_file import Copy
 from poller.model.document import State
 from poller.model.fingerprint import differences
-from poller.ports import Source
+from poller.ports import InspectableSource, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +47,6 @@ def _held(copy: Copy, context: Context) -> str:
     )
 
 
-@runtime_checkable
-class Probing(Protocol):
-    """A source that can tell whether what is configured exists; `poller.sources.SqlSource` can."""
-
-    def missing(self) -> SourceError | None: ...
-
-
 def check_fingerprint(name: str, state: State, source: Source) -> None:
     """Nothing runs on a checkpoint that belongs to another source (sources.md, "Fingerprint").
 
@@ -67,7 +59,7 @@ def check_fingerprint(name: str, state: State, source: Source) -> None:
         return
     found = differences(state.source, configured)
     shown = "; ".join(map(str, found)) or "not described"
-    missing = source.missing() if isinstance(source, Probing) else None
+    missing = source.missing() if isinstance(source, InspectableSource) else None
     anew = f"to begin anew: poller reset-to-beginning {name}, or poller reset-to-cursor {name}."
     if missing is None:
         message = f"The checkpoint of {name!r} belongs to another source ({shown})."

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
 
 from poller.delivery.context import Context, instance_name
 from poller.delivery.preflight import check_fingerprint, refusal_of
@@ -24,7 +23,7 @@ from poller.lease.state_file import Conflict
 from poller.lease.tenure import Tenure
 from poller.model.cursor import Cursor
 from poller.observability import BatchStarted, LateRows, Rechecked
-from poller.ports import Bound, Page, Row
+from poller.ports import Bound, InspectableSource, Page, Row
 
 logger = logging.getLogger("poller")
 
@@ -34,13 +33,6 @@ MOST = 10_000
 PATIENCE = 60.0
 """Seconds that one look may take, where none are given."""
 EXAMPLES = 5
-
-
-@runtime_checkable
-class Rereadable(Protocol):
-    """A source whose order can be read again between two cursors; `poller.sources.SqlSource` can."""
-
-    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page: ...
 
 
 @dataclass
@@ -73,7 +65,7 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
             key="audit_window",
             next_step=f'Set audit_window = "2h" in [pollers.{context.name}]; it knows from then on.',
         )
-    if not isinstance(source, Rereadable):
+    if not isinstance(source, InspectableSource):
         raise ConfigError(f"The source of {context.name} cannot be read again.", key="source")
     found, end = Recheck(), context.runtime.monotonic() + patience
     copy = context.file.read()
@@ -95,7 +87,7 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
 
 def _compare(
     context: Context,
-    source: Rereadable,
+    source: InspectableSource,
     stretch: Interval,
     found: Recheck,
     known: set[bytes],
@@ -117,7 +109,7 @@ def _compare(
     return True
 
 
-def _rows(source: Rereadable, low: Cursor | None, high: Cursor) -> Iterator[tuple[Row, Cursor]]:
+def _rows(source: InspectableSource, low: Cursor | None, high: Cursor) -> Iterator[tuple[Row, Cursor]]:
     while True:
         page = source.span(low, high, PAGE)
         yield from zip(page.rows, page.cursors, strict=True)
@@ -126,7 +118,7 @@ def _rows(source: Rereadable, low: Cursor | None, high: Cursor) -> Iterator[tupl
         low = page.cursors[-1]
 
 
-def _is_under(source: Rereadable, cursor: Cursor, tip: Cursor | None, high: Cursor) -> bool:
+def _is_under(source: InspectableSource, cursor: Cursor, tip: Cursor | None, high: Cursor) -> bool:
     """Whether the checkpoint has passed it: after a reset it may stand lower, and then the row comes by itself."""
     if tip is None:
         return False

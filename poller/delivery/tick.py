@@ -9,8 +9,6 @@ stands (protocol 4 and 5). The last batch's commit also gives the lease back, si
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
-from typing import Protocol, runtime_checkable
 
 from poller.delivery import idle_writes
 from poller.delivery.context import Context, instance_name
@@ -31,7 +29,7 @@ from poller.model.limits import LONGEST_CURSOR, LONGEST_NAME
 from poller.model.redact import error_line
 from poller.observability import BatchCommitted, BatchStarted, HandlerFailed, PollerHalted
 from poller.observability.otel import span
-from poller.ports import Bound, Event, Page
+from poller.ports import Bound, Event, Page, TimedSource
 
 logger = logging.getLogger("poller")
 
@@ -40,14 +38,6 @@ PAGE_LIMIT = 120.0
 `PAGE_QUERIES` times that, where the source tells it."""
 PAGE_QUERIES = 4
 """A page is read by no more statements than these, one after another: session, bound, rows, NULLs."""
-
-
-@runtime_checkable
-class Limited(Protocol):
-    """A source that tells how long one of its queries may take; `poller.sources.SqlSource` does."""
-
-    @property
-    def query_timeout(self) -> timedelta: ...
 
 
 class Tick:
@@ -210,7 +200,7 @@ class Tick:
         return self._result("delivered" if self.batches else "idle")
 
     def _page_limit(self) -> float:
-        asked = self.source.query_timeout.total_seconds() if isinstance(self.source, Limited) else 0.0
+        asked = self.source.query_timeout.total_seconds() if isinstance(self.source, TimedSource) else 0.0
         return max(PAGE_LIMIT, PAGE_QUERIES * asked, self.options.handler_limit.total_seconds())
 
     def _batch(self, tenure: Tenure, page: Page) -> Batch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from poller.config import PollerOptions
@@ -18,7 +19,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import State, decode, encode
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.observability import PollerEvent
-from poller.ports import Bound, Event, Found, Lag, Page, Row
+from poller.ports import Bound, Event, Found, Lag, Page, Row, SourceCheckup
 from poller.stores import MemoryStore
 from tests.runner.clockwork import Clockwork
 from tests.runner.wire import STATE, Wire
@@ -116,6 +117,35 @@ class Table:
             return [one for one in ordered if one["updated_at"] >= after.value]
         place = (after.value, after.tiebreaker["id"])
         return [one for one in ordered if (one["updated_at"], one["id"]) > place]
+
+
+class InspectableTable(Table):
+    """A table that also answers what operators ask (`poller.ports.InspectableSource`), as far as tests do ask."""
+
+    error_text = True
+
+    def locate(self) -> SourceDescription:
+        return self.description
+
+    def missing(self) -> SourceError | None:
+        return None
+
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        raise NotImplementedError
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        raise NotImplementedError
+
+    def null_cursors(self, cap: int) -> int:
+        raise NotImplementedError
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        last = (high.value, (high.tiebreaker or {})["id"]) if high else ("~", 0)
+        rows = [one for one in self._after(low) if (one["updated_at"], one["id"]) <= last][:limit]
+        return Page(rows, [cursor_of(one) for one in rows], self.bound)
+
+    def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
+        raise NotImplementedError
 
 
 # --- all of it

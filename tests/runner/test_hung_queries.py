@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from poller.delivery.tick import Limited
 from poller.handler.batch import Batch
 from poller.model.document import State
 from poller.observability import HandlerTimedOut, LeaseLostEvent, LeaseRenewed, QueryTimedOut
+from poller.ports import InspectableSource, TimedSource
 from poller.sources import SqlSource
 from tests.runner.fakes import Table, World
 
@@ -20,7 +20,7 @@ SHORT = {"handler_timeout": "60s", "lease_ttl": "60s", "heartbeat_interval": "15
 
 
 class SlowTable(Table):
-    """Its queries may take so long: `poller.delivery.tick.Limited`."""
+    """Its queries may take so long: `poller.ports.TimedSource`."""
 
     def __init__(self, runtime: Any, seconds: float) -> None:
         super().__init__(runtime)
@@ -65,9 +65,10 @@ def test_a_query_within_its_own_query_timeout_keeps_the_lease(worlds: Worlds) ->
     assert world.told(QueryTimedOut) == []
 
 
-def test_a_sql_source_tells_how_long_a_query_may_take() -> None:
+def test_a_sql_source_tells_how_long_a_query_may_take_and_answers_operators() -> None:
     source = SqlSource("sqlite://", table="t", cursor_column="at", pk_columns=["id"], query_timeout="5m")
-    assert isinstance(source, Limited)
+    assert isinstance(source, TimedSource)
+    assert isinstance(source, InspectableSource)
     assert source.query_timeout == timedelta(minutes=5)
 
 

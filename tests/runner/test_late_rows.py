@@ -9,19 +9,19 @@ import pytest
 
 from poller.admin.editor import Operator
 from poller.delivery.recheck import Recheck, look_back
-from poller.errors import LeaseHeld, PollerError
+from poller.errors import ConfigError, LeaseHeld, PollerError
 from poller.handler.batch import Batch
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
 from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
-from tests.runner.fakes import Table, World, cursor_of, row
+from tests.runner.fakes import InspectableTable, World, cursor_of, row
 from tests.runner.wire import Wire, preceded
 
 ROWS = 200
 
 
-class Again(Table):
+class Again(InspectableTable):
     """A table that can be read again; each time takes so long."""
 
     span_seconds = 0.0
@@ -33,9 +33,7 @@ class Again(Table):
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
         self.spans += 1
         self._runtime.sleep(self.span_seconds)
-        last = (high.value, (high.tiebreaker or {})["id"]) if high else ("~", 0)
-        rows = [one for one in self._after(low) if (one["updated_at"], one["id"]) <= last][:limit]
-        return Page(rows, [cursor_of(one) for one in rows], self.bound)
+        return super().span(low, high, limit)
 
 
 def looked_at(worlds: Callable[..., World], **options: Any) -> tuple[World, Again]:
@@ -54,6 +52,12 @@ def stretches(world: World, count: int) -> None:
     for number in range(1, count + 1):
         low, high = cursor_of(row(2 * number - 1)), cursor_of(row(2 * number))
         log.add_now(world.runtime.utcnow(), low, [high], covers=True)
+
+
+def test_a_source_that_cannot_be_read_again_is_refused_by_name(worlds: Callable[..., World]) -> None:
+    world = worlds(rows=1, audit_window="2h").begun()
+    with pytest.raises(ConfigError, match="source of orders cannot be read again"):
+        look_back(world.worker._context)
 
 
 def test_a_look_ends_when_its_patience_is_over_however_many_stretches_there_are(worlds: Callable[..., World]) -> None:

@@ -88,11 +88,11 @@ def _refuse_impossible(poller: Poller, cursor: Cursor | None) -> None:
     Raises: FingerprintMismatch, where the column cannot hold the cursor; SourceError, where the table cannot be read.
     """
     from poller.errors import FingerprintMismatch, SourceUnavailable
-    from poller_cli.effects import CountingSource
+    from poller.ports import InspectableSource
     from poller_cli.resets import impossible
 
     try:
-        why = impossible(cast("CountingSource", poller.source), cursor)
+        why = impossible(cast("InspectableSource", poller.source), cursor)
     except SourceUnavailable:
         if poller.source.describe().database.dialect == "sqlite":
             raise
