@@ -63,8 +63,14 @@ def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("seeds", [range(400), *SPECIAL], ids=str)
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        *(pytest.param(seeds[:40], marks=pytest.mark.soak) for seeds in (range(400), *SPECIAL)),
+        *(pytest.param(seeds, marks=pytest.mark.prove) for seeds in (range(400), *SPECIAL)),
+    ],
+    ids=str,
+)
 def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
     ended = tried(copied(tmp_path), seeds)
     assert ended.returncode == 0, ended.stdout + ended.stderr
