@@ -23,7 +23,7 @@ from poller.delivery.runner import Runner
 from poller.errors import ConfigError
 from poller.handler.call import Handler
 from poller.handler.load import import_handler
-from poller.observability import Observer, log_events
+from poller.observability import Observer, PollerEvent, log_events
 from poller.observability.otel import MetricsObserver
 from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
 from poller.runtime import SystemRuntime
@@ -178,6 +178,10 @@ class Poller:
             raises, or HandlerFailure where it ran elsewhere.
         """
         self._runner.redeliver(found, self.handler if handler is None else handler, by=by, reason=reason)
+
+    def emit(self, event: PollerEvent) -> None:
+        """Give an event to this poller's observers. Raises nothing."""
+        self._runner.emit(event)
 
     def close(self) -> None:
         """Let go of connections and of a handler's process. The poller may be used again afterwards."""

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from poller.errors import PollerError
+
+if TYPE_CHECKING:
+    from poller.worker import Ended
 
 DONE = 0
 FAILED = 1
@@ -29,3 +35,12 @@ def worst(codes: Iterable[int]) -> int:
 def of_outcome(outcome: str) -> int:
     """The code for a tick's outcome."""
     return _OUTCOMES.get(outcome, FAILED)
+
+
+def of_end(end: Ended) -> int:
+    """The code for how a poller ended."""
+    if end.exception is not None:
+        return end.exception.exit_code if isinstance(end.exception, PollerError) else FAILED
+    if end.outcome is not None:
+        return of_outcome(end.outcome)
+    return DONE if end.ok else FAILED

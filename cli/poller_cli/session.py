@@ -43,6 +43,13 @@ class Session:
         options = [] if self.config == DEFAULT_CONFIG else ["-c", str(self.config)]
         return shlex.join(["poller", *options, *words])
 
+    @property
+    def plain(self) -> bool:
+        """Whether nobody sees stderr move: a program reads, or a file is written."""
+        from poller_cli.terminal.printing import is_terminal
+
+        return self.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
+
     def app(self, observers: Sequence[Observer] = ()) -> ConsoleApp:
         """The configured application. Raises: ConfigError."""
         from poller.config import load_config

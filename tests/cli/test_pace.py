@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from poller_cli.pace import Pace, span
+from poller_cli.terminal.pace import Pace, span
 
 START = datetime(2026, 4, 7, 12, tzinfo=UTC)
 

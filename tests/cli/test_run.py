@@ -7,16 +7,11 @@ import os
 import re
 import signal
 import subprocess
-import threading
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 
-from poller.observability import BatchCommitted, BatchStarted
-from poller_cli.commands.run import InHand, stopped_by_signals
 from tests.cli.conftest import NOTING, Project, end, wait_until
 
 
@@ -173,55 +168,6 @@ def test_a_second_signal_abandons_the_batch_and_leaves_the_lease_to_expire(proje
     assert status["lease"]["live"] is True
     assert status["cursor"] is None
     assert status["attempts"] == 1
-
-
-class Signalled:
-    """This process, signalled at moments of our choosing, and what it says then."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, at: list[float], again: int = 0) -> None:
-        """`at`: the moments of the signals. `again`: how many of them come while the first is being told."""
-        self.said: list[str] = []
-        self.moments, self.again = iter(at), again
-        monkeypatch.setattr(os, "write", self.write)
-        monkeypatch.setattr(os, "_exit", self.leave)
-
-    def write(self, _: int, text: bytes) -> None:
-        self.said.append(text.decode().rstrip())
-        for _n in range(self.again if len(self.said) == 1 else 0):
-            signal.raise_signal(signal.SIGTERM)
-
-    def leave(self, code: int) -> NoReturn:
-        raise SystemExit(code)
-
-    def now(self) -> float:
-        return next(self.moments)
-
-
-def test_signals_within_half_a_second_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of GNU timeout and of service managers: one to the process, at once another to its group."""
-    signalled, stop = Signalled(monkeypatch, at=[7.0, 7.0001, 7.49], again=1), threading.Event()
-    with stopped_by_signals(stop, InHand(), now=signalled.now):
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGINT)
-    assert stop.is_set()
-    assert [line.split()[1] for line in signalled.said] == ["stopping"]
-
-
-@pytest.mark.parametrize("busy", [True, False])
-def test_a_later_signal_leaves_at_once(monkeypatch: pytest.MonkeyPatch, busy: bool) -> None:
-    signalled, in_hand = Signalled(monkeypatch, at=[7.0, 7.1, 7.6]), InHand()
-    facts: dict[str, Any] = {"poller": "orders", "at": datetime.now(UTC), "owner_id": "me", "fencing_token": 1}
-    in_hand(BatchStarted(**facts, batch_id="b1", attempt=1, rows=3))
-    if not busy:
-        in_hand(BatchCommitted(**facts, batch_id="b1", rows=3, cursor="x", handler_seconds=0.1))
-    with stopped_by_signals(threading.Event(), in_hand, now=signalled.now):
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
-        with pytest.raises(SystemExit) as ended:
-            signal.raise_signal(signal.SIGTERM)
-    assert ended.value.code == 1
-    assert [line.split()[1].strip(";") for line in signalled.said] == ["stopping", "abandoned"]
-    assert ("the batch in hand" in signalled.said[1]) is busy
 
 
 def test_until_idle_that_is_stopped_says_that_it_is_not_done(project: Project) -> None:

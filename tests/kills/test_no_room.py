@@ -10,7 +10,7 @@ import pytest
 
 from poller.errors import ConfigError
 from poller.stores import MemoryStore
-from poller_cli.loops import Loop
+from poller.worker import Ended, run
 from tests.faults.shop import Shop
 from tests.kills import children
 from tests.support.services import wait_until
@@ -33,17 +33,18 @@ def test_poller_run_goes_on_once_there_is_room(tmp_path: Path, monkeypatch: pyte
         start(self)
 
     monkeypatch.setattr(SpawnProcess, "start", refuse_once)
-    stop, ended = threading.Event(), threading.Event()
-    loop = Loop(poller, "forever", stop, shop.events.append)
-    loop.start(lambda _: ended.set())
+    stop, ends = threading.Event(), list[Ended]()
+    loop = threading.Thread(target=lambda: ends.extend(run([poller], "forever", stop)), daemon=True)
+    loop.start()
     try:
-        wait_until(lambda: bool(shop.told("batch_committed")) or ended.is_set(), "the batch is delivered")
+        wait_until(lambda: bool(shop.told("batch_committed") or ends), "the batch is delivered")
         assert refused.is_set()
-        assert not ended.is_set(), loop.error
+        assert not ends
     finally:
         stop.set()
-        wait_until(ended.is_set, "the loop ends")
+        loop.join(30)
         shop.close()
+    assert [end.error for end in ends] == [None]
     (failed,) = shop.told("tick_failed")
     assert "room for one more process" in failed["error"]
 

@@ -16,8 +16,8 @@ from poller_cli.session import Session
 
 if TYPE_CHECKING:
     from poller.observability import Observer, PollerEvent
+    from poller.worker import Ended
     from poller_cli.backfilling import Backfill, Part
-    from poller_cli.loops import Loop
     from poller_cli.output.work_models import BackfillOutput
     from poller_cli.terminal.progress import LiveProgress
 
@@ -97,20 +97,22 @@ class _Doing:
     """What is told, and to whom, while a backfill works."""
 
     def __init__(self, session: Session, stop: threading.Event) -> None:
-        from poller_cli.commands.run import InHand, log_to_stderr, plain
+        from poller.worker import BatchesInHand
         from poller_cli.output.events import EventPrinter
+        from poller_cli.output.log import log_to_stderr
 
         self._session = session
         self._stop = stop
         self._counted: tuple[int, bool] | None = None
         self._printer = EventPrinter(json_lines=None, debug=session.debug, quiet_errors=True)
         self._progress: LiveProgress | None = None
-        if not plain(session):
+        if not session.plain:
             from poller_cli.terminal.progress import LiveProgress
 
             self._progress = LiveProgress()
         self._parts: dict[str, Part] = {}
-        self._in_hand = InHand()
+        self._in_hand = BatchesInHand()
+        self._codes: list[int] = []
         self.observers: list[Observer] = [self._in_hand, self._count, self._printer]
         self.observers += [self._progress] if self._progress else []
         log_to_stderr(debug=session.debug)
@@ -142,8 +144,7 @@ class _Doing:
 
     def deliver(self, work: Backfill) -> int:
         """All parts at once, each to its end."""
-        from poller_cli.commands.run import stopped_by_signals
-        from poller_cli.loops import Loop, run_all
+        from poller import worker
         from poller_cli.terminal.printing import claim_stdout
 
         self._parts = {part.poller.name: part for part in work.parts}
@@ -152,17 +153,18 @@ class _Doing:
         if self._progress is not None:
             for part in todo:
                 self._show(self._progress, work, part)
-        with stopped_by_signals(self._stop, self._in_hand), self._progress or nullcontext():
-            loops = [Loop(part.poller, "until_idle", self._stop, self._printer, self._session.debug) for part in todo]
-            code = run_all(loops, partial(self._ended, work))
+        signals = worker.stopped_by_signals(self._stop, self._in_hand, exit_code=exits.FAILED)
+        with signals, self._progress or nullcontext():
+            pollers = [part.poller for part in todo]
+            worker.run(pollers, "until_idle", self._stop, ended=partial(self._ended, work))
         if stdout is not None:
             sys.stdout = stdout
-        return self.told(work, code=code)
+        return self.told(work, code=exits.worst(self._codes))
 
     def _show(self, progress: LiveProgress, work: Backfill, part: Part) -> None:
         """A line for the whole of a part, with all its rows where they could be counted."""
         from poller.sources.columns.moments import parse_utc
-        from poller_cli.pace import Pace
+        from poller_cli.terminal.pace import Pace
         from poller_cli.terminal.progress import zones_of
 
         zones, name = zones_of(work.app.config), part.poller.name
@@ -173,26 +175,28 @@ class _Doing:
         count = work.count_of(part)
         progress.lasting[name] = Pace(total=None if count is None or count[1] else count[0], end=end)
 
-    def _ended(self, work: Backfill, loop: Loop) -> None:
+    def _ended(self, work: Backfill, end: Ended) -> None:
         from poller.errors import PollerError
         from poller_cli.terminal.printing import complain, of_poller
 
-        part = self._parts[loop.poller.name]
-        if loop.code == exits.DONE:
+        part = self._parts[end.poller.name]
+        code, error = exits.of_end(end), end.error
+        if code == exits.DONE:
             try:
                 part.finish()
-            except PollerError as error:
-                loop.code, loop.error = error.exit_code, str(error)
+            except PollerError as refused:
+                code, error = refused.exit_code, str(refused)
         else:
             with suppress(PollerError):
                 part.look()
-        if loop.error is not None:
-            part.error = loop.error
+        self._codes.append(code)
+        if error is not None:
+            part.error = error
             if part.halted and part.paused is None:
-                loop.error = f"{loop.error.rstrip('.')}. {work.once_fixed}"
+                error = f"{error.rstrip('.')}. {work.once_fixed}"
             elif part.paused is not None:
-                loop.error = f"{part.paused.rstrip('.')}. {work.once_resumed}"
-            complain(of_poller(loop.poller.name, loop.error))
+                error = f"{part.paused.rstrip('.')}. {work.once_resumed}"
+            complain(of_poller(end.poller.name, error))
 
     def nothing(self, work: Backfill) -> int:
         """No row is there, and none was counted: what was told to people programs are told too."""

@@ -18,7 +18,7 @@ from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
 from poller_cli.counts import rows
 from poller_cli.output.event_words import words
-from poller_cli.pace import span
+from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import (
     coloured,
     complain,

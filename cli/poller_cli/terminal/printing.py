@@ -149,9 +149,10 @@ def complain(text: str) -> None:
     print(f"{coloured('poller:', 'red', sys.stderr)} {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 
-def show_trace(error: BaseException) -> None:
-    """Its traceback on stderr, for `--debug`, secrets removed."""
-    print(printable_lines(redact("".join(traceback.format_exception(error)))), end="", file=sys.stderr, flush=True)
+def show_trace(of: BaseException | str) -> None:
+    """An error's traceback on stderr, for `--debug`, secrets removed; or one that was kept as text."""
+    trace = of if isinstance(of, str) else "".join(traceback.format_exception(of))
+    print(printable_lines(redact(trace)), end="", file=sys.stderr, flush=True)
 
 
 def tell(text: str) -> None:

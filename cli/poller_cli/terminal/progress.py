@@ -22,7 +22,7 @@ from poller.errors import PollerError
 from poller.lease.state_file import StateFile
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.sources.columns.moments import parse_utc
-from poller_cli.pace import Pace, span
+from poller_cli.terminal.pace import Pace, span
 from poller_cli.terminal.printing import is_terminal
 
 

@@ -1,0 +1,30 @@
+"""What handlers and libraries log while rows are delivered, on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import suppress
+
+from poller_cli.output.events import LogLines
+
+
+class _CurrentStderr(logging.Handler):
+    """Writes to whatever stderr is at that moment: the progress display stands in for it while it is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            print(self.format(record), file=sys.stderr, flush=True)
+        except Exception:  # noqa: BLE001 - logging's own way with its failures
+            with suppress(Exception):  # which writes to stderr, and a handler may have closed it
+                self.handleError(record)
+
+
+def log_to_stderr(*, debug: bool) -> None:
+    """Show what handlers and libraries log, in the form that events have."""
+    handler = _CurrentStderr()
+    handler.setFormatter(LogLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    logging.getLogger("poller").setLevel(logging.DEBUG if debug else logging.INFO)
+    for chatty in ("azure", "urllib3", "sqlalchemy"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

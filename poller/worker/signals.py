@@ -1,0 +1,80 @@
+"""SIGTERM and Ctrl-C: the first finishes the batch in hand, a later one abandons it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
+from poller.ports import Event
+
+ONE_SIGNAL = 0.5
+"""Seconds within which further signals are one with the first: GNU timeout, and others that end processes, signal the
+process and at once its group."""
+
+
+class BatchesInHand:
+    """An observer that knows whether a batch is in hand. A signal handler may ask it: it takes no lock."""
+
+    def __init__(self) -> None:
+        self._pollers: set[str] = set()
+
+    def __call__(self, event: PollerEvent) -> None:
+        """Take note of a batch that begins or ends."""
+        if isinstance(event, BatchStarted):
+            self._pollers.add(event.poller)
+        elif isinstance(event, (BatchCommitted, TickFinished, TickFailed)):
+            self._pollers.discard(event.poller)
+
+    def __bool__(self) -> bool:
+        """Whether one was begun and has not ended."""
+        return bool(self._pollers)
+
+
+@contextmanager
+def stopped_by_signals(
+    stop: Event | None = None,
+    in_hand: BatchesInHand | None = None,
+    *,
+    exit_code: int = 1,
+    now: Callable[[], float] = time.monotonic,
+) -> Iterator[Event]:
+    """Set `stop` at SIGTERM or Ctrl-C; end the process at once at one that comes `ONE_SIGNAL` seconds after the first
+    or later. Both are said on stderr. Outside the main thread, where Python allows no signal handlers, it does nothing.
+
+    Args:
+        stop: for `run`; default: a new one.
+        in_hand: an observer of the pollers, so that the second signal says whether a batch is abandoned.
+        exit_code: of the process where it is ended at once.
+        now: seconds on a clock that only goes forward.
+    Returns: a context manager that yields `stop`, and puts back the former signal handlers.
+    """
+    stop = threading.Event() if stop is None else stop
+    first: float | None = now() if stop.is_set() else None
+
+    def on_signal(_: int, __: FrameType | None) -> None:
+        # Only what is safe in a signal handler: no locks of the logging or of streams. Another signal may come while
+        # the first is still being handled: that it came, and when, is the first thing to be known.
+        nonlocal first
+        at = now()
+        if first is None:
+            first = at
+            os.write(2, b"poller: stopping after the batch in hand; once more to abandon it\n")
+            stop.set()
+        elif at - first >= ONE_SIGNAL:
+            batch = b"; the batch in hand will come again when its lease has expired" if in_hand else b""
+            os.write(2, b"poller: abandoned" + batch + b"\n")
+            os._exit(exit_code)
+
+    numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+    former = [(number, signal.signal(number, on_signal)) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in former:
+            signal.signal(number, handler)
