@@ -77,9 +77,9 @@ def read_foreign(where: str, *, connection: str, environ: Mapping[str, str], now
     """
     clean(where, "URL|FILE")
     if where.startswith(("http://", "https://")):
-        from poller.stores.blob.address import open_address
+        from poller.stores import BlobStore
 
-        store, name = open_address(where, connection=connection, environ=environ)
+        store, name = BlobStore.from_address(where, connection=connection, environ=environ)
         try:
             found = store.read(name)
             location = store.locate(name)

@@ -6,7 +6,6 @@ import pytest
 from azure.core.credentials import AccessToken
 
 from poller.errors import ConfigError
-from poller.stores.blob.address import open_address
 from poller.stores.blob.store import BlobStore
 from tests.conformance.canned import Canned, answer
 from tests.support.azurite import KEY
@@ -44,7 +43,7 @@ class NoCredential:
 
 
 def opened(address: str, **environ: str) -> BlobStore:
-    store, name = open_address(address + BLOB, connection="Storage", environ=environ)
+    store, name = BlobStore.from_address(address + BLOB, connection="Storage", environ=environ)
     assert name == "state/orders.json"
     return store
 
@@ -97,20 +96,20 @@ def test_an_address_that_only_begins_like_the_configured_account_is_another(fron
 
 def test_a_user_in_an_address_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match="Not a blob URL") as refused:
-        open_address(f"https://reader:word@any.example{BLOB}{SAS}", connection="Storage", environ={})
+        BlobStore.from_address(f"https://reader:word@any.example{BLOB}{SAS}", connection="Storage", environ={})
     assert "word" not in str(refused.value)
 
 
 @pytest.mark.parametrize("host", ["http://evil.example", "http://10.0.0.7", "http://localhost.evil.example"])
 def test_a_sas_token_does_not_travel_in_clear_text(host: str) -> None:
     with pytest.raises(ConfigError, match="a SAS token would travel in clear text") as refused:
-        open_address(f"{host}{BLOB}{SAS}", connection="Storage", environ={})
+        BlobStore.from_address(f"{host}{BLOB}{SAS}", connection="Storage", environ={})
     assert "SIGNATURE" not in str(refused.value)
 
 
 @pytest.mark.parametrize("host", ["http://127.0.0.1:9", "http://localhost:9", "http://[::1]:9", "https://any.example"])
 def test_a_sas_token_may_go_over_https_or_within_this_machine(host: str) -> None:
-    store, _ = open_address(f"{host}{BLOB}{SAS}", connection="Storage", environ={})
+    store, _ = BlobStore.from_address(f"{host}{BLOB}{SAS}", connection="Storage", environ={})
     store.close()
 
 
@@ -127,7 +126,7 @@ def test_an_address_is_not_left_for_another() -> None:
     with Canned(answer(200)) as other:
         moved = answer(307, Location=f"{other.endpoint}{BLOB}{SAS}")
         with Canned(moved) as first:
-            store, name = open_address(f"{first.endpoint}{BLOB}{SAS}", connection="Storage", environ={})
+            store, name = BlobStore.from_address(f"{first.endpoint}{BLOB}{SAS}", connection="Storage", environ={})
             with pytest.raises(Exception, match="307"):
                 store.read(name)
             store.close()

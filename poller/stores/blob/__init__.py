@@ -1,1 +1,5 @@
-"""State in Azure Blob Storage or Azurite. `store.BlobStore` is the store; the other modules are its parts."""
+"""State in Azure Blob Storage or Azurite.
+
+`store` is the store, `account` says which one is meant, `container` holds the client, `transport` is the HTTP under it,
+`log` keeps log documents in append blobs, `checkup` looks at the account before it goes wrong.
+"""

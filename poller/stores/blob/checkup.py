@@ -9,7 +9,7 @@ from poller import tls
 from poller.errors import StoreDenied
 from poller.model.finding import Finding, error, ok, warn
 from poller.stores.blob.container import FAILURES, Container, seconds
-from poller.stores.blob.errors import code_of, status_of
+from poller.stores.blob.transport import code_of, status_of
 
 _NO_SUCH_TAG = '"0x0"'
 """No version of any blob has it: what is asked on this condition is never done."""

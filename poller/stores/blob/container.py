@@ -13,9 +13,8 @@ from azure.storage.blob import BlobType, ContainerClient
 from poller import forks
 from poller.errors import StoreError, StoreUnavailable
 from poller.ports import DEFAULT_TIMEOUT, Timeout
-from poller.stores.blob.errors import code_of, status_of, translate
-from poller.stores.blob.settings import KEY
-from poller.stores.blob.transport import WholeAnswers
+from poller.stores.blob.account import KEY
+from poller.stores.blob.transport import WholeAnswers, code_of, status_of, translate
 
 # What a call into the SDK raises: its own errors, and all sorts of others over an answer that is not a blob service's.
 FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)

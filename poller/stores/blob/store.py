@@ -1,4 +1,4 @@
-"""Documents as blobs in Azure Blob Storage or Azurite. Only this module and its `_blob_*` parts import azure.storage.
+"""Documents as blobs in Azure Blob Storage or Azurite. Only this package imports azure.storage.
 
 One `read` is one GET and one `write` is one PUT, sent once: whoever calls decides about sending again, because only
 the caller can tell whether an earlier copy has landed (protocol, "Facts about azure-storage-blob"). Two exceptions
@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from azure.core import MatchConditions
+from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient, ContentSettings
 
@@ -27,19 +28,19 @@ from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY
 from poller.model.stamps import in_utc
 from poller.ports import Found, Missing, Timeout, Unchanged, Written
-from poller.stores.blob.checkup import examine
-from poller.stores.blob.container import FAILURES, Container, client_options, seconds
-from poller.stores.blob.errors import code_of, status_of
-from poller.stores.blob.log import BLOCKS_PER_APPEND_BLOB, BlobLog, is_later_part
-from poller.stores.blob.settings import (
+from poller.stores.blob.account import (
     KEY,
     check_account_key,
     check_container,
     check_transport,
     expand_development_storage,
     from_environment,
+    read_address,
 )
-from poller.stores.blob.transport import WholeAnswers
+from poller.stores.blob.checkup import examine
+from poller.stores.blob.container import FAILURES, Container, client_options, seconds
+from poller.stores.blob.log import BLOCKS_PER_APPEND_BLOB, BlobLog, is_later_part
+from poller.stores.blob.transport import WholeAnswers, code_of, status_of
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -50,7 +51,8 @@ _JSON = ContentSettings(content_type="application/json; charset=utf-8")
 
 
 class BlobStore:
-    """A `StateStore` in one container. Made by `from_connection_string`, `from_identity` or `from_settings`.
+    """A `StateStore` in one container. Made by `from_connection_string`, `from_identity`, `from_settings` or
+    `from_address`.
 
     A log document is an append blob. When it is full (`log_blocks` appends) the next one begins, named
     `audit/shop/orders.jsonl.000001` and so on; `lines` and `names` show one document.
@@ -120,6 +122,29 @@ class BlobStore:
             return ManagedIdentityCredential(client_id=found.client_id)
 
         return cls._with_identity(found.account_url, container, _once_per_process(managed), BLOCKS_PER_APPEND_BLOB)
+
+    @classmethod
+    def from_address(cls, url: str, *, connection: str, environ: Mapping[str, str]) -> tuple[BlobStore, str]:
+        """The container that a blob's address leads to, and the blob's name in it.
+
+        How to sign in: by the SAS token in the address; else as the app setting `connection` does, where it is of that
+        account; else by identity (DefaultAzureCredential), whose token goes to hosts of Azure Storage alone.
+
+        Raises: ConfigError (no blob's address, or one that may not be given a token or a key); it never repeats a query
+        string.
+        """
+        found = read_address(url, connection, environ)
+        if not found.sas:
+            if found.is_own:
+                return cls.from_settings(connection, found.container, environ), found.name
+            return cls.from_identity(found.endpoint, found.container), found.name
+        options = client_options(found.container)
+
+        def connect(transport: WholeAnswers) -> ContainerClient:
+            credential = AzureSasCredential(found.sas)
+            return ContainerClient(found.endpoint, credential=credential, transport=transport, **options)
+
+        return cls(Container(connect)), found.name
 
     @classmethod
     def _with_identity(

@@ -1,25 +1,132 @@
-"""The HTTP under the SDK: one send is one request, an answer is whole or an error, and no log shows a signature.
+"""HTTP under the SDK: one send is one request, an answer is whole or an error, and no error or log shows a secret.
 
-Two habits of the SDK are taken away here. It reads a download's body outside its own retry policy, and when that
-body breaks off it sends the GET again, up to three times with a second's sleep between, whatever `retry_total` says.
-And urllib3 logs the whole address, with the SAS token's signature, at level DEBUG. (`answers` takes two more from
-the layers below it.)
+Four habits of the layers below are taken away here. The SDK reads a download's body outside its own retry policy, and
+when that body breaks off it sends the GET again, up to three times with a second's sleep between, whatever
+`retry_total` says. urllib3 logs the whole address, with the SAS token's signature, at level DEBUG. A socket's timeout
+counts for each receive, so that an answer that comes byte by byte may hold a write up for as long as it likes. And
+http.client takes the end of a connection for the end of the headers, so that an answer that broke off there looks like
+a success without an ETag, or with half of one.
+
+HTTP's answers and the SDK's exceptions become this library's errors in one place, `translate`. Nothing of a response's
+own text is passed on: it may quote a signed URL or the string that was signed. What is said is the status, the
+service's error code, and where that leaves the reader.
 """
 
 from __future__ import annotations
 
+import errno
+import http.client
+import io
 import logging
+import os
 import socket
+import time
 from typing import Any
 
 import requests
+from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.core.pipeline.transport._requests_basic import RequestsTransport
 from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.model.redact import redact
-from poller.stores.blob.answers import POOLS
 
+SLOWEST = 100_000
+"""Bytes a second: an answer may take the read timeout, and one second more for every so many bytes of it."""
 _SECONDS_IDLE_BEFORE_PROBE = 30
+
+
+# --- answers: under one time limit as a whole, and with a whole head or not at all
+
+
+class _Received(io.RawIOBase):
+    """What comes out of a socket, while the answer's time lasts. Raises TimeoutError when it is over."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._limit = sock.gettimeout()
+        self._began = time.monotonic()
+        self._bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._limit is None:
+            return self._raw.readinto(buffer) or 0
+        left = self._began + self._limit + self._bytes / SLOWEST - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer came too slowly")
+        self._sock.settimeout(min(left, self._limit))
+        try:
+            count = self._raw.readinto(buffer) or 0
+        finally:
+            self._sock.settimeout(self._limit)  # the connection's next request is sent under it
+        self._bytes += count
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
+
+class _Lines(io.BufferedReader):
+    """Remembers the last line that was read."""
+
+    last = b""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self.last = super().readline(size)
+        return self.last
+
+
+class _Opened:
+    """As much of a socket as `HTTPResponse` asks for."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.lines = _Lines(_Received(sock))
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return self.lines
+
+
+class _Answer(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        self._opened = _Opened(sock)
+        super().__init__(self._opened, *args, **kwargs)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        """Read status and headers. Raises, beside the usual: RemoteDisconnected (they broke off)."""
+        super().begin()
+        if self._opened.lines.last not in (b"\r\n", b"\n"):
+            raise http.client.RemoteDisconnected("the connection ended inside an answer's headers")
+
+
+class _Connection(HTTPConnection):
+    response_class = _Answer
+
+
+class _SecureConnection(HTTPSConnection):
+    response_class = _Answer
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+
+_POOLS = {"http": _Pool, "https": _SecurePool}
+"""For `urllib3.PoolManager.pool_classes_by_scheme`."""
+
+
+# --- requests
 
 
 class _Redaction(logging.Filter):
@@ -43,11 +150,11 @@ class _KeptAlive(HTTPAdapter):
             if option is not None:
                 options.append((socket.IPPROTO_TCP, option, _SECONDS_IDLE_BEFORE_PROBE))
         super().init_poolmanager(*args, socket_options=options, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = POOLS
+        self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = POOLS
+        manager.pool_classes_by_scheme = _POOLS
         return manager
 
 
@@ -66,3 +173,109 @@ class WholeAnswers(RequestsTransport):
         """See `RequestsTransport.send`."""
         kwargs["stream"] = False
         return super().send(request, **kwargs)
+
+
+# --- errors
+
+_ROLE = (
+    "Grant this identity the role 'Storage Blob Data Contributor' on the container or account; "
+    "it takes minutes to apply."
+)
+
+# What to do about a refusal, by the service's error code.
+# https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and .../common-rest-api-error-codes
+_DENIED = {
+    "AuthenticationFailed": "Check whether the account key or SAS token is current, and this machine's clock.",
+    "AuthorizationFailure": "Check the account key, what the SAS token permits, and the account's network rules.",
+    "AuthorizationPermissionMismatch": f"{_ROLE} A SAS token needs sp=racwl.",
+    "AuthorizationProtocolMismatch": "The SAS token permits https only: use an https endpoint.",
+    "AuthorizationResourceTypeMismatch": "The SAS token must permit containers and objects (srt=co).",
+    "AuthorizationServiceMismatch": "The SAS token must permit the blob service (ss=b).",
+    "AuthorizationSourceIPMismatch": "The SAS token does not permit this machine's address.",
+    "InsufficientAccountPermissions": _ROLE,
+    "InvalidAuthenticationInfo": "Check the credential that state.connection names.",
+    "KeyBasedAuthenticationNotPermitted": "The account refuses keys: use an identity (NAME__accountName).",
+    "NoAuthenticationInformation": "state.connection holds no key, SAS token or identity.",
+    "BlobArchived": "The blob is in the archive tier: rehydrate it.",
+    "BlobImmutableDueToPolicy": "An immutability policy or legal hold covers the container: state needs one without.",
+    "LeaseIdMissing": "Somebody holds a blob lease on it, which is not of our making: az storage blob lease break.",
+    "ContainerDisabled": "The container was disabled by the service: see its account in the portal.",
+    "AccountIsDisabled": "The account is disabled: see it in the portal.",
+}
+_CONFLICTS = {"BlobAlreadyExists", "ConditionNotMet", "TargetConditionNotMet", "BlobOverwritten"}
+_TRANSIENT = {404, 408, 429}
+
+
+def code_of(error: Exception) -> str:
+    """The service's error code, such as `ContainerNotFound`; empty where there is none."""
+    response: Any = getattr(error, "response", None)
+    return "" if response is None else str(response.headers.get("x-ms-error-code") or "")
+
+
+def status_of(error: Exception) -> int:
+    """The answer's status; 0 where there was no complete answer."""
+    response: Any = getattr(error, "response", None)
+    status = 0 if response is None else int(response.status_code)
+    # A body that broke off carries the status of its own beginning: that is no answer.
+    return status if status >= 300 else 0
+
+
+def translate(error: AzureError, place: str, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
+    """The error to raise for what the SDK raised. `place`: what `locate` says of the document `name`.
+
+    `creating`: the write had If-None-Match, so that a 409 without a code we know can only mean that it exists.
+    `reading`: nothing was to be written.
+    """
+    refused = _reason(error).startswith(os.strerror(errno.ECONNREFUSED))
+    unsure = "" if reading or refused else "; a write may or may not have been applied"
+    status = status_of(error)
+    if status:
+        return _answered(status, code_of(error), place, name, creating=creating, unsure=unsure)
+    if isinstance(error, ClientAuthenticationError):
+        return StoreDenied(
+            f"No credential could be had for {place} ({type(error).__name__}).",
+            document=name,
+            next_step="Sign in (az login), or give this app a managed identity (NAME__clientId: a user-assigned one).",
+        )
+    return StoreUnavailable(
+        f"No usable answer came for {place}: {_reason(error)}.",
+        document=name,
+        next_step=f"Check that the endpoint is right and reachable{unsure}.",
+        sent=not refused,
+    )
+
+
+def _answered(status: int, code: str, place: str, name: str, *, creating: bool, unsure: str) -> StoreError:
+    said = f"{status} {code}".strip()
+    if code in _DENIED or status in {401, 403}:
+        step = _DENIED.get(code, f"{_ROLE} Check the account's network rules, too.")
+        return StoreDenied(f"Access to {place} was refused ({said}).", document=name, next_step=step)
+    if (status == 404 and code) or status == 412 or code in _CONFLICTS or (status == 409 and creating and not code):
+        return WriteConflict(f"{place} is not the version this write was for ({said}).", document=name)
+    # A 404 without a code comes from something in between.
+    # 409 for the rest (ContainerBeingDeleted, AccountBeingCreated, PendingCopyOperation, ...) passes with time.
+    if status in _TRANSIENT or status >= 500 or (status == 409 and code != "InvalidBlobType"):
+        return StoreUnavailable(
+            f"No usable answer came for {place} ({said}).",
+            document=name,
+            next_step=f"The storage service is busy or failing{unsure}.",
+        )
+    steps = {
+        "": "What answers does not answer as a blob service does: check state.connection and any proxy on the way.",
+        "InvalidHeaderValue": "If this is Azurite, start it with --skipApiVersionCheck or update it.",
+        "InvalidBlobType": "Something else stands under this name: move it away.",
+    }
+    step = steps.get(code, "Check state.connection and state.container.")
+    return StoreError(f"The request for {place} was not accepted ({said}).", document=name, next_step=step)
+
+
+def _reason(error: BaseException) -> str:
+    """Why there was no answer, in words that cannot hold a URL: the system's own reason, and the exception's type."""
+    seen: list[BaseException] = [error]
+    for candidate in seen:
+        if isinstance(candidate, OSError) and candidate.errno and candidate.strerror:
+            return f"{candidate.strerror} ({type(error).__name__})"
+        inner = (getattr(candidate, "inner_exception", None), getattr(candidate, "reason", None), *candidate.args)
+        causes = (candidate.__cause__, candidate.__context__, *inner)
+        seen += [cause for cause in causes if isinstance(cause, BaseException) and cause not in seen]
+    return type(error).__name__
