@@ -96,7 +96,7 @@ class Part:
 
         Raises: FingerprintMismatch (another was made meanwhile, of another range), StoreError.
         """
-        if self.state is not None or self.operator.traces():
+        if self.state is not None or any(self.operator.file.traces()):
             return  # one that was deleted is not made anew: its first tick says so
         file, runtime = self.operator.file, self.poller.runtime
         now = file.clock.now()

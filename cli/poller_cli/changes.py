@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from poller.admin.editor import Applied, Operator
-from poller.errors import FieldDifference, LeaseHeld, StateCorrupt
+from poller.errors import FieldDifference, StateCorrupt
 from poller.lease.state_file import Copy
-from poller.model.changes import kept_by
 from poller.model.document import Change, State
 from poller_cli.effects import BACK, NOTHING, Effect, direction
 from poller_cli.output.change_models import ChangeOutput
@@ -187,14 +186,8 @@ class StateEditor:
         if plan.fenced:
             lines += [("rows", line) for line in effect.lines()]
         self.told.say_preview(plan.kind, lines, notes)
-        if busy is not None and not self.consent.break_lease and kept_by(state) is None:
-            raise LeaseHeld(
-                f"{state.lease.owner_id or 'Somebody'} holds the lease of {self.name!r} for up to {busy:.0f} s more.",
-                owner_id=state.lease.owner_id,
-                fencing_token=state.lease.fencing_token,
-                expires_in_seconds=busy,
-                next_step="Nothing was changed. Wait until it is released, pause the poller, or add --break-lease.",
-            )
+        if plan.fenced:
+            operator.refuse_live(copy, break_lease=self.consent.break_lease)
         self.refuse_skipping(effect)
         return _Shown(copy, effect, output)
 

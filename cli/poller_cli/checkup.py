@@ -18,7 +18,7 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.model.schedule import Schedule
 from poller.ports import InspectableSource
 from poller_cli import exits
-from poller_cli.survey import operator_of, unless_deleted
+from poller_cli.survey import operator_of
 
 CLOCKS_APART = 5.0
 """Seconds by which two clocks may differ without a word; storage tells its time to the second."""
@@ -203,7 +203,7 @@ def _writable(poller: Poller, operator: Operator) -> list[Finding]:
 def _state(poller: Poller, operator: Operator, copy: Copy | None, found: Examined) -> list[Finding]:
     if copy is None:
         try:
-            copy = unless_deleted(operator)
+            copy = operator.file.read_unless_deleted()
         except StoreDenied as refused:
             listed = any(f.check == "listing" and f.severity == "error" for f in found.findings)
             return [] if listed else [_of(refused, "listing")]

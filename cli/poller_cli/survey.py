@@ -157,15 +157,6 @@ def operator_of(poller: Poller, by: str) -> Operator:
     )
 
 
-def unless_deleted(operator: Operator) -> Copy | None:
-    """For a document that is not there: None where the poller never worked, as `poller run` finds out (protocol 12).
-    It is looked for once more behind the traces: both may have been made since the first look.
-
-    Raises: StateCorrupt (it was deleted: there are traces of it), StoreUnavailable, StoreDenied.
-    """
-    return operator.look() if operator.traces() else None
-
-
 def look(poller: Poller, *, nulls: bool = True) -> Surveyed[PollerStatus]:
     """The status of one poller. Raises nothing that is a PollerError: what cannot be told stands in `error`."""
     operator = operator_of(poller, "status")
@@ -174,7 +165,7 @@ def look(poller: Poller, *, nulls: bool = True) -> Surveyed[PollerStatus]:
         copy = operator.file.read()
         if copy is None:
             status = status.model_copy(update={"exists": False})
-            copy = unless_deleted(operator)
+            copy = operator.file.read_unless_deleted()
         if copy is None:
             status = status.model_copy(update=_NEVER_RAN)
             status = status.model_copy(update={"cursor": poller.source.start()})

@@ -102,24 +102,7 @@ class Operator:
 
     def look(self) -> Copy:
         """The document now. Raises: StoreError where there is none, StateCorrupt, StoreUnavailable, StoreDenied."""
-        copy = self.file.read()
-        if copy is None:
-            raise self._missing()
-        return copy
-
-    def _missing(self) -> StoreError:
-        name = self.file.poller_name
-        if self.file.seen_before or self.traces():
-            return self.file.deleted()
-        return StoreError(
-            f"The {self.file.location} does not exist: {name} never ran.",
-            document=self.file.name,
-            next_step=f"Its first tick creates it, where start_from says: poller run {name} --once",
-        )
-
-    def traces(self) -> list[str]:
-        """What tells that the document existed before: its audit trail and its backups, oldest first."""
-        return list(self.file.traces())
+        return self.file.read_existing()
 
     # --- the changes -----------------------------------------------------------------------------------------------
 
@@ -163,6 +146,20 @@ class Operator:
         lease = copy.availability(self._timing, self._runtime.monotonic())
         return None if lease.free else lease.expires_in or 0.0
 
+    def refuse_live(self, copy: Copy, *, break_lease: bool) -> None:
+        """Raises: LeaseHeld, where somebody's lease is live and is not to be broken. One that an operator keeps is
+        nobody's work: it needs no breaking."""
+        left, lease = self.busy(copy), copy.state.lease
+        if left is not None and not break_lease and kept_by(copy.state) is None:
+            owner = lease.owner_id or "Somebody"
+            raise LeaseHeld(
+                f"{owner} holds the lease of {self.file.poller_name!r} for up to {left:.0f} s more.",
+                owner_id=lease.owner_id,
+                fencing_token=lease.fencing_token,
+                expires_in_seconds=left,
+                next_step="Nothing was changed. Wait until it is released, pause the poller, or add --break-lease.",
+            )
+
     def keeps_for(self, lease: Lease) -> float:
         """For how many seconds a lease that is broken is kept: one ttl of the configuration, whatever stands in the
         document (protocol 11). Only a worker that was configured with a longer one may still trust that."""
@@ -181,25 +178,15 @@ class Operator:
         """A change that raises the token, with a backup. A lease that it breaks is kept for the operator for a full
         ttl: the worker must have passed its own deadline before another starts (protocol 11).
 
-        A lease that an operator keeps so is nobody's work: it needs no breaking, but is kept again.
+        A lease that an operator keeps so needs no breaking, but is kept again.
         Raises: LeaseHeld, WriteConflict, StoreError.
         """
         held = 0.0
 
         def guarded(copy: Copy) -> None:
             nonlocal held
-            left = self.busy(copy)
-            lease = copy.state.lease
-            held = 0.0 if left is None else self.keeps_for(lease)
-            if left is not None and not break_lease and kept_by(copy.state) is None:
-                raise LeaseHeld(
-                    f"{lease.owner_id or 'Somebody'} holds the lease of {self.file.poller_name!r}"
-                    + (f" for up to {left:.0f} s more." if left else "."),
-                    owner_id=lease.owner_id,
-                    fencing_token=lease.fencing_token,
-                    expires_in_seconds=left,
-                    next_step="Wait until it is released, pause the poller, or add --break-lease.",
-                )
+            held = 0.0 if self.busy(copy) is None else self.keeps_for(copy.state.lease)
+            self.refuse_live(copy, break_lease=break_lease)
             if review is not None:
                 review(copy)
 

@@ -84,19 +84,3 @@ def put_back(found: Sequence[FieldDifference]) -> str:
     """What to write in the configuration, so that it names the former source again."""
     fields = ", ".join(f"{one.field} = {plain(one.stored)} (it says {plain(one.configured)})" for one in found)
     return f"Put it back: {fields}." if fields else "Put the former source back."
-
-
-def read_unless_deleted(context: Context) -> Copy | None:
-    """None where this poller has never worked. A document that is gone is not begun anew (protocol 12): somebody
-    deleted it, or a lifecycle rule did.
-
-    It is looked for once more behind the traces: both may have been made since the first look.
-    Raises: StateCorrupt, StoreError.
-    """
-    file = context.file
-    if not file.seen_before and next(file.traces(), None) is None:
-        return None
-    copy = file.read()
-    if copy is None:
-        raise file.deleted()
-    return copy

@@ -19,9 +19,10 @@ from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.journal.delivery_log import Interval, hash_of
 from poller.lease.heartbeat import Heartbeat
-from poller.lease.state_file import Conflict
+from poller.lease.state_file import Conflict, Copy
 from poller.lease.tenure import Tenure
 from poller.model.cursor import Cursor
+from poller.model.document import Lease
 from poller.observability import BatchStarted, LateRows, Rechecked
 from poller.ports import Bound, InspectableSource, Page, Row
 
@@ -145,41 +146,7 @@ def redeliver(
     """
     if not found.rows:
         return
-    copy = context.file.read()
-    if copy is None:
-        raise StoreError(f"The {context.file.location} is gone.", document=context.file.name)
-    refusal = refusal_of(context, copy)
-    if refusal is not None and refusal.outcome == "held_elsewhere":
-        lease = copy.state.lease
-        left = copy.availability(context.file.timing, context.runtime.monotonic()).expires_in
-        raise LeaseHeld(
-            f"{refusal.error}.",
-            owner_id=lease.owner_id,
-            fencing_token=lease.fencing_token,
-            expires_in_seconds=left,
-            next_step="Try again when its tick is over, or pause the poller.",
-        )
-    if refusal is not None:
-        raise _Stopped(f"{context.name} is {refusal.error}.", next_step=f"Run: poller resume {context.name}")
-    try:
-        tenure = Tenure.acquire(
-            context.file,
-            copy,
-            owner_id=f"{context.app_name}/{instance_name()}/recheck-{context.runtime.new_id()[:8]}",
-            source=context.source.describe(),
-            start=None,
-            takeover=copy.availability(context.file.timing, context.runtime.monotonic()).takeover,
-            emit=context.emit,
-            starts_batch=False,
-        )
-    except Conflict as changed:
-        now = None if changed.found is None else changed.found.state.lease
-        raise LeaseHeld(
-            "Another owner took the lease first.",
-            owner_id=None if now is None else now.owner_id,
-            fencing_token=0 if now is None else now.fencing_token,
-            next_step="Try again.",
-        ) from None
+    tenure = _acquire(context)
     interval = context.options.heartbeat_interval.total_seconds()
     heartbeat = Heartbeat(tenure, runtime=context.runtime, interval=interval, emit=context.emit, give_back=False)
     try:
@@ -201,6 +168,40 @@ def redeliver(
             logger.info("%s: the lease was not given back and will expire: %s", context.name, error)
         raise
     _end(context, found, tenure, by, reason)
+
+
+def _acquire(context: Context) -> Tenure:
+    """Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError."""
+    file = context.file
+    copy = file.read_existing()
+    found: Copy | None = copy
+    refusal = refusal_of(context, copy)
+    if refusal is None:
+        try:
+            return Tenure.acquire(
+                file,
+                copy,
+                owner_id=f"{context.app_name}/{instance_name()}/recheck-{context.runtime.new_id()[:8]}",
+                source=context.source.describe(),
+                start=None,
+                takeover=copy.availability(file.timing, context.runtime.monotonic()).takeover,
+                emit=context.emit,
+                starts_batch=False,
+            )
+        except Conflict as changed:
+            found = changed.found
+    elif refusal.outcome != "held_elsewhere":
+        raise _Stopped(f"{context.name} is {refusal.error}.", next_step=f"Run: poller resume {context.name}")
+    lease, left = Lease(), None
+    if found is not None:
+        lease, left = found.state.lease, found.availability(file.timing, context.runtime.monotonic()).expires_in
+    raise LeaseHeld(
+        "Another owner took the lease first." if refusal is None else f"{refusal.error}.",
+        owner_id=lease.owner_id,
+        fencing_token=lease.fencing_token,
+        expires_in_seconds=left,
+        next_step="Try again when its tick is over, or pause the poller.",
+    )
 
 
 def _end(context: Context, found: Recheck, tenure: Tenure, by: str | None, reason: str | None) -> None:

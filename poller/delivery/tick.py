@@ -12,7 +12,7 @@ import logging
 
 from poller.delivery import idle_writes
 from poller.delivery.context import Context, instance_name
-from poller.delivery.preflight import check_fingerprint, read_unless_deleted, refusal_of
+from poller.delivery.preflight import check_fingerprint, refusal_of
 from poller.delivery.result import Outcome, TickResult
 from poller.errors import CommitError, LeaseLost, SourceError, StoreError
 from poller.handler.batch import Batch
@@ -81,7 +81,7 @@ class Tick:
         """Read document and rows, and take the lease; tried once more where the document changed under us."""
         copy = self.file.read()
         for last in (False, True):
-            copy = copy or read_unless_deleted(self.context)
+            copy = copy or self.file.read_unless_deleted()
             refusal = self._refusal(copy) if copy is not None else None
             if refusal is not None:
                 return refusal

@@ -176,13 +176,34 @@ class StateFile:
         yield from (name for name in self.store.names(trail) if name == trail)
         yield from self.store.names(f"backups/{self.app_name}/{self.poller_name}/")
 
-    def deleted(self) -> StateCorrupt:
-        """The error for a document that is gone although it left traces."""
-        return StateCorrupt(
-            f"The {self.location} is missing, but this poller has worked before: it was deleted.",
-            document=self.name,
-            next_step=f"Restore it: poller reset-to-checkpoint {self.poller_name} FILE (a backup or an export).",
-        )
+    def read_unless_deleted(self) -> Copy | None:
+        """For a document that `read` did not find: None where this poller has never worked. One that is gone is not
+        begun anew (protocol 12): somebody deleted it, or a lifecycle rule did.
+
+        It is looked for once more behind the traces: both may have been made since the first look.
+        Raises: StateCorrupt (it was deleted, or as `read`), StoreUnavailable, StoreDenied.
+        """
+        if not self.seen_before and next(self.traces(), None) is None:
+            return None
+        copy = self.read()
+        if copy is None:
+            raise StateCorrupt(
+                f"The {self.location} is missing, but this poller has worked before: it was deleted.",
+                document=self.name,
+                next_step=f"Restore it: poller reset-to-checkpoint {self.poller_name} FILE (a backup or an export).",
+            )
+        return copy
+
+    def read_existing(self) -> Copy:
+        """The document now. Raises: StoreError where the poller never ran, and as `read_unless_deleted`."""
+        copy = self.read() or self.read_unless_deleted()
+        if copy is None:
+            raise StoreError(
+                f"The {self.location} does not exist: {self.poller_name} never ran.",
+                document=self.name,
+                next_step=f"Its first tick creates it, where start_from says: poller run {self.poller_name} --once",
+            )
+        return copy
 
     def read(self) -> Copy | None:
         """The document now, by one GET, conditional on the version we know. None where there is none.

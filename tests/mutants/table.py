@@ -188,7 +188,7 @@ FURTHER = (
     ),
     Mutant(
         "a deleted document is begun anew",
-        (Edit("delivery/tick.py", "copy = copy or read_unless_deleted(self.context)", "copy = copy or None"),),
+        (Edit("delivery/tick.py", "copy = copy or self.file.read_unless_deleted()", "copy = copy or None"),),
         "begins a deleted document anew",
         MEDDLED,
     ),
@@ -236,9 +236,9 @@ FURTHER = (
         "a document made meanwhile is taken for deleted",
         (
             Edit(
-                "delivery/preflight.py",
-                "    copy = file.read()\n    if copy is None:\n        raise file.deleted()",
-                "    copy = None\n    if copy is None:\n        raise file.deleted()",
+                "lease/state_file.py",
+                "        copy = self.read()\n        if copy is None:\n            raise StateCorrupt(",
+                "        copy = None\n        if copy is None:\n            raise StateCorrupt(",
             ),
         ),
         "finds the document corrupt",

@@ -9,7 +9,7 @@ import pytest
 
 from poller.admin.editor import Operator
 from poller.delivery.recheck import Recheck, look_back
-from poller.errors import ConfigError, LeaseHeld, PollerError
+from poller.errors import ConfigError, LeaseHeld, PollerError, StateCorrupt
 from poller.handler.batch import Batch
 from poller.model.cursor import Cursor
 from poller.model.timing import Timing
@@ -124,13 +124,26 @@ def test_no_late_batch_follows_one_that_outlasted_its_limit(worlds: Callable[...
     assert world.state.lease.owner_id is None
 
 
-def test_who_holds_the_lease_is_told_in_the_errors_facts(worlds: Callable[..., World]) -> None:
+@pytest.mark.parametrize("raced", [False, True])
+def test_who_holds_the_lease_is_told_in_the_errors_facts(worlds: Callable[..., World], raced: bool) -> None:
     world = worlds(rows=0).begun()
-    world.take_over()
+    if raced:
+        world.wire.write_faults.append(preceded(world.take_over))
+    else:
+        world.take_over()
     with pytest.raises(LeaseHeld) as held:
         world.worker.redeliver(late_rows(world, 1), world.take)
     assert (held.value.owner_id, held.value.fencing_token) == ("other/1", 1)
     assert held.value.expires_in_seconds == pytest.approx(65, abs=1)
+
+
+def test_late_rows_of_a_deleted_document_wait_until_it_is_restored(worlds: Callable[..., World]) -> None:
+    world = worlds(rows=0).begun()
+    world.store.append("audit/shop/orders.jsonl", "{}")
+    world.delete()
+    with pytest.raises(StateCorrupt, match="reset-to-checkpoint orders"):
+        world.worker.redeliver(late_rows(world, 1), world.take)
+    assert world.delivered == []
 
 
 # --- what others wrote beside the document

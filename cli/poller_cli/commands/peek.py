@@ -33,13 +33,13 @@ def peek(
     from poller.delivery.runner import PENDING_CAP
     from poller_cli.output.change_models import PeekOutput
     from poller_cli.output.models import BoundOutput, as_json
-    from poller_cli.survey import operator_of, unless_deleted
+    from poller_cli.survey import operator_of
     from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
         poller = app.named(name).only()
         operator = operator_of(poller, "peek")
-        copy = operator.file.read() or unless_deleted(operator)
+        copy = operator.file.read() or operator.file.read_unless_deleted()
         if copy is not None:
             check_fingerprint(poller.name, copy.state, poller.source)
             if copy.state.bound is not None:
