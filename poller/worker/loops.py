@@ -192,7 +192,7 @@ class _Loop:
         """Until the schedule's next moment, later after failures; False when it is time to stop, and where every poller
         of this call waits for its source to be put right."""
         runtime = self.poller.runtime
-        longest = min(LONGEST_BACKOFF, 2.0**failures) if failures else 0.0
+        longest = min(LONGEST_BACKOFF, 2.0 ** min(failures, 30)) if failures else 0.0
         target = schedule.next_after(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
         # In short steps: the wall clock may be set, and the machine may sleep.
         while (left := (target - runtime.utcnow()).total_seconds()) > 0:

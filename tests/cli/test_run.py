@@ -24,40 +24,6 @@ def test_once_delivers_what_is_there(project: Project) -> None:
     assert len(project.lines("seen")) == 25
 
 
-def test_until_idle_goes_on_where_a_tick_ends_early(project: Project) -> None:
-    project.configure("orders", handlers=NOTING, poller="batch_size = 10\nmax_batches_per_tick = 1")
-    project.insert(35)
-    ended = project.run("run", "--until-idle", "--json")
-    assert ended.code == 0
-    assert len(project.lines("seen")) == 35
-    ticks = [event["outcome"] for event in ended.events if event["event"] == "tick"]
-    assert ticks == ["delivered"] * 4 + ["idle"]
-
-
-def test_several_pollers_run_at_once(project: Project) -> None:
-    """Each handler waits until the other's has begun: one after the other they would wait without success."""
-    handlers = """
-import time
-from pathlib import Path
-HERE = Path(__file__).parent
-
-def handle(batch):
-    (HERE / batch.poller_name).touch()
-    end = time.monotonic() + 20
-    while len([n for n in ("orders", "invoices") if (HERE / n).exists()]) < 2:
-        if time.monotonic() > end:
-            raise TimeoutError("the other poller does not run")
-        time.sleep(0.01)
-"""
-    project.configure("orders", "invoices", handlers=handlers)
-    project.insert(1, table="orders")
-    project.insert(1, table="invoices")
-    ended = project.run("run", "--once", "--json")
-    assert ended.code == 0, ended.err
-    ticks = {event["poller"]: event["outcome"] for event in ended.events if event["event"] == "tick"}
-    assert ticks == {"orders": "delivered", "invoices": "delivered"}
-
-
 def test_only_the_named_pollers_run(project: Project) -> None:
     project.configure("orders", "invoices", handlers=NOTING)
     project.insert(1, table="orders")
@@ -196,23 +162,6 @@ def test_once_leaves_a_poller_that_another_works_on(project: Project) -> None:
     (project.folder / "wait").unlink()
     assert end(first).code == 0
     assert len(project.lines("seen")) == 3
-
-
-def test_for_ever_outlives_a_database_that_is_away(project: Project) -> None:
-    project.configure("orders", handlers=NOTING, poller='schedule = "* * * * * *"')
-    project.insert(2)
-    database = project.folder / "shop.db"
-    database.rename(project.folder / "away.db")
-    Path(database).mkdir()  # so that it can be neither opened nor created
-    process = project.start("run", "--json")
-    assert process.stdout is not None
-    failure = json.loads(process.stdout.readline())
-    assert failure["event"] == "tick_failed"
-    database.rmdir()
-    (project.folder / "away.db").rename(database)
-    wait_until(lambda: len(project.lines("seen")) == 2)
-    os.kill(process.pid, signal.SIGTERM)
-    assert end(process).code == 0
 
 
 def test_a_poller_that_no_later_tick_can_mend_is_told_at_once_and_the_others_go_on(project: Project) -> None:

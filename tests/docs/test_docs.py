@@ -49,13 +49,26 @@ def run(arguments: list[str], folder: Path, **environment: str) -> str:
 
 def test_the_readmes_example_delivers(tmp_path: Path) -> None:
     (example,) = blocks("README.md", "python")
-    with sqlite3.connect(tmp_path / "shop.db") as shop:
-        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
-        shop.execute("INSERT INTO orders VALUES (1, 99.5, '2026-01-01 00:00:00.000')")
+    _one_order(tmp_path)
 
     printed = run([sys.executable, "-c", example.text], tmp_path)
 
     assert printed.splitlines() == ["1 99.5", "delivered"]
+
+
+def test_pollers_run_in_a_process_of_ones_own_as_shown(tmp_path: Path) -> None:
+    (example,) = blocks("docs/python.md", "python")
+    _one_order(tmp_path)
+
+    printed = run([sys.executable, "-c", example.text], tmp_path)
+
+    assert printed.splitlines() == ["1 99.5", "orders idle no error"]
+
+
+def _one_order(folder: Path) -> None:
+    with sqlite3.connect(folder / "shop.db") as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
+        shop.execute("INSERT INTO orders VALUES (1, 99.5, '2026-01-01 00:00:00.000')")
 
 
 def test_the_readmes_commands_are_targets_of_make() -> None:
