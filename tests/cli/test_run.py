@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
