@@ -10,7 +10,7 @@ from poller.sources.checkup.fixes import fill_with_now, set_not_null
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
 from poller.sources.columns.uniqueness import invalid_indexes, unique_sets, weakened
-from poller.sources.reading.session import PROBE
+from poller.sources.reading.records import PROBE
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
 

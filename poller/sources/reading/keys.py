@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
@@ -153,3 +154,13 @@ def row_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], Mapping[str, An
     """A record as a plain dict of the user's columns in select order; the helpers behind them fall away."""
     columns = tuple(names)
     return lambda record: dict(zip(columns, record, strict=False))
+
+
+def is_later(value: str, other: str) -> bool:
+    """Whether one cursor value certainly stands after another of its column: numbers, and times of four-digit years."""
+    if value.isdigit() and other.isdigit():
+        return int(value) > int(other)
+    return bool(_TIME.match(value) and _TIME.match(other)) and value > other
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

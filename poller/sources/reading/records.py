@@ -1,5 +1,6 @@
 """A page's records, looked at before anything of them is delivered: a cursor or a key whose text does not lead back to
-its row would deliver the same rows for ever, or skip some."""
+its row would deliver the same rows for ever, or skip some. So would a key that is not unique, and rows without a cursor
+are never read: those are looked for in the table."""
 
 from __future__ import annotations
 
@@ -10,11 +11,17 @@ from typing import Any
 
 from poller.errors import SourceError
 from poller.sources.columns import MOMENTS, Column, Family
+from poller.sources.connection import Database
 from poller.sources.dialects.base import Dialect, Records
 from poller.sources.options import Options
 from poller.sources.reading.forms import mixed_forms
 from poller.sources.reading.inspection import Inspection, odd_value
 from poller.sources.reading.keys import ReadPlan
+from poller.sources.reading.page import Statements
+
+PROBE = 10_000
+"""Rows looked at where no constraint proves the key; also the cap when NULL cursors are counted for an error."""
+
 
 _TYPES: dict[Family, tuple[type, ...]] = {
     Family.INTEGER: (int, Decimal),
@@ -76,6 +83,27 @@ def bad_key(options: Options, why: str) -> SourceError:
         column=options.pk_columns[0],
         next_step="Name columns in `pk_columns` that are never NULL and unique together.",
     )
+
+
+def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple[str, str]]) -> None:
+    """Return where none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
+    for what, sql in checks:
+        if database.run(sql).rows[0][0]:
+            raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
+
+
+def refuse_null_cursors(database: Database, options: Options, statements: Statements) -> None:
+    """Return where every row has a cursor. Raises: SourceError with their number, counted up to `PROBE`."""
+    count = int(database.run(*statements.nulls(PROBE)).rows[0][0])
+    if count:
+        many = f"{count} rows have" if count > 1 else "1 row has"
+        many = f"at least {many}" if count == PROBE else many
+        raise SourceError(
+            f"{options.what}: {many} no {options.cursor_column} (NULL) and would never be read.",
+            table=options.what,
+            column=options.cursor_column,
+            next_step='Fill them in, or leave them out with on_null_cursor = "skip" or a `filter`.',
+        )
 
 
 def _refuse_neighbours_alike(options: Options, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from poller.errors import SourceError, SourceUnavailable
+from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
@@ -29,14 +29,17 @@ from poller.sources.reading.continuity import refuse_changed
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.forms import FormWatch
 from poller.sources.reading.inspection import Inspection, inspect_source
-from poller.sources.reading.keys import KeyReader, LazyCursors, ReadPlan, row_maker
+from poller.sources.reading.keys import KeyReader, LazyCursors, ReadPlan, is_later, row_maker
 from poller.sources.reading.page import Range, Relation, Statements
 from poller.sources.reading.parsing import ColumnReader, parse_cursor, settle
-from poller.sources.reading.records import bad_key, refuse_bad_records, refuse_escaped
+from poller.sources.reading.records import (
+    PROBE,
+    refuse_bad_keys,
+    refuse_bad_records,
+    refuse_escaped,
+    refuse_null_cursors,
+)
 from poller.sources.reading.whereabouts import Whereabouts, ask
-
-PROBE = 10_000
-"""Rows looked at where no constraint proves the key; also the cap when NULL cursors are counted for an error."""
 
 
 class _TypesChanged(Exception):
@@ -267,7 +270,7 @@ class Session:
         """Right after a page that was not full: its bound, for no row was left below. With a filter that few rows pass
         both would read all the others. Once only: without a page before it, the lag looks at everything."""
         seen, self._looked_through = self._looked_through, None
-        if seen is None or seen[0] != after or (after is not None and not _is_later(seen[1], after.value)):
+        if seen is None or seen[0] != after or (after is not None and not is_later(seen[1], after.value)):
             return after
         return Cursor(kind=self.options.cursor_kind, value=seen[1])
 
@@ -355,16 +358,7 @@ class Session:
         costs nothing."""
         if self.options.skip_nulls or (self._known is not None and self._known.cursor.nullable is False):
             return
-        count = int(self.database.run(*self.statements().nulls(PROBE)).rows[0][0])
-        if count:
-            many = f"{count} rows have" if count > 1 else "1 row has"
-            many = f"at least {many}" if count == PROBE else many
-            raise SourceError(
-                f"{self.options.what}: {many} no {self.options.cursor_column} (NULL) and would never be read.",
-                table=self.options.what,
-                column=self.options.cursor_column,
-                next_step='Fill them in, or leave them out with on_null_cursor = "skip" or a `filter`.',
-            )
+        refuse_null_cursors(self.database, self.options, self.statements())
 
     def _refuse_bad_keys(self, known: Inspection) -> None:
         """Where no constraint proves the key: look at some rows at once, and at every row as it is read."""
@@ -375,16 +369,4 @@ class Session:
             checks = self.statements().bad_keys(PROBE)
         finally:
             self.forget()
-        for what, sql in checks[: 1 if known.provable else 2]:
-            if self.database.run(sql).rows[0][0]:
-                raise bad_key(self.options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
-
-
-def _is_later(value: str, other: str) -> bool:
-    """Whether one cursor value certainly stands after another of its column: numbers, and times of four-digit years."""
-    if value.isdigit() and other.isdigit():
-        return int(value) > int(other)
-    return bool(_TIME.match(value) and _TIME.match(other)) and value > other
-
-
-_TIME = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+        refuse_bad_keys(self.database, self.options, checks[: 1 if known.provable else 2])
