@@ -181,11 +181,11 @@ class Poller:
 
     def emit(self, event: PollerEvent) -> None:
         """Give an event to this poller's observers. Raises nothing."""
-        self._runner.emit(event)
+        self._runner.context.emit(event)
 
     def close(self) -> None:
         """Let go of connections and of a handler's process. The poller may be used again afterwards."""
-        self._runner.executor.close()
+        self._runner.close()
         self.source.close()
         self.store.close()
 

@@ -14,7 +14,7 @@ from poller.delivery.recheck import PATIENCE, Recheck, look_back, redeliver
 from poller.delivery.result import TickResult
 from poller.delivery.tick import Tick
 from poller.errors import LeaseHeld, PollerError, SourceError
-from poller.handler.call import Executor, Handler, ThreadExecutor, check_handler
+from poller.handler.call import Handler, ThreadExecutor, check_handler
 from poller.handler.subprocess import ProcessExecutor
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
@@ -43,6 +43,9 @@ class Runner:
         source, store, runtime: the ports.
         options: how it works.
         observers: each is given every event.
+
+    Attributes:
+        context: what its ticks share.
     """
 
     def __init__(
@@ -56,37 +59,24 @@ class Runner:
         observers: Sequence[Observer] = (),
         runtime: Runtime,
     ) -> None:
-        self.name = name
-        self.source = source
-        self.options = options
-        self.runtime = runtime
-        self.emit = Emitter(observers)
-        self.file = StateFile(
-            store, app_name=app_name, poller_name=name, runtime=runtime, timing=options.timing, emit=self.emit
-        )
-        self.audit = AuditTrail(
-            store, app_name=app_name, poller_name=name, runtime=runtime, emit=self.emit, now=self.file.clock.now
-        )
-        self.executor: Executor = ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor()
-        self._context = Context(
+        emit = Emitter(observers)
+        file = StateFile(store, app_name=app_name, poller_name=name, runtime=runtime, timing=options.timing, emit=emit)
+        self.context = Context(
             name=name,
             app_name=app_name,
             source=source,
-            file=self.file,
-            audit=self.audit,
+            file=file,
+            audit=AuditTrail(
+                store, app_name=app_name, poller_name=name, runtime=runtime, emit=emit, now=file.clock.now
+            ),
             options=options,
-            executor=self.executor,
+            executor=ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor(),
             runtime=runtime,
-            emit=self.emit,
-            watch=BoundWatch(self.emit),
+            emit=emit,
+            watch=BoundWatch(emit),
             lag=self._lag,
             seen=DeliveryLog(
-                store,
-                app_name=app_name,
-                poller_name=name,
-                window=options.audit_window,
-                runtime=runtime,
-                emit=self.emit,
+                store, app_name=app_name, poller_name=name, window=options.audit_window, runtime=runtime, emit=emit
             ),
         )
         self._ticks = 0
@@ -97,7 +87,7 @@ class Runner:
 
     def _begin_anew(self) -> None:
         """In a child process too: a tick that runs is the parent's."""
-        self._busy = self.runtime.lock()
+        self._busy = self.context.runtime.lock()
 
     def tick(self, handler: Handler, *, stop: Event | None = None) -> TickResult:
         """Deliver what is there, and say how it went.
@@ -124,35 +114,37 @@ class Runner:
     def _finished(self, result: TickResult) -> TickResult:
         facts = result.as_json()
         facts["cursor"] = None if result.cursor is None else str(result.cursor)
-        self.emit(TickFinished(poller=self.name, at=self.runtime.utcnow(), **facts))
+        self.context.emit(TickFinished(poller=self.context.name, at=self.context.runtime.utcnow(), **facts))
         return result
 
     def _settled(self, handler: Handler, stop: Event | None) -> TickResult:
         """A tick, and a moment for the records that it left under way."""
+        context = self.context
         try:
-            with span("poller.tick", name=self.name):
-                return Tick(self._context, handler, stop or self.runtime.event()).run()
+            with span("poller.tick", name=context.name):
+                return Tick(context, handler, stop or context.runtime.event()).run()
         except PollerError as error:
-            self.emit(
-                TickFailed(
-                    poller=self.name, at=self.runtime.utcnow(), error_type=type(error).__name__, error=str(error)
-                )
-            )
+            at, kind = context.runtime.utcnow(), type(error).__name__
+            context.emit(TickFailed(poller=context.name, at=at, error_type=kind, error=str(error)))
             raise
         finally:
-            self.audit.settle(AUDIT_SETTLES)
-            self._context.seen.settle(AUDIT_SETTLES)
+            context.audit.settle(AUDIT_SETTLES)
+            context.seen.settle(AUDIT_SETTLES)
+
+    def close(self) -> None:
+        """Let go of the handler's process. It may tick again afterwards."""
+        self.context.executor.close()
 
     def recheck(self, since: timedelta | None = None) -> Recheck:
         """See `Poller.recheck`."""
         with self._alone():
-            return look_back(self._context, since)
+            return look_back(self.context, since)
 
     def redeliver(self, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None) -> None:
         """See `Poller.redeliver`."""
         check_handler(handler)
         with self._alone():
-            redeliver(self._context, found, handler, by=by, reason=reason)
+            redeliver(self.context, found, handler, by=by, reason=reason)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -167,30 +159,31 @@ class Runner:
     def _recheck_at_times(self, result: TickResult) -> None:
         """Every `recheck_every` ticks, where all went well, in what is left of `tick_timeout`; what it cannot do it
         logs, for a tick has succeeded."""
+        name, options = self.context.name, self.context.options
         self._ticks += 1
-        if not self.options.recheck_every or self._ticks % self.options.recheck_every or not result.ok:
+        if not options.recheck_every or self._ticks % options.recheck_every or not result.ok:
             return
-        left = self.options.tick_timeout.total_seconds() - result.duration_seconds
+        left = options.tick_timeout.total_seconds() - result.duration_seconds
         if left <= 0:
-            logger.info("%s: no time was left in this tick to look back for late rows", self.name)
+            logger.info("%s: no time was left in this tick to look back for late rows", name)
             return
         try:
             with self._alone():
-                look_back(self._context, patience=min(PATIENCE, left))
+                look_back(self.context, patience=min(PATIENCE, left))
         except PollerError as error:
-            logger.warning("%s: the look back for late rows failed: %s", self.name, error)
+            logger.warning("%s: the look back for late rows failed: %s", name, error)
 
     def _lag(self, after: Cursor | None, fresh: bool) -> Lag | None:
         """How far behind, or None where the database does not tell now. Not `fresh`: a tick that stopped early asks at
         most every 30 s (sources.md, "Lag"); what a tick that went well was told before is no answer to the first."""
         if not fresh:
-            now = self.runtime.monotonic()
+            now = self.context.runtime.monotonic()
             if now - self._lag_asked_early < LAG_EVERY:
                 return self._lag_known
             self._lag_asked_early = now
         try:
-            self._lag_known = self.source.lag(after, cap=PENDING_CAP)
+            self._lag_known = self.context.source.lag(after, cap=PENDING_CAP)
         except SourceError as error:
-            logger.debug("%s: the lag is not known: %s", self.name, error)
+            logger.debug("%s: the lag is not known: %s", self.context.name, error)
             self._lag_known = None
         return self._lag_known

@@ -21,7 +21,7 @@ def test_a_slow_audit_trail_is_waited_for_a_little_and_no_longer(worlds: Worlds)
     began = world.runtime.monotonic()
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(0.5)))
     assert world.tick().outcome == "delivered"
-    assert [entry["kind"] for entry in world.worker.audit.entries()] == ["takeover"]
+    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["takeover"]
     world.table.rows += [row(6)]
     world.take_over()
     world.runtime.sleep(TTL + MARGIN)

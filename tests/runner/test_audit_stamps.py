@@ -33,7 +33,7 @@ def test_a_workers_records_carry_the_stores_time_whatever_its_own_clock_says(wor
     world.begun().take_over()
     world.runtime.sleep(TTL + MARGIN)
     assert world.tick().outcome == "delivered"
-    (entry,) = world.worker.audit.entries()
+    (entry,) = world.worker.context.audit.entries()
     updated = world.state.checkpoint.updated_at
     assert updated is not None
     assert abs(datetime.fromisoformat(entry["at"]) - updated) < timedelta(minutes=1)
@@ -54,5 +54,5 @@ def test_an_error_that_is_not_the_stores_own_is_told_too_and_the_next_record_is_
         world.table.rows += [row(last)]
     (told,) = world.told(AuditFailed)
     assert told.error == "OSError: [Errno 116] Stale file handle"
-    assert [entry["kind"] for entry in world.worker.audit.entries()] == ["takeover"]
+    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["takeover"]
     assert world.runtime.errors == []

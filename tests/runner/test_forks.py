@@ -125,8 +125,8 @@ def test_a_lock_that_another_thread_held_is_free_in_a_child(sqlite_url: str) -> 
     nobody: Any = None
     heartbeat = Heartbeat(nobody, runtime=runtime, interval=1, emit=nobody)
     locks: list[Any] = [
-        runtime._guard, memory._lock, blobs._container._lock, poller._runner._busy, poller._runner.audit._aside._lock,
-        samplers.SHARED._guard, load._importing.lock, printer._lock,
+        runtime._guard, memory._lock, blobs._container._lock, poller._runner._busy,
+        poller._runner.context.audit._aside._lock, samplers.SHARED._guard, load._importing.lock, printer._lock,
         heartbeat._judging,
     ]  # fmt: skip
     held, done = threading.Event(), threading.Event()
@@ -148,9 +148,9 @@ def test_a_lock_that_another_thread_held_is_free_in_a_child(sqlite_url: str) -> 
         failed = 1
         try:
             outcome = poller.tick(print).outcome
-            poller._runner.audit.add("note")
+            poller._runner.context.audit.add("note")
             printer(TickFailed(poller="orders", at=runtime.utcnow(), error_type="StoreError", error="quiet"))
-            poller._runner.audit.settle(5)
+            poller._runner.context.audit.settle(5)
             blobs._container.client()
             heartbeat._judging.acquire()
             samplers.SHARED._leave(samplers._Key("", "", "", "", frozenset()), "")

@@ -131,7 +131,7 @@ def test_a_lease_that_was_left_to_expire_is_told_though_only_samples_are_kept(wo
     assert world.state.lease.owner_id is None
     (told,) = world.told(LeaseExpired)
     assert (told.previous_owner_id, told.previous_fencing_token) == ("other/1", 1)
-    (record,) = world.worker.audit.entries()
+    (record,) = world.worker.context.audit.entries()
     assert (record["kind"], record["before"]["owner_id"]) == ("takeover", "other/1")
     world.table.bound = world.table.bound.__class__("none")
     assert world.tick().outcome == "delivered"
@@ -145,4 +145,4 @@ def test_a_lease_that_was_given_back_is_no_news(worlds: Worlds) -> None:
     world.tick()
     assert isinstance(world.state.lease, Lease)
     assert world.told(LeaseExpired) == []
-    assert world.worker.audit.entries() == []
+    assert world.worker.context.audit.entries() == []

@@ -48,7 +48,7 @@ def looked_at(worlds: Callable[..., World], **options: Any) -> tuple[World, Agai
 
 def stretches(world: World, count: int) -> None:
     """What was delivered stands in so many stretches of one row each."""
-    log = world.worker._context.seen
+    log = world.worker.context.seen
     for number in range(1, count + 1):
         low, high = cursor_of(row(2 * number - 1)), cursor_of(row(2 * number))
         log.add_now(world.runtime.utcnow(), low, [high], covers=True)
@@ -57,7 +57,7 @@ def stretches(world: World, count: int) -> None:
 def test_a_source_that_cannot_be_read_again_is_refused_by_name(worlds: Callable[..., World]) -> None:
     world = worlds(rows=1, audit_window="2h").begun()
     with pytest.raises(ConfigError, match="source of orders cannot be read again"):
-        look_back(world.worker._context)
+        look_back(world.worker.context)
 
 
 def test_a_look_ends_when_its_patience_is_over_however_many_stretches_there_are(worlds: Callable[..., World]) -> None:
@@ -65,7 +65,7 @@ def test_a_look_ends_when_its_patience_is_over_however_many_stretches_there_are(
     stretches(world, 50)
     table.span_seconds = 1.0
     began, before = world.runtime.monotonic(), table.spans
-    found = look_back(world.worker._context, patience=5.0)
+    found = look_back(world.worker.context, patience=5.0)
     assert not found.complete
     assert world.runtime.monotonic() - began <= 7.0
     assert table.spans - before <= 7
@@ -172,7 +172,7 @@ def test_a_note_that_says_nothing_stops_no_batch(worlds: Callable[..., World], n
 def test_a_line_of_notes_that_is_not_ours_is_passed_over(worlds: Callable[..., World], hashes: str) -> None:
     world, _ = looked_at(worlds)
     stretches(world, 5)
-    (name,) = world.store.names(world.worker._context.seen.prefix)
+    (name,) = world.store.names(world.worker.context.seen.prefix)
     world.store.append(name, f'{{"at": "2026-05-01T00:00:00.000000Z", "hashes": {hashes}}}')
     world.store.append(name, '{"at": ' + "[" * 100_000)
     assert world.worker.recheck().compared == 5

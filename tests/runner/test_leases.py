@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_a_takeover_stands_in_the_audit_trail(worlds: Worlds) -> None:
     world.take_over()
     world.runtime.sleep(TTL + MARGIN)
     world.tick()
-    (entry,) = world.worker.audit.entries()
+    (entry,) = world.worker.context.audit.entries()
     assert entry["kind"] == "takeover"
     assert entry["before"] == {"owner_id": "other/1", "fencing_token": 1}
     assert entry["after"]["fencing_token"] == 2
@@ -86,7 +87,9 @@ def test_a_wrong_wall_clock_of_the_taker_neither_hastens_nor_delays_it(worlds: W
     skewed = Skewed.__new__(Skewed)
     skewed.__dict__ = world.runtime.__dict__
     worker = world.another()
-    worker.runtime = worker.file.runtime = worker.file.clock._runtime = skewed
+    file = worker.context.file
+    file.runtime = file.clock._runtime = skewed
+    worker.context = replace(worker.context, runtime=skewed)
     world.runtime.sleep(TTL + MARGIN - 0.1)
     assert world.tick(worker=worker).outcome == "held_elsewhere"
     world.runtime.sleep(0.1)

@@ -83,7 +83,7 @@ def test_a_store_that_hangs_costs_notes_that_are_told_and_no_row(
     world.table.rows += [row(41)]
     world.tick()
     assert notes(world) == 41 - len(lost), "it works again"
-    seen = world.worker._context.seen.read(MIDNIGHT - timedelta(days=1))
+    seen = world.worker.context.seen.read(MIDNIGHT - timedelta(days=1))
     assert len(seen.stretches) == 2, "what was lost is a gap, not a claim"
     assert len(seen.hashes) == 41 - len(lost)
 
@@ -146,7 +146,7 @@ def test_records_of_the_audit_trail_come_from_one_thread_in_their_order(
     world, runtime = counted()
     world.begun()
     monkeypatch.setattr("poller.journal.audit.RECORDS_WAITING", 50)
-    trail = world.another().audit
+    trail = world.another().context.audit
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(60)))
     for number in range(70):
         trail.add("tried", number=number)
