@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from poller import Batch, ConfigError, FingerprintMismatch, Poller, SourceUnavailable
+from poller.model.cursor import Cursor
 from poller.model.fingerprint import DatabaseIdentity
 from poller.observability import PollerEvent
+from poller.ports import Page
 from poller.runtime import SystemRuntime
 from poller.stores import MemoryStore
 from poller.worker import Ended, run
@@ -133,6 +136,20 @@ def test_until_idle_that_is_stopped_is_not_done() -> None:
     assert [number for _, number in shop.seen] == [1, 2], "the batch in hand is finished, and no other begun"
 
 
+def test_until_idle_stopped_while_it_reads_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop()
+    orders = shop.poller()
+    read = table(orders).page
+
+    def page(after: Cursor | None, limit: int) -> Page:
+        shop.clock.set()
+        return read(after, limit)
+
+    monkeypatch.setattr(orders.source, "page", page)
+    (end,) = run([orders], "until_idle", shop.clock, handler=shop.take)
+    assert (end.error, shop.seen) == ("stopped before nothing was left", [])
+
+
 def test_a_failing_handler_ends_its_poller_and_no_other() -> None:
     shop = Shop()
 
@@ -167,7 +184,7 @@ def test_a_missing_handler_is_an_event_before_anything_is_read() -> None:
     assert table(orders).pages == []
 
 
-def test_what_nobody_foresaw_ends_one_that_runs_once_with_its_traceback() -> None:
+def test_an_unforeseen_error_ends_it_with_its_traceback() -> None:
     shop = Shop()
     orders = shop.poller()
     table(orders).faults.append(RuntimeError("password=hunter2"))
@@ -178,7 +195,7 @@ def test_what_nobody_foresaw_ends_one_that_runs_once_with_its_traceback() -> Non
     assert "hunter2" not in end.trace
 
 
-def test_an_error_that_fails_at_telling_itself_ends_its_loop_all_the_same() -> None:
+def test_an_error_without_words_ends_its_loop_all_the_same() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
@@ -218,6 +235,25 @@ def test_a_database_may_be_away_for_days() -> None:
     assert shop.clock.passed > 3 * 24 * 3600
 
 
+def test_after_a_tick_that_went_well_the_pause_begins_anew() -> None:
+    shop = Shop()
+    orders = shop.poller(rows=0)
+    table(orders).faults.extend([AWAY, AWAY, None, AWAY])
+    shop.enough = 3
+    run([orders], "forever", shop.clock, handler=shop.take)
+    assert shop.clock.passed == 1 + 3 + 5 + 1
+
+
+def test_for_ever_ends_where_no_later_tick_can_help() -> None:
+    shop = Shop()
+
+    def generator(batch: Batch) -> Iterator[None]:
+        yield
+
+    (end,) = run([shop.poller()], "forever", shop.clock, handler=generator)
+    assert isinstance(end.exception, ConfigError)
+
+
 def test_for_ever_outlives_what_nobody_foresaw() -> None:
     shop, end = forever_after([RuntimeError("never seen before")])
     assert (end.ok, end.exception, shop.seen) == (True, None, [("orders", 1)])
@@ -234,7 +270,7 @@ def test_where_no_poller_can_go_on_they_end() -> None:
     assert [type(end.exception).__name__ for end in ends] == ["FingerprintMismatch"] * 2
 
 
-def test_one_of_another_source_waits_while_one_of_the_same_name_works() -> None:
+def test_one_of_another_source_waits_while_its_namesake_works() -> None:
     """Two applications may have a poller of one name."""
     shop = Shop()
     works, waits = shop.poller(app_name="here", rows=0), changed(shop.poller(app_name="there"))
@@ -256,7 +292,7 @@ def test_whoever_is_interrupted_leaves_nothing_running() -> None:
     assert stop.is_set()
 
 
-def test_before_is_called_on_the_pollers_thread_ahead_of_its_first_tick() -> None:
+def test_before_is_called_on_the_thread_of_its_poller() -> None:
     shop, order = Shop(), list[str]()
 
     def take(_: Batch) -> None:
