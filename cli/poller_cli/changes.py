@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from poller.admin.editor import Applied, Operator
+from poller.admin.effects import BACK, NOTHING, Effect, direction
+from poller.admin.refusals import Refused, WrongArgument, clean
 from poller.errors import FieldDifference, StateCorrupt
 from poller.lease.state_file import Copy
 from poller.model.document import Change, State
-from poller_cli.effects import BACK, NOTHING, Effect, direction
 from poller_cli.output.change_models import ChangeOutput
 from poller_cli.output.change_report import Report, moves
-from poller_cli.refusals import Refused, WrongArgument, clean
 from poller_cli.session import Session
 from poller_cli.terminal.confirmation import confirm
 from poller_cli.terminal.printing import printable, tell

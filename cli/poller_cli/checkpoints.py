@@ -8,7 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from poller.admin.cursors import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller.admin.editor import Operator
+from poller.admin.effects import NOTHING, Effect, measure
+from poller.admin.refusals import WrongArgument, clean
 from poller.app import Poller
 from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
 from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
@@ -19,9 +22,6 @@ from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, InspectableSource
 from poller_cli import exits
 from poller_cli.changes import Plan, StateEditor
-from poller_cli.effects import NOTHING, Effect, measure
-from poller_cli.refusals import WrongArgument, clean
-from poller_cli.resets import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller_cli.terminal.printing import is_terminal
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Restoring:
         self.desk = desk
         self.poller = poller
         self.origin = origin
-        source = located(poller)
+        source = located(poller.source)
         kept = source.as_stored(origin.export.source_fingerprint, origin.export.source)
         self.source: SourceDescription = kept or source
         self._rebind = rebind
@@ -138,7 +138,7 @@ class Restoring:
                 next_step="Nothing was changed. Put the former source back into the configuration, or, if the cursor "
                 "is right for the new one, add --rebind.",
             )
-        refuse_foreign(self.poller, export.cursor)
+        refuse_foreign(self.poller.source, export.cursor, name=self.poller.name)
 
     def _refuse_impossible(self, cursor: Cursor | None) -> None:
         """What the column cannot hold is no place to go on from. Where the database cannot be asked it is let through:

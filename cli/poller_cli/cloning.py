@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from poller.admin.cursors import is_foreign
+from poller.admin.effects import NOTHING, Effect, measure
+from poller.admin.refusals import WrongArgument, clean
 from poller.admin.restore import Recovery
 from poller.app import App, Poller
 from poller.config.load import parse, read_text
@@ -13,10 +16,7 @@ from poller.model.document import Change, Lease, State
 from poller.model.redact import redact
 from poller_cli import exits
 from poller_cli.changes import Plan, StateEditor
-from poller_cli.effects import NOTHING, Effect, measure
 from poller_cli.guards import Consent
-from poller_cli.refusals import WrongArgument, clean
-from poller_cli.resets import is_foreign
 from poller_cli.session import Session
 from poller_cli.toml_tables import tables
 

@@ -18,6 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.engine import make_url
 
+from poller.admin.counts import number
+from poller.admin.cursors import changed_source, is_foreign, located
+from poller.admin.effects import measure, of_first
+from poller.admin.refusals import WrongArgument, clean
 from poller.admin.restore import Recovery
 from poller.delivery.runner import PENDING_CAP
 from poller.errors import LeaseHeld, SourceError, SourceUnavailable
@@ -29,10 +33,6 @@ from poller.ports import Found
 from poller.sources import SqlSource
 from poller_cli import exits
 from poller_cli.changes import Plan, StateEditor
-from poller_cli.counts import number
-from poller_cli.effects import measure, of_first
-from poller_cli.refusals import WrongArgument, clean
-from poller_cli.resets import changed_source, is_foreign, located
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -236,7 +236,7 @@ class Importing:
         self._foreign = foreign
         self._poller = poller
         self._source = cast("SqlSource", poller.source)
-        self._described = located(poller)
+        self._described = located(poller.source)
         self._cursor, self._notes = convert(foreign, self._source, app.config.pollers[poller.name].source)
 
     def carry_out(self, *, overwrite: bool) -> int:

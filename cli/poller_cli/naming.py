@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from poller.admin.refusals import Refused, WrongArgument
 from poller.app import App, Poller
 from poller.config.problems import suggestion
 from poller.config.types import is_name
 from poller.errors import ConfigError, StateCorrupt, StoreError
-from poller_cli.refusals import Refused, WrongArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

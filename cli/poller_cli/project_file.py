@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from poller.admin.refusals import Refused, WrongArgument
 from poller.config.load import anchored, parse, read_text
 from poller.config.substitution import references, substitute
 from poller.databases.urls import read_url
 from poller.errors import ConfigError
 from poller.sources.identity import identify
 from poller_cli.project import Project
-from poller_cli.refusals import Refused, WrongArgument
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL
 
+from poller.admin.refusals import WrongArgument
 from poller.config.load import anchored
 from poller.databases.urls import holds_secret, read_url
 from poller_cli.project import setting_for
-from poller_cli.refusals import WrongArgument
 
 if TYPE_CHECKING:
     from pathlib import Path

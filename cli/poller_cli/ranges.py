@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from poller.admin.counts import COUNTED, counted
+from poller.admin.effects import BACK, direction
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import SqlSource
-from poller_cli.counts import COUNTED, counted
-from poller_cli.effects import BACK, direction
 
 WORTH_CUTTING = 1_000
 """A part of fewer rows is not cut anew, however empty the others are."""

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from poller.admin.cursors import is_foreign
 from poller.admin.editor import Operator
 from poller.app import Poller
 from poller.delivery.preflight import check_fingerprint
@@ -22,7 +23,6 @@ from poller.model.timing import Timing
 from poller.ports import InspectableSource
 from poller_cli import exits
 from poller_cli.output.models import BackfillStatus, BoundOutput, ControlOutput, LeaseOutput, PollerStatus, StatusOutput
-from poller_cli.resets import is_foreign
 from poller_cli.terminal.printing import of_poller
 
 if TYPE_CHECKING:

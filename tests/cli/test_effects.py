@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from poller.admin.effects import BACK, FORWARD, SAME, direction, measure
 from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor, CursorKind
 from poller.ports import Bound, Source
-from poller_cli.effects import BACK, FORWARD, SAME, direction, measure
 
 
 def cursor(value: str, key: dict[str, int | str] | None = None, kind: CursorKind = "timestamp+pk") -> Cursor:

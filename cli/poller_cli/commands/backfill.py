@@ -125,7 +125,7 @@ class _Doing:
 
     def preview(self, work: Backfill, *, retry: bool) -> None:
         """What will be done, before anything is asked."""
-        from poller_cli.counts import number
+        from poller.admin.counts import number
         from poller_cli.terminal.printing import printable
 
         self._counted = work.count(retry=retry)

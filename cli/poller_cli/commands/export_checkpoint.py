@@ -49,8 +49,8 @@ def export_checkpoint(
 def _write(file: Path, text: str, *, overwrite: bool) -> None:
     """Whole or not at all; a device or a pipe is written to, never replaced. Raises: Refused, where the file exists;
     WrongArgument, where it cannot be written."""
+    from poller.admin.refusals import Refused, WrongArgument
     from poller_cli.files import write_whole
-    from poller_cli.refusals import Refused, WrongArgument
 
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):

@@ -16,12 +16,12 @@ STORAGE = "AzureWebJobsStorage"
 """The setting that says where a Functions app keeps its state."""
 
 if TYPE_CHECKING:
+    from poller.admin.refusals import Refused
     from poller.config import PollerConfig
     from poller.model.finding import Finding
     from poller.sources.proposal import Catalogue, Proposal
     from poller_cli.project import Project
     from poller_cli.project_file import ProjectFile
-    from poller_cli.refusals import Refused
 
 
 def init(
@@ -62,12 +62,12 @@ def init(
 
     Example: poller init --url postgresql://shop@db/shop --table orders --yes
     """
+    from poller.admin.refusals import WrongArgument
     from poller.config.load import anchored
     from poller.sources.proposal import Catalogue
     from poller_cli.project import HANDLERS, Project, is_ours, slug
     from poller_cli.project_file import ProjectFile, handlers_with
     from poller_cli.project_url import GivenUrl
-    from poller_cli.refusals import WrongArgument
     from poller_cli.terminal.printing import tell
 
     ask = not (yes or session.json) and sys.stdin is not None and sys.stdin.isatty()
@@ -126,13 +126,13 @@ def init(
 
 
 def _changed(path: Path) -> Refused:
-    from poller_cli.refusals import Refused
+    from poller.admin.refusals import Refused
 
     return Refused(f"{path} was changed meanwhile; nothing was added.", next_step="Run the same command again.")
 
 
 def _exist(*paths: Path) -> Refused:
-    from poller_cli.refusals import Refused
+    from poller.admin.refusals import Refused
 
     one = "exist" if len(paths) > 1 else "exists"
     told = f"{' and '.join(map(str, paths))} {one} already; nothing was overwritten."
@@ -144,8 +144,8 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
 
     Raises: Refused, where another is there; WrongArgument, where it cannot be written.
     """
+    from poller.admin.refusals import WrongArgument
     from poller_cli.files import write_whole
-    from poller_cli.refusals import WrongArgument
 
     try:
         write_whole(path, text, overwrite=overwrite)
@@ -165,7 +165,7 @@ def _prompt(question: str, default: str | None) -> str:
 
 
 def _table(catalogue: Catalogue, *, ask: bool) -> str:
-    from poller_cli.refusals import WrongArgument
+    from poller.admin.refusals import WrongArgument
     from poller_cli.terminal.printing import printable
 
     if len(catalogue.tables) == 1 and not ask:
@@ -179,8 +179,8 @@ def _table(catalogue: Catalogue, *, ask: bool) -> str:
 
 def _cursor(proposal: Proposal, given: str | None, *, ask: bool) -> tuple[str, str, bool]:
     """The column, its kind, and whether its times need a zone."""
+    from poller.admin.refusals import WrongArgument
     from poller.sources.reading.inspection import did_you_mean
-    from poller_cli.refusals import WrongArgument
 
     known = {one.column: one for one in proposal.cursors}
     if given is None and not known and not ask:
@@ -206,7 +206,7 @@ def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, a
 
     Raises: WrongArgument, where nothing can be asked and what the database stamps in has no name.
     """
-    from poller_cli.refusals import WrongArgument
+    from poller.admin.refusals import WrongArgument
     from poller_cli.terminal.printing import printable
 
     if given is not None:
@@ -230,8 +230,8 @@ def _zone(catalogue: Catalogue, table: str, column: str, given: str | None, *, a
 
 
 def _key(proposal: Proposal, given: list[str] | None, *, ask: bool) -> list[str]:
+    from poller.admin.refusals import WrongArgument
     from poller.sources.reading.inspection import did_you_mean
-    from poller_cli.refusals import WrongArgument
 
     names = given or list(proposal.key)
     if ask and not given:
@@ -248,7 +248,7 @@ def _key(proposal: Proposal, given: list[str] | None, *, ask: bool) -> list[str]
 
 
 def _asked(option: str, question: str, *, ask: bool, hidden: bool = False) -> str:
-    from poller_cli.refusals import WrongArgument
+    from poller.admin.refusals import WrongArgument
 
     if not ask:
         raise WrongArgument(f"{option} is missing.", next_step="Give it; nothing can be asked here.")
@@ -256,7 +256,7 @@ def _asked(option: str, question: str, *, ask: bool, hidden: bool = False) -> st
 
 
 def _answer(question: str, proposed: str, *, ask: bool, among: tuple[str, ...] = ()) -> str:
-    from poller_cli.refusals import WrongArgument
+    from poller.admin.refusals import WrongArgument
 
     answer = str(typer.prompt(question, default=proposed)).strip() if ask else proposed
     if among and answer not in among:
@@ -265,8 +265,8 @@ def _answer(question: str, proposed: str, *, ask: bool, among: tuple[str, ...] =
 
 
 def _named(option: str, text: str) -> str:
+    from poller.admin.refusals import WrongArgument
     from poller.config.types import is_name
-    from poller_cli.refusals import WrongArgument
 
     if not is_name(text):
         raise WrongArgument(

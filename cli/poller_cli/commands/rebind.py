@@ -37,19 +37,19 @@ def rebind(
 
     Example: poller rebind orders --reason "the database moved to db2"
     """
+    from poller.admin.cursors import is_foreign, located, refuse_foreign, unreadable
+    from poller.admin.effects import Effect, rows_up_to
     from poller.delivery.preflight import put_back
     from poller.errors import SourceError
     from poller.model.changes import to_rebind
     from poller.model.document import State
     from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
     from poller_cli.changes import Plan, StateEditor
-    from poller_cli.effects import Effect, rows_up_to
-    from poller_cli.resets import is_foreign, located, refuse_foreign, unreadable
 
     consent = Consent(yes, confirm, dry_run, break_lease, reason=reason)
     with session.app() as app:
         poller = app.poller(name)
-        source = located(poller)
+        source = located(poller.source)
 
         def nothing(state: State) -> str | None:
             if state.source_fingerprint not in UNKNOWN_FINGERPRINTS and not is_foreign(state, source):
@@ -57,7 +57,7 @@ def rebind(
             return None
 
         def notes(state: State) -> list[str]:
-            refuse_foreign(poller, state.checkpoint.cursor)
+            refuse_foreign(poller.source, state.checkpoint.cursor, name=name)
             try:
                 _refuse_impossible(poller, state.checkpoint.cursor)
             except SourceError as missing:
@@ -65,7 +65,7 @@ def rebind(
                 raise
             told = rows_up_to(poller.source, state.checkpoint.cursor)
             return [
-                *unreadable(poller, state, source),
+                *unreadable(poller.source, state, source),
                 f"Of the configured source, {told} up to the cursor count as delivered.",
             ]
 
@@ -87,9 +87,9 @@ def _refuse_impossible(poller: Poller, cursor: Cursor | None) -> None:
 
     Raises: FingerprintMismatch, where the column cannot hold the cursor; SourceError, where the table cannot be read.
     """
+    from poller.admin.cursors import impossible
     from poller.errors import FingerprintMismatch, SourceUnavailable
     from poller.ports import InspectableSource
-    from poller_cli.resets import impossible
 
     try:
         why = impossible(cast("InspectableSource", poller.source), cursor)

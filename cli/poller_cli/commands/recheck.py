@@ -103,8 +103,8 @@ def _told(error: BaseException, *, shown: bool) -> str:
 
 
 def _duration(text: str | None) -> timedelta | None:
+    from poller.admin.refusals import WrongArgument
     from poller.model.durations import parse_duration
-    from poller_cli.refusals import WrongArgument
 
     if text is None:
         return None

@@ -20,9 +20,9 @@ def export(
 
     Example: poller schema export --check
     """
+    from poller.admin.refusals import WrongArgument, clean
     from poller_cli.output.models import SchemaExportOutput, as_json
     from poller_cli.output.schemas import all_schemas, render
-    from poller_cli.refusals import WrongArgument, clean
     from poller_cli.terminal.printing import complain, print_json
 
     clean(str(directory), "--directory")

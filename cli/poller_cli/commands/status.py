@@ -130,14 +130,14 @@ def _range(status: BackfillStatus) -> str:
 
 
 def _rows(status: PollerStatus) -> str:
-    from poller_cli.counts import rows
+    from poller.admin.counts import rows
 
     return rows(status.pending or 0, status.pending_capped)
 
 
 def waits_above(pending: int, capped: bool, bound: BoundOutput | None) -> str:
     """That rows are there, and that none of them may be read yet."""
-    from poller_cli.counts import rows
+    from poller.admin.counts import rows
 
     value = "" if bound is None or bound.value is None else f" {bound.value}"
     return f"{rows(pending, capped)} wait{'s' * (pending == 1)} above the bound{value} (poller check says why)"
@@ -228,7 +228,7 @@ def cursor_text(status: PollerStatus) -> str:
 
 
 def _never_read(status: PollerStatus) -> str:
-    from poller_cli.counts import rows
+    from poller.admin.counts import rows
 
     count = rows(status.null_cursors or 0, status.null_cursors_capped)
     return f"{count} without a value in the cursor column (on_null_cursor)"

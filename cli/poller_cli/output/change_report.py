@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from poller.admin.editor import Applied, Operator
+from poller.admin.effects import NOTHING, Effect
 from poller.errors import FieldDifference, plain
 from poller.model.checkpoint_file import TAKEN_BACK
 from poller.model.document import State
 from poller_cli import exits
-from poller_cli.effects import NOTHING, Effect
 from poller_cli.output.change_models import ChangeOutput, EffectOutput, FieldDifferenceOutput, Place
 from poller_cli.output.models import as_json
 from poller_cli.session import Session

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from poller.admin.counts import rows
 from poller.observability import PollerEvent
-from poller_cli.counts import rows
 
 _Fields = Mapping[str, Any]
 

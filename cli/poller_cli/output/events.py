@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import IO, Any
 
 from poller import forks
+from poller.admin.counts import rows
 from poller.delivery.runner import PENDING_CAP
 from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text
 from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
-from poller_cli.counts import rows
 from poller_cli.output.event_words import words
 from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from poller.admin.refusals import Refused
 from poller_cli.guards import Consent
-from poller_cli.refusals import Refused
 from poller_cli.terminal.printing import is_terminal
 
 

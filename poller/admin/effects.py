@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
+from poller.admin.counts import counted
+from poller.admin.counts import rows as rows_of
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
 from poller.ports import Bound, InspectableSource, Source
-from poller_cli.counts import counted
-from poller_cli.counts import rows as rows_of
 
 BACK, SAME, FORWARD = -1, 0, 1
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")

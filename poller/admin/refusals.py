@@ -1,23 +1,22 @@
-"""Errors of the console's own: what it refuses to do, and arguments that cannot be meant."""
+"""Why a change is refused: it was not confirmed or would skip rows, or an argument cannot be meant."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from poller.errors import PollerError
-from poller_cli import exits
 
 
 class Refused(PollerError):
     """Nothing was changed, because it was not confirmed, would skip rows, or would overwrite something."""
 
-    exit_code: ClassVar[int] = exits.REFUSED
+    exit_code: ClassVar[int] = 3
 
 
 class WrongArgument(PollerError):
     """An argument that cannot be meant as it stands."""
 
-    exit_code: ClassVar[int] = exits.USAGE
+    exit_code: ClassVar[int] = 2
 
 
 def clean(text: str, option: str) -> str:

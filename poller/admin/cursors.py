@@ -1,0 +1,112 @@
+"""Whether a cursor fits a source: whose it is, what differs, and what the column and the key can hold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from poller.delivery.preflight import put_back
+from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
+from poller.model.cursor import Cursor
+from poller.model.document import State
+from poller.model.fingerprint import SourceDescription, differences
+from poller.ports import InspectableSource, Source
+
+
+class Belonging(Protocol):
+    """What names the source that it belongs to: a state document, or an export."""
+
+    @property
+    def source_fingerprint(self) -> str: ...
+    @property
+    def source(self) -> dict[str, Any] | None: ...
+
+
+def located(source: Source) -> SourceDescription:
+    """The configured source, with what its configuration leaves to the server, where that answers: a command must not
+    need it. Raises nothing."""
+    if isinstance(source, InspectableSource):
+        with contextlib.suppress(SourceError):
+            return source.locate()
+    return source.describe()
+
+
+def is_foreign(state: Belonging, source: SourceDescription) -> bool:
+    """Whether a checkpoint is known to belong to another source than this one."""
+    return not source.belongs(state.source_fingerprint, state.source)
+
+
+def unreadable(source: Source, state: State, described: SourceDescription) -> list[str]:
+    """A note where the checkpoint belongs to another source, and the configured one does not exist or cannot be
+    reached: then a typo is likelier than a move. Asks the database only then."""
+    if not is_foreign(state, described) or not isinstance(source, InspectableSource):
+        return []
+    missing = source.missing()
+    if missing is None:
+        return []
+    return [f"The configured source cannot be read: {missing.message} {put_back(differences(state.source, described))}"]
+
+
+def changed_source(source: SourceDescription) -> Callable[[State], list[FieldDifference]]:
+    """How the document's source differs from the configured one, if it does."""
+    return lambda state: differences(state.source, source) if is_foreign(state, source) else []
+
+
+def refuse_foreign(source: Source, cursor: Cursor | None, *, name: str) -> None:
+    """Raises: FingerprintMismatch, for a cursor of another kind or key than the source of the poller `name` has."""
+    described = source.describe()
+    if cursor is None or fits(cursor, described):
+        return
+    keys = ", ".join(cursor.tiebreaker or {})
+    raise FingerprintMismatch(
+        f"The cursor {cursor} is of kind {cursor.kind} with key {keys or 'none'}, but {name!r} is configured "
+        f"with kind {described.cursor_kind} and key {', '.join(described.pk_columns)}: it means nothing there.",
+        stored="",
+        configured=described.fingerprint(),
+        next_step=f"Nothing was changed. To go on elsewhere: poller reset-to-cursor {name}, or poller "
+        f"reset-to-beginning {name}.",
+    )
+
+
+def fits(cursor: Cursor, source: SourceDescription) -> bool:
+    """Whether a cursor is of the source's kind and key."""
+    keys = cursor.tiebreaker
+    return cursor.kind == source.cursor_kind and (keys is None or set(keys) == set(source.pk_columns))
+
+
+def not_held(source: InspectableSource, cursor: Cursor) -> str:
+    """Why the columns cannot hold this cursor, asked of a database that can be read; empty where they can.
+
+    Raises: SourceUnavailable.
+    """
+    try:
+        source.count_between(cursor, cursor, cap=1)
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        return error.message.rpartition(": ")[2].rstrip(".")
+    except OverflowError:
+        return "a value is out of the column's range"
+    return ""
+
+
+def impossible(source: InspectableSource, cursor: Cursor | None) -> str:
+    """Why a kept cursor cannot be one of this source; empty where it can, and for a table without rows, which does not
+    tell its types.
+
+    Raises: SourceUnavailable; SourceError, where the table cannot be read.
+    """
+    if not source.lag(None, cap=1).pending or cursor is None:
+        return ""
+    why = not_held(source, cursor)
+    if why:
+        return why
+    try:
+        source.parse_cursor(cursor.value, None)
+        source.lag(cursor, cap=1)  # as the next tick reads it, which refuses a text in another form than the column's
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        return error.message.rstrip(".")
+    return ""
