@@ -51,7 +51,7 @@ check: $(DEV)  ## style, types, floors, and what is generated is up to date
 	$(if $(wildcard scripts/docs.py),$(BIN)/python -m scripts.docs --check)
 
 race: $(DEV) $(TOOLS)  ## two real processes on one poller; the stale one is refused, every time
-	@$(BIN)/python -m tests.race.show
+	@$(BIN)/python -m tests.resilience.race.show
 
 docs: $(DEV)  ## write the generated pages of docs/
 	$(BIN)/python -m scripts.docs

@@ -20,10 +20,10 @@ from poller.ports import Found, StateStore
 from poller.stores import BlobStore, SqlStore
 from tests.cli.conftest import Ended, Project
 from tests.cli.forge import Forge
-from tests.faults import fault
-from tests.faults.fault import Fault
-from tests.faults.proxy import FaultProxy
-from tests.faults.request import Request
+from tests.resilience.faults import fault
+from tests.resilience.faults.fault import Fault
+from tests.resilience.faults.proxy import FaultProxy
+from tests.resilience.faults.request import Request
 
 VOLATILE = {"write_ids", "released_at", "acquired_at", "heartbeat_at", "expires_at", "updated_at", "at", "owner_id"}
 

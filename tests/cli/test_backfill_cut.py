@@ -13,7 +13,7 @@ from poller_cli.ranges import Range
 from tests.cli.conftest import Project
 from tests.cli.console import Console
 from tests.cli.test_backfill import ids, states
-from tests.sources.tables import TIMESTAMP, execute, family
+from tests.integration.sources.tables import TIMESTAMP, execute, family
 
 LOADED = 2_000
 RANGE = ("backfill", "orders", "--from", "2026-01-01", "--to", "2026-01-02", "--as", "load")

@@ -14,7 +14,7 @@ from tests.cli.conftest import Project
 from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, lasting
 from tests.cli.forge import Forge
 from tests.cli.test_import import fixture
-from tests.faults.proxy import FaultProxy
+from tests.resilience.faults.proxy import FaultProxy
 
 LEAST_STEPS = 3
 

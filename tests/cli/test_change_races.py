@@ -13,7 +13,7 @@ from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows
 from tests.cli.forge import Forge
 from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, freed, race
 from tests.cli.test_import import fixture
-from tests.faults.proxy import FaultProxy
+from tests.resilience.faults.proxy import FaultProxy
 
 HALF, FOURTH = 6, 4
 THEIRS = "theirs.json"

@@ -20,7 +20,7 @@ from azure.storage.blob import (
 
 from tests.cli.conftest import Ended, Project
 from tests.cli.test_schemas import validator
-from tests.sources.tables import TIMESTAMP, execute, family, touch_at_updates
+from tests.integration.sources.tables import TIMESTAMP, execute, family, touch_at_updates
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import free_port

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.cli.conftest import Project
 from tests.cli.test_check import configure, fix, found, make_table, wrong
-from tests.sources.tables import execute
+from tests.integration.sources.tables import execute
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tests.cli.conftest import Project
 from tests.cli.test_check import configure, fix, found, wrong
-from tests.sources.tables import execute, touch_at_updates
+from tests.integration.sources.tables import execute, touch_at_updates
 
 COMMENT = "not what DEFAULT NULL says, it's \\\\ the 'last' write, NULL or not"
 

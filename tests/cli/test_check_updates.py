@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from tests.cli.conftest import Project
 from tests.cli.test_check import configure, found
-from tests.sources.tables import execute, family
+from tests.integration.sources.tables import execute, family
 
 COLUMNS = {
     "postgresql": '"Id" bigint primary key, "total" int, updated_at timestamptz not null default now()',

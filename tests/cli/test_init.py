@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.cli.conftest import COMMAND, Project
 from tests.cli.test_schemas import validator
-from tests.sources.tables import execute, make_orders
+from tests.integration.sources.tables import execute, make_orders
 
 STAMPS = [f"2026-01-01 00:00:0{i}" for i in range(5)]
 

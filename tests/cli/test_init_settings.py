@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import COMMAND, Project
-from tests.sources.tables import make_orders
+from tests.integration.sources.tables import make_orders
 
 STAMPS = ["2026-01-01 00:00:00", "2026-01-01 00:00:01"]
 

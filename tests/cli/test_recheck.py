@@ -19,7 +19,7 @@ from poller.stores import BlobStore, MemoryStore
 from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.test_check import configure
 from tests.cli.test_schemas import validator
-from tests.sources.tables import add_orders, closing, execute, make_orders, orders
+from tests.integration.sources.tables import add_orders, closing, execute, make_orders, orders
 from tests.support.azurite import Azurite
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from tests.cli.conftest import Project
 from tests.cli.crashes import Embedded, OnAzurite, Place
 from tests.cli.forge import Forge
 from tests.cli.works import BATCH, LEDGER, ROWS, WORKS, Site, Work
-from tests.faults.proxy import FaultProxy
+from tests.resilience.faults.proxy import FaultProxy
 
 
 @pytest.fixture

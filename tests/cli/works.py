@@ -14,7 +14,7 @@ from poller.model.document import decode
 from tests.cli.conftest import Project
 from tests.cli.crashes import Embedded, Place
 from tests.cli.test_schemas import validator
-from tests.faults.proxy import FaultProxy
+from tests.resilience.faults.proxy import FaultProxy
 
 LEDGER = """
 import os, signal

@@ -1,0 +1,60 @@
+"""The laws of log documents, in every store. An append blob is full after three lines here (see `conftest`)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from poller.ports import StateStore
+from tests.contract.stores.conftest import Place
+
+NAME = "audit/shop/orders.jsonl"
+
+
+def test_a_log_that_nobody_began_is_empty(store: StateStore) -> None:
+    assert store.lines(NAME) == []
+    assert store.lines(NAME, limit=3) == []
+
+
+def test_lines_come_back_in_order_across_roll_overs_and_processes(place: Place) -> None:
+    for number in range(10):
+        place.open().append(NAME, f"line {number}")
+    assert place.open().lines(NAME) == [f"line {number}" for number in range(10)]
+    assert list(place.open().names("")) == [NAME]
+
+
+def test_a_limit_gives_the_newest_lines_oldest_first(store: StateStore) -> None:
+    for number in range(10):
+        store.append(NAME, f"line {number}")
+    assert store.lines(NAME, limit=5) == [f"line {number}" for number in range(5, 10)]
+    assert store.lines(NAME, limit=1) == ["line 9"]
+    assert store.lines(NAME, limit=100) == [f"line {number}" for number in range(10)]
+    assert store.lines(NAME, limit=0) == []
+
+
+def test_lines_hold_any_json_text(place: Place) -> None:
+    lines = [
+        json.dumps({"who": 'O\'Brien "x" \\ % :a ? \U0001f680', "text": "a\nb\r\nc"}),
+        json.dumps({"separators": "\u2028\u2029\x85"}, ensure_ascii=False),
+        "",
+        json.dumps({"big": "x" * 100_000}),
+    ]
+    for line in lines:
+        place.open().append(NAME, line)
+    assert place.open().lines(NAME) == lines
+
+
+def test_logs_are_apart_even_where_one_name_begins_with_the_other(store: StateStore) -> None:
+    store.append("audit/shop/a.jsonl", "a")
+    store.append("audit/shop/a.jsonl.old", "b")
+    for _ in range(4):
+        store.append("audit/shop/ab.jsonl", "c")
+    assert store.lines("audit/shop/a.jsonl") == ["a"]
+    assert list(store.names("audit/shop/a.jsonl")) == ["audit/shop/a.jsonl", "audit/shop/a.jsonl.old"]
+
+
+def test_a_line_break_inside_a_line_is_refused_before_anything_is_written(store: StateStore) -> None:
+    with pytest.raises(ValueError, match="line break"):
+        store.append(NAME, "one\ntwo")
+    assert store.lines(NAME) == []

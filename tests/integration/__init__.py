@@ -1,0 +1,1 @@
+"""The parts on real servers: sources, bounds, ticks, operators, telemetry, workers."""

@@ -1,0 +1,286 @@
+"""A server that has not come as far as the checkpoint: it went back, or the checkpoint was put ahead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from poller import Poller
+from poller.admin.editor import Operator
+from poller.model.cursor import Cursor, CursorKind
+from poller.model.timing import Timing
+from poller.observability import PollerEvent, ServerBelowCheckpoint
+from poller.ports import Bound
+from poller.runtime import SystemRuntime
+from poller.sources import SqlSource
+from poller.sources.bounds import BoundContext, MonotonicBound
+from poller.sources.columns import Column, Family
+from poller.stores import MemoryStore
+from tests.integration.bounds.tables import ids, make, source
+from tests.integration.bounds.test_kinds import INTEGER, XID8, make_counted, make_xid8
+from tests.integration.sources.tables import execute, family
+from tests.support.postgres import PostgresServer
+from tests.support.services import wait_until
+
+_NOWHERE: Any = None
+NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
+
+
+class _Strategy:
+    kind = "exact"
+
+    def __init__(self, *bounds: Bound) -> None:
+        self._bounds = iter(bounds)
+
+    def sample(self, connection: Any) -> Bound:
+        return next(self._bounds)
+
+    def remember(self) -> dict[str, Any] | None:
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        pass
+
+
+def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> MonotonicBound:
+    """Of bounds as (value, next)."""
+    context = BoundContext(
+        family="postgresql", mariadb=False, kind=kind, column=Column("c", Family.INTEGER), zone=UTC, schema=None,
+        table="t", query=None, margin=timedelta(0), commit_delay=timedelta(0), extra_delay=timedelta(0),
+        ignore_users=(), clock="", highest="", highest_below="",
+    )  # fmt: skip
+    taken = (Bound("exact", value=value, next=following, clock=NOON.isoformat()) for value, following in bounds)
+    return MonotonicBound(_Strategy(*taken), context)
+
+
+def _at(kind: CursorKind, value: str, *, delivered: bool = True) -> Cursor:
+    return Cursor(kind=kind, value=value, tiebreaker={"id": 1} if delivered else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "checkpoint", "held"),
+    [
+        ("integer+pk", [("101", "101"), ("51", "51"), ("140", "140")], "100", [False, True, True]),
+        ("integer+pk", [("101", "101"), ("100", "100"), ("140", "140")], "100", [False, True, True]),
+        ("integer+pk", [("101", "101"), ("90", "101")], "100", [False, False]),  # another process's older sample
+        ("integer+pk", [("101", "101"), (None, "101")], "100", [False, False]),  # cold
+        ("xid8+pk", [("750", "760"), ("700", "705"), ("900", "900")], "740", [False, True, True]),
+        ("xid8+pk", [("750", "760"), ("730", "790"), ("900", "900")], "740", [False, True, True]),  # passed, open below
+        ("xid8+pk", [("730", "760"), ("745", "760")], "740", [False, False]),  # a reset to a row above the bound
+        ("rowversion+pk", [("000000000000ffff", "0000000000010000"), ("0000000000000fff",) * 2], "000000000000fffe",
+         [False, True]),
+    ],
+)  # fmt: skip
+def test_a_server_below_the_checkpoint_holds_until_it_is_moved(
+    kind: CursorKind, bounds: list[tuple[str | None, str]], checkpoint: str, held: list[bool]
+) -> None:
+    keeper, after = _keeper(kind, *bounds), _at(kind, checkpoint)
+    found = [keeper.sample(_NOWHERE, after) for _ in bounds]
+    assert [bound.below_checkpoint for bound in found] == held
+    assert all(bound.value is None for bound in found if bound.below_checkpoint)
+
+
+def test_another_process_holds_and_a_moved_checkpoint_does_not() -> None:
+    first, second = _keeper("integer+pk", ("51", "51")), _keeper("integer+pk", *[("140", "140")] * 3)
+    assert first.sample(_NOWHERE, _at("integer+pk", "100")).below_checkpoint
+    memory = first.remember()
+    assert memory is not None
+    second.recall(memory)
+    assert second.sample(_NOWHERE, _at("integer+pk", "100")).below_checkpoint
+    assert second.sample(_NOWHERE, _at("integer+pk", "50")).value == "140"
+    assert second.sample(_NOWHERE, _at("integer+pk", "100")).value == "140"
+
+
+def test_a_start_at_what_is_handed_out_next_is_not_ahead() -> None:
+    """As `start_from = "now"` finds it on an idle server."""
+    keeper = _keeper("xid8+pk", ("740", "740"))
+    assert keeper.sample(_NOWHERE, _at("xid8+pk", "740", delivered=False)).value == "740"
+
+
+def test_a_start_that_was_configured_ahead_is_waited_for_and_no_more() -> None:
+    keeper = _keeper("integer+pk", ("51", "51"), ("1001", "1001"))
+    start = _at("integer+pk", "1000", delivered=False)
+    assert keeper.sample(_NOWHERE, start).below_checkpoint
+    assert keeper.sample(_NOWHERE, start).value == "1001"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fallen"), [("integer+pk", ("120", "120")), ("xid8+pk", ("120", "120")), ("xid8+pk", ("120", "170"))]
+)
+def test_a_server_that_fell_but_not_below_the_checkpoint_is_read_by_its_own_bound(
+    kind: CursorKind, fallen: tuple[str, str]
+) -> None:
+    keeper = _keeper(kind, ("150", "150"), fallen)
+    after = _at(kind, "100")
+    assert [keeper.sample(_NOWHERE, after).value for _ in range(2)] == ["150", "120"]
+
+
+@pytest.mark.parametrize(
+    ("value", "delivered", "ahead"),
+    [
+        ("2026-07-01T12:00:01", True, True),
+        ("2026-07-01T12:00:00", True, False),
+        ("2026-07-02T00:00:00", False, False),  # start_from: somebody means to begin then
+    ],
+)
+def test_a_checkpoint_ahead_of_the_clock_is_told_as_that(value: str, delivered: bool, ahead: bool) -> None:
+    keeper = _keeper("timestamp+pk", ("2026-07-01T11:59:59", ""))
+    bound = keeper.sample(_NOWHERE, _at("timestamp+pk", value, delivered=delivered))
+    assert bound.below_checkpoint is ahead
+    assert ("ahead of the database's clock" in str(bound.reason)) is ahead
+
+
+class _Shop:
+    """A poller over a table whose numbers the database hands out; each process looks at it anew."""
+
+    def __init__(self, url: str, **keys: Any) -> None:
+        self.url = url
+        self.keys = {"table": "stamped", "pk_columns": ["id"], "bound_wait": "5s", **keys}
+        self.store = MemoryStore()
+        self.got: list[int] = []
+        self.events: list[PollerEvent] = []
+
+    def tick(self) -> Bound:
+        """By a process of its own."""
+        made = SqlSource(self.url, **self.keys)
+        poller = Poller("orders", app_name="shop", store=self.store, source=made, observers=[self.events.append])
+        try:
+            bound = poller.tick(lambda batch: self.got.extend(row["id"] for row in batch)).bound
+        finally:
+            poller.close()
+        assert bound is not None
+        return bound
+
+    def deliver(self, many: int) -> None:
+        wait_until(lambda: bool(self.tick()) and len(self.got) >= many, f"{many} rows")
+
+    def reset(self, cursor: Cursor | None = None) -> None:
+        operator = Operator(
+            self.store, app_name="shop", poller_name="orders", runtime=SystemRuntime(), timing=Timing(60, 15), by="ada"
+        )
+        operator.reset(cursor, kind="reset-to-cursor" if cursor else "reset-to-beginning")
+
+
+BEGUN_ANEW = {
+    "postgresql": ("truncate stamped restart identity",),
+    "mysql": ("truncate stamped",),
+    "sqlite": ("delete from stamped", "update sqlite_sequence set seq = 0"),
+}
+
+
+def _of_three(url: str) -> _Shop:
+    """Three rows were delivered."""
+    make_counted(url)
+    shop = _Shop(url, **INTEGER)
+    execute(url, *["insert into stamped (v) values (1)"] * 3)
+    shop.deliver(3)
+    return shop
+
+
+@pytest.mark.parametrize("server", ["sqlite_url", "postgres_db", "mariadb_db"])
+def test_numbers_handed_out_again_wait_for_a_person(server: str, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue(server)
+    shop = _of_three(url)
+    execute(url, *BEGUN_ANEW[family(url)], "insert into stamped (v) values (2)")
+    held = shop.tick()
+    assert held.below_checkpoint
+    assert "reset-to-cursor" in str(held.reason)
+    execute(url, *["insert into stamped (v) values (2)"] * 4)
+    assert shop.tick().below_checkpoint  # it has passed the checkpoint again, and ids 1 to 3 are new rows
+    assert shop.got == [1, 2, 3]
+    assert next(event.kind for event in shop.events if isinstance(event, ServerBelowCheckpoint)) == held.kind
+    shop.reset()
+    shop.deliver(8)
+    assert shop.got[3:] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("again", [(), ("insert into stamped (v) values (2)",)])
+def test_sqlites_count_that_was_deleted_with_the_rows_holds_too(sqlite_url: str, again: tuple[str, ...]) -> None:
+    """As people begin a table anew: then no count stands there, as in a table that never had a row."""
+    shop = _of_three(sqlite_url)
+    execute(sqlite_url, "delete from stamped", "delete from sqlite_sequence", *again)
+    assert shop.tick().below_checkpoint
+    execute(sqlite_url, *["insert into stamped (v) values (2)"] * 4)
+    assert shop.tick().below_checkpoint
+    assert shop.got == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["delete from sqlite_sequence", "update sqlite_sequence set seq = 0", "update stamped set id = 1000 where id = 3"],
+)
+def test_sqlites_count_below_its_own_rows_holds_nothing(sqlite_url: str, edit: str) -> None:
+    """It hands out what comes after both: the count and the greatest id."""
+    shop = _of_three(sqlite_url)
+    execute(sqlite_url, edit)
+    assert [shop.tick().below_checkpoint for _ in range(2)] == [False, False]
+    execute(sqlite_url, "insert into stamped (v) values (2)")
+    last = shop.tick()
+    assert not last.below_checkpoint
+    assert str(shop.got[-1]) == last.value
+    assert shop.got[-1] > 3
+
+
+@pytest.mark.parametrize("server", ["sqlite_url", "postgres_db", "mariadb_db"])
+def test_a_table_that_was_emptied_holds_before_its_first_row(server: str, request: pytest.FixtureRequest) -> None:
+    """Else a load between two looks passes the checkpoint again, unseen."""
+    url = request.getfixturevalue(server)
+    shop = _of_three(url)
+    execute(url, *BEGUN_ANEW[family(url)])
+    assert shop.tick().below_checkpoint
+    execute(url, *["insert into stamped (v) values (2)"] * 5)
+    assert shop.tick().below_checkpoint
+    assert shop.got == [1, 2, 3]
+
+
+def test_a_reset_to_the_same_row_ends_the_hold(sqlite_url: str) -> None:
+    """Where the count was wrong for a moment only, and nothing was written below."""
+    shop = _of_three(sqlite_url)
+    execute(sqlite_url, *BEGUN_ANEW["sqlite"])
+    assert shop.tick().below_checkpoint
+    execute(sqlite_url, "update sqlite_sequence set seq = 3")
+    assert shop.tick().below_checkpoint
+    shop.reset(_at("integer+pk", "3").model_copy(update={"tiebreaker": {"id": 3}}))
+    execute(sqlite_url, "insert into stamped (v) values (2)")
+    shop.deliver(4)
+    assert shop.got == [1, 2, 3, 4]
+
+
+def test_transaction_ids_that_were_not_handed_out_yet_hold(postgres_db: str) -> None:
+    make_xid8(postgres_db)
+    execute(postgres_db, "insert into stamped (id) values (1)")
+    with source(postgres_db, **XID8) as reader:
+        last = reader.page(None, 10).cursors[-1]
+        assert not reader.page(last, 10).bound.below_checkpoint
+        ahead = last.model_copy(update={"value": str(int(last.value) + 1_000_000)})
+        page = reader.page(ahead, 10)
+        assert page.bound.below_checkpoint
+        assert ahead.value in str(page.bound.reason)
+        execute(postgres_db, "insert into stamped (id) values (2)")
+        assert ids(reader, last) == [2]
+
+
+@pytest.mark.soak
+def test_a_crash_that_lost_commits_skips_no_row() -> None:
+    with PostgresServer.start({"wal_writer_delay": "10s"}) as server:
+        url = server.new_database()
+        make(url, "id bigserial primary key, v integer, xid xid8 not null default pg_current_xact_id()")
+        execute(url, "insert into stamped (v) values (0)")
+        server.execute("checkpoint")
+        shop = _Shop(url, **XID8)
+        for _ in range(60):
+            execute(url, "insert into stamped (v) values (1)")
+        shop.deliver(61)
+        server.crash()
+        left = int(str(server.execute("select count(*) from stamped", database=make_url(url).database)[0][0]))
+        assert left < 61, "nothing was lost, so nothing is shown"
+        assert shop.tick().below_checkpoint
+        for _ in range(80):
+            execute(url, "insert into stamped (v) values (2)")
+        assert shop.tick().below_checkpoint
+        shop.reset()
+        shop.deliver(61 + left + 80)

@@ -1,0 +1,73 @@
+"""What is remembered of a bound stands in a document that others may write: it is taken in whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from poller.databases.samplers import SharedSampler, join
+from poller.sources.bounds import MonotonicBound
+from poller.sources.bounds.heuristic import HighestSeen
+from poller.sources.bounds.postgresql_samples import Observed
+from poller.sources.bounds.sampled import ByCounter, ByTime
+from tests.cli.test_foreign_values import VALUES, paths, with_value
+from tests.integration.bounds.test_pretended import context
+
+AT = "2026-01-01T00:00:00+00:00"
+BELOW = {"checkpoint": "7", "next": "5"}
+LOOKS = {"server": "s", "sampled_at": AT, "open": {"1": AT}}
+
+
+def observed() -> SharedSampler:
+    unused: Any = None
+    return join(None, lambda _: Observed((), "s"), unused, kind="observed", ignored=(), numbers=False)
+
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "observed": (lambda: ByTime(context("postgresql"), observed(), ""), LOOKS),
+    "counter": (lambda: ByCounter(observed(), lambda _: 1, ""), {"counts": [[AT, 7]], "samples": LOOKS}),
+    "highest": (lambda: HighestSeen(context("sqlite", kind="integer+pk"), ""), {"seen": [[AT, "7"]]}),
+}
+
+
+def moments(data: Any) -> list[datetime]:
+    """Every text in it that is a moment."""
+    found = []
+    for path in paths(data):
+        value = data
+        for part in path:
+            value = value[part]
+        try:
+            found.append(datetime.fromisoformat(value))
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_foreign_value_is_taken_in_whole_or_not_at_all(kind: str) -> None:
+    make, samples = KINDS[kind]
+    memory = {"kind": make().kind, "clock": AT, "at": AT, "limits": True, "samples": samples, "below": BELOW}
+    for path in list(paths(memory))[1:]:
+        for value in VALUES:
+            keeper = MonotonicBound(make(), context("postgresql"))
+            before = keeper.remember()
+            try:
+                keeper.recall(with_value(memory, path, value))
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+                assert keeper.remember() == before, (path, value)
+            kept = keeper.remember() or {}
+            json.dumps(kept)
+            kept.pop("below", None)  # a cursor's text, which may be any
+            assert all(moment.tzinfo for moment in moments(kept)), (path, value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_one_process_remembered_another_takes_in(kind: str) -> None:
+    make, samples = KINDS[kind]
+    keeper = MonotonicBound(make(), context("postgresql"))
+    keeper.recall({"kind": make().kind, "clock": AT, "samples": samples})
+    assert keeper.remember() == {"kind": make().kind, "clock": AT, "samples": samples}

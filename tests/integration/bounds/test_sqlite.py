@@ -1,0 +1,169 @@
+"""SQLite: one writer at a time, and the clock under its lock."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poller.errors import ConfigError, SourceError
+from tests.integration.bounds.tables import add, ids, make, session, source
+
+
+def test_what_an_open_writer_may_have_stamped_is_not_read_past(sqlite_url: str) -> None:
+    make(sqlite_url)
+    add(sqlite_url, 5)
+    with session(sqlite_url, "pragma journal_mode = wal"):
+        pass
+    with source(sqlite_url) as reader, session(sqlite_url) as writer:
+        writer.exec_driver_sql("begin immediate")
+        # The same stamp as the last committed row, and a lower key: read past, it would be lost.
+        writer.exec_driver_sql("insert into stamped select 1, max(updated_at) from stamped")
+        page = reader.page(None, 10)
+        assert [row["id"] for row in page.rows] == []
+        assert page.bound.kind == "exact"
+        assert "writer" in str(page.bound.held_by)
+        writer.exec_driver_sql("commit")
+        assert ids(reader) == [1, 5]
+
+
+def test_rows_go_on_while_writers_never_leave_the_lock(sqlite_url: str) -> None:
+    make(sqlite_url)
+    with session(sqlite_url, "pragma journal_mode = wal", "insert into stamped values (1, '2026-01-01T00:00:00.000Z')"):
+        pass
+    with source(sqlite_url) as reader:
+        add(sqlite_url, 2)
+        with session(sqlite_url, "begin immediate", "insert into stamped (id) values (3)"):
+            assert ids(reader) == [1]
+
+
+def test_the_lock_is_let_go(sqlite_url: str) -> None:
+    make(sqlite_url)
+    add(sqlite_url, 1)
+    with source(sqlite_url) as reader:
+        reader.page(None, 1)
+        with session(sqlite_url, "pragma busy_timeout = 0", "begin immediate"):
+            pass
+
+
+def test_a_file_that_may_only_be_read_is_left_to_the_heuristic(tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    with sqlite3.connect(file) as made:
+        made.execute("create table stamped (id integer primary key, updated_at text not null)")
+        made.execute("insert into stamped values (1, '2026-01-01T00:00:00.000Z')")
+    with source(f"sqlite:///file:{file}?mode=ro&uri=true") as reader:
+        page = reader.page(None, 10)
+        assert [row["id"] for row in page.rows] == [1]
+        assert page.bound.kind == "heuristic"
+        assert "read-only" in str(page.bound.reason)
+
+
+def test_stamps_of_an_application_may_be_given_time(sqlite_url: str) -> None:
+    make(sqlite_url)
+    add(sqlite_url, 1)
+    with source(sqlite_url, commit_delay="1h") as reader:
+        assert ids(reader) == []
+        assert reader.bound().kind == "exact"
+
+
+@pytest.mark.parametrize("bound", ["observed", "observed-strict"])
+def test_nothing_is_observed_here(sqlite_url: str, bound: str) -> None:
+    with pytest.raises(ConfigError) as error, source(sqlite_url, bound=bound):
+        pass
+    assert error.value.key == "bound"
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+
+def kind_of(url: str, **keys: Any) -> tuple[str, str]:
+    """The bound's kind and reason."""
+    with source(url, **{"cursor_column": "id", "cursor_kind": "integer+pk"} | keys) as reader:
+        bound = reader.bound()
+        return bound.kind, str(bound.reason)
+
+
+@pytest.mark.parametrize("kind", ["integer+pk", "pk"])
+def test_an_id_that_is_handed_out_once_is_exact(sqlite_url: str, kind: str) -> None:
+    make(sqlite_url, "id integer primary key autoincrement, v integer")
+    add(sqlite_url, 1)
+    assert kind_of(sqlite_url, cursor_kind=kind)[0] == "exact"
+
+
+def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str) -> None:
+    make(sqlite_url, "id integer primary key, v integer")
+    add(sqlite_url, 1)
+    kind, reason = kind_of(sqlite_url)
+    assert kind == "heuristic"
+    assert "id INTEGER PRIMARY KEY AUTOINCREMENT" in reason
+    with source(sqlite_url, cursor_column="id", cursor_kind="integer+pk") as reader:
+        assert ids(reader) == [1]  # at once: a delay would not help
+        findings = {finding.check: finding for finding in reader.checkup(None, lambda: datetime.now(UTC)).findings}
+        assert findings["bound"].severity == "warn"
+        assert "AUTOINCREMENT" in findings["bound"].fix
+    with pytest.raises(ConfigError, match="AUTOINCREMENT"):
+        kind_of(sqlite_url, bound="exact")
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys"),
+    [
+        ("id integer primary key autoincrement, at integer not null", {"cursor_column": "at"}),
+        ("id integer primary key autoincrement, at integer not null unique", {"cursor_column": "at"}),
+        ("id int primary key, at integer", {}),
+        ("id integer primary key, at integer) without rowid; --", {}),
+        ("id integer, at integer, primary key (id, at)", {"pk_columns": ["id", "at"]}),
+        ("id text primary key, at integer", {"cursor_kind": "pk"}),
+    ],
+)
+def test_numbers_that_sqlite_does_not_count_up_wait_for_commit_delay(
+    sqlite_url: str, columns: str, keys: dict[str, Any]
+) -> None:
+    make(sqlite_url, columns)
+    with session(sqlite_url, "insert into stamped (id, at) values (1, 1)"):
+        pass
+    kind, reason = kind_of(sqlite_url, **keys)
+    assert kind == "heuristic"
+    assert "commit_delay" in reason
+
+
+def test_seconds_as_a_number_are_not_passed_while_they_may_come_again(sqlite_url: str) -> None:
+    make(sqlite_url, "id integer primary key, at integer not null default (cast(strftime('%s', 'now') as integer))")
+    add(sqlite_url, 1, 2, 3)
+    with source(sqlite_url, cursor_column="at", cursor_kind="integer+pk", commit_delay="1h") as reader:
+        assert ids(reader) == []
+    with source(sqlite_url, cursor_column="at") as reader, pytest.raises(SourceError) as error:
+        reader.page(None, 10)
+    assert "generated column" in str(error.value.next_step)
+
+
+# --- texts that mix seconds and fractions --------------------------------------------------------------------------
+
+
+def test_a_second_that_is_not_over_is_not_read(sqlite_url: str) -> None:
+    """CURRENT_TIMESTAMP cuts the fraction off: what it writes later in this second sorts before what was read."""
+    make(sqlite_url, "id integer primary key, updated_at text not null default current_timestamp")
+    exact = "strftime('%Y-%m-%d %H:%M:%f', 'now', '-0.05 seconds')"
+    with source(sqlite_url) as reader, session(sqlite_url) as writer:
+        writer.exec_driver_sql("insert into stamped values (1, '2026-01-01 00:00:00.000')")
+        last = reader.page(None, 10).cursors[-1]
+        for number in range(2, 6):
+            writer.exec_driver_sql(f"insert into stamped values ({number}, {exact})")
+            seen = [str(row["updated_at"]) for row in reader.page(last, 100).rows]
+            now = str(writer.exec_driver_sql("select current_timestamp").scalar_one())
+            assert all(text < now for text in seen)
+
+
+def test_an_open_writer_that_cuts_the_fraction_off_is_not_passed(sqlite_url: str) -> None:
+    make(sqlite_url, "id integer primary key, updated_at text not null")
+    with session(sqlite_url, "pragma journal_mode = wal") as asked:
+        cut = asked.exec_driver_sql("select strftime('%Y-%m-%d %H:%M:%S', 'now', '-2 seconds')").scalar_one()
+        asked.exec_driver_sql(f"insert into stamped values (2, '{cut}.100'), (3, '{cut}.900')")
+    with source(sqlite_url) as reader, session(sqlite_url, "begin immediate") as writer:
+        writer.exec_driver_sql(f"insert into stamped values (1, '{cut}')")
+        assert ids(reader) == []
+        writer.exec_driver_sql("commit")
+        assert ids(reader) == [1, 2, 3]

@@ -1,0 +1,284 @@
+"""An operator's compare-and-swap against workers that are quicker, and answers that are lost. No real time passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from poller.admin.editor import Applied, Operator
+from poller.errors import LeaseHeld, StateCorrupt, StoreError, StoreUnavailable, WriteConflict
+from poller.lease.state_file import Copy, StateFile
+from poller.lease.tenure import YIELD_WITHIN
+from poller.model import transitions
+from poller.model.cursor import Cursor
+from poller.model.document import State, decode, encode
+from poller.model.timing import Timing
+from poller.ports import Found
+from poller.stores import MemoryStore
+from tests.integration.runner.clockwork import Clockwork
+from tests.integration.runner.fakes import DESCRIPTION
+from tests.integration.runner.wire import STATE, Wire, fine, lost_after, lost_before, preceded, then_lost
+
+TIMING = Timing(60.0, 15.0)
+NOTE = "control/shop/orders.json"
+
+
+def at(number: int) -> Cursor:
+    return Cursor(kind="timestamp+pk", value=f"2026-04-01T00:{number:02d}:00.000000Z", tiebreaker={"id": number})
+
+
+class World:
+    """A document at row 5 with token 3, a worker that commits on demand, and an operator."""
+
+    def __init__(self) -> None:
+        self.runtime = Clockwork()
+        self.memory = MemoryStore(self.runtime)
+        self.wire = Wire(self.memory)
+        start = transitions.create("orders", DESCRIPTION, at(5), now=self.runtime.utcnow())
+        self.put(start.model_copy(update={"lease": start.lease.model_copy(update={"fencing_token": 3})}))
+        self.operator = Operator(
+            self.wire, app_name="shop", poller_name="orders", runtime=self.runtime, timing=TIMING, by="ada"
+        )
+        self.seen: list[Copy] = []
+
+    def put(self, state: State) -> None:
+        found = self.memory.read(STATE)
+        tag = found.tag if isinstance(found, Found) else None
+        self.memory.write(STATE, encode(state.with_write_id(self.runtime.new_id())), if_tag=tag)
+
+    @property
+    def state(self) -> State:
+        found = self.memory.read(STATE)
+        assert isinstance(found, Found)
+        return decode(found.body, location=STATE)
+
+    def change(self, change: Callable[[State], State]) -> None:
+        self.put(change(self.state))
+
+    def hold(self) -> None:
+        """A worker takes the lease."""
+        now = self.runtime.utcnow()
+        self.change(lambda state: transitions.acquire(state, owner_id="shop/worker", ttl=60, now=now))
+
+    def commit(self, number: int, *, release: bool = False) -> None:
+        now = self.runtime.utcnow()
+        self.change(
+            lambda state: transitions.commit(
+                state, cursor=at(number), batch_id=f"b{number}", metadata={}, release=release, now=now
+            )
+        )
+
+    def reset(self, **more: Any) -> Applied:
+        return self.operator.reset(None, kind="reset-to-beginning", review=self.seen.append, **more)
+
+    def backups(self) -> list[State]:
+        names = self.memory.names("backups/")
+        found = [self.memory.read(name) for name in names]
+        return [decode(one.body, location="") for one in found if isinstance(one, Found)]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_worker_that_commits_first_is_seen_and_backed_up(world: World) -> None:
+    world.wire.write_faults.append(preceded(lambda: world.commit(7, release=True)))
+    applied = world.reset()
+    assert [copy.state.checkpoint.cursor for copy in world.seen] == [at(5), at(7)]
+    assert applied.before is not None
+    assert applied.before.state.checkpoint.cursor == at(7)
+    assert applied.losses == 1
+    found = world.memory.read(applied.backup or "")
+    assert isinstance(found, Found)
+    assert found.body == applied.before.body, "exactly what was replaced"
+    assert world.state.checkpoint.cursor is None
+
+
+def test_backups_of_one_moment_have_names_of_their_own(world: World) -> None:
+    """`{utc}.json`, as design.md has it: nobody's is written over."""
+    names = [world.operator.back_up(body) for body in (b"one", b"two")]
+    assert len(set(names)) == 2
+    assert [getattr(world.memory.read(name), "body", None) for name in names] == [b"one", b"two"]
+    for name in names:
+        stamped = datetime.strptime(name, "backups/shop/orders/%Y%m%dT%H%M%S_%fZ.json").replace(tzinfo=UTC)
+        assert abs(stamped - world.runtime.utcnow()) < timedelta(seconds=1)
+
+
+def test_a_worker_that_comes_second_is_fenced(world: World) -> None:
+    world.hold()
+    file = StateFile(world.memory, app_name="shop", poller_name="orders", runtime=world.runtime, timing=TIMING)
+    mine = file.read()
+    assert mine is not None
+    world.reset(break_lease=True)
+    with pytest.raises(StoreError):
+        file.write(mine, lambda state, now: transitions.renew(state, now=now), deadline=world.runtime.monotonic() + 9)
+    assert world.state.checkpoint.cursor is None
+    assert world.state.lease.fencing_token == 5
+
+
+def test_a_lease_that_appears_between_the_look_and_the_write_is_refused(world: World) -> None:
+    world.wire.write_faults.append(preceded(world.hold))
+    with pytest.raises(LeaseHeld, match="--break-lease"):
+        world.reset()
+    assert world.state.checkpoint.cursor == at(5)
+    assert world.state.lease.owner_id == "shop/worker"
+
+
+def test_a_broken_lease_is_kept_for_a_full_ttl_and_no_longer(world: World) -> None:
+    world.hold()
+    applied = world.reset(break_lease=True)
+    assert applied.held == TIMING.ttl + TIMING.margin
+    copy = StateFile(world.memory, app_name="shop", poller_name="orders", runtime=world.runtime, timing=TIMING).read()
+    assert copy is not None
+    assert copy.state.lease.released_at is None
+    assert not copy.availability(TIMING, world.runtime.monotonic()).free
+    world.runtime.sleep(TIMING.ttl + TIMING.margin + 1)
+    assert world.operator.busy(world.operator.look()) is None
+
+
+def test_an_operators_own_hold_is_no_others_lease(world: World) -> None:
+    world.hold()
+    world.reset(break_lease=True)
+    again = world.reset()
+    assert again.held > 0, "the broken worker's time is still waited out"
+    assert (world.state.lease.owner_id or "").startswith("operator/ada/")
+
+
+def test_a_reset_whose_answer_is_lost_is_made_once(world: World) -> None:
+    world.wire.write_faults.append(lost_after)
+    world.reset()
+    assert world.state.checkpoint.generation == 1
+    assert world.state.lease.fencing_token == 4
+
+
+def test_it_is_made_once_even_when_its_write_id_is_forgotten_meanwhile(world: World) -> None:
+    def busy() -> None:
+        world.hold()
+        for number in range(10, 30):
+            world.commit(number)
+
+    world.wire.write_faults.append(then_lost(busy))
+    applied = world.reset()
+    assert world.state.checkpoint.generation == 1, "not a second reset over the worker's progress"
+    assert world.state.checkpoint.cursor == at(29)
+    assert applied.change.id == (world.state.control.last_change.id if world.state.control.last_change else "")
+
+
+def test_after_three_lost_races_a_note_is_left_and_taken_back(world: World) -> None:
+    notes: list[Any] = []
+
+    def quicker(number: int) -> Callable[[], None]:
+        def commit() -> None:
+            world.commit(number, release=True)
+            found = world.memory.read(NOTE)
+            notes.append(json.loads(found.body) if isinstance(found, Found) else None)
+
+        return commit
+
+    for number in range(6, 11):
+        world.wire.write_faults.append(preceded(quicker(number)))
+    applied = world.operator.pause()
+    assert applied.losses == 5
+    assert notes[:3] == [None, None, None]
+    assert notes[4]["kind"] == "pause"
+    found = world.memory.read(NOTE)
+    assert isinstance(found, Found)
+    assert json.loads(found.body) == {}
+    assert world.state.control.paused
+    assert world.state.checkpoint.cursor == at(10)
+
+
+def test_an_operator_who_missed_the_way_that_was_made_leaves_another_note(world: World) -> None:
+    """A worker makes way once for each note, and the first time another operator was quicker."""
+    heeded: list[str] = []
+
+    def busy() -> None:
+        world.runtime.sleep(0.5)
+        found = world.memory.read(NOTE)
+        note = json.loads(found.body).get("id") if isinstance(found, Found) else None
+        if note is None or note in heeded or not heeded:
+            world.commit(6, release=True)
+        if note is not None:
+            heeded.append(note)
+
+    world.wire.write_faults.extend([preceded(busy)] * 300)
+    world.operator.pause()
+    assert world.state.control.paused
+    assert world.runtime.monotonic() < 2 * TIMING.heartbeat + YIELD_WITHIN
+
+
+def test_patience_ends_with_nothing_changed_and_no_note_left(world: World) -> None:
+    def quicker() -> None:
+        world.runtime.sleep(5.0)
+        world.commit(6, release=True)
+
+    for _ in range(100):
+        world.wire.write_faults.append(preceded(quicker))
+    with pytest.raises((WriteConflict, StoreError)):
+        world.operator.pause()
+    assert not world.state.control.paused
+    found = world.memory.read(NOTE)
+    assert not isinstance(found, Found) or json.loads(found.body) == {}
+
+
+def test_what_review_raises_changes_nothing(world: World) -> None:
+    class No(Exception):
+        pass
+
+    def refuse(copy: Copy) -> None:
+        raise No
+
+    before = world.memory.read(STATE)
+    with pytest.raises(No):
+        world.operator.reset(None, kind="reset-to-beginning", review=refuse)
+    assert world.memory.read(STATE) == before
+    assert world.backups() == []
+
+
+def test_the_change_before_is_in_the_trail_before_it_is_pushed_out(world: World) -> None:
+    world.operator.pause()
+    world.memory.delete("audit/shop/orders.jsonl")
+    fresh = Operator(world.wire, app_name="shop", poller_name="orders", runtime=world.runtime, timing=TIMING, by="bob")
+    fresh.resume()
+    kinds = [json.loads(line)["kind"] for line in world.memory.lines("audit/shop/orders.jsonl")]
+    assert kinds == ["pause", "resume"]
+
+
+def test_a_document_that_is_gone_is_told_from_one_that_never_was(world: World) -> None:
+    world.memory.delete(STATE)
+    with pytest.raises(StoreError, match="never ran") as never:
+        world.operator.look()
+    assert not isinstance(never.value, StateCorrupt)
+    world.memory.append("audit/shop/orders.jsonl", "{}")
+    with pytest.raises(StateCorrupt, match="reset-to-checkpoint orders"):
+        world.operator.look()
+
+
+def test_a_change_that_was_outrun_says_that_nothing_was_changed(world: World) -> None:
+    """Also where the time is over right before the next try: then nothing was sent, and nothing is unsure."""
+    world.wire.write_faults.append(preceded(lambda: world.commit(6, release=True)))
+    world.wire.read_faults.extend([fine, fine, preceded(lambda: world.runtime.sleep(61))])
+    with pytest.raises(WriteConflict, match="Nothing was changed") as outrun:
+        world.operator.pause()
+    assert "may have been applied" not in str(outrun.value)
+    assert not world.state.control.paused
+
+
+def test_a_change_that_never_left_is_not_called_unsure(world: World) -> None:
+    def refused(do: Callable[[], Any]) -> Any:
+        raise StoreUnavailable("Connection refused.", document=STATE, sent=False)
+
+    world.wire.write_faults.extend([refused] * 500)
+    with pytest.raises(StoreUnavailable, match=r"was not sent.*Nothing was changed"):
+        world.operator.pause()
+
+
+def test_a_change_that_may_have_been_applied_says_so(world: World) -> None:
+    world.wire.write_faults.extend([lost_before] * 500)
+    with pytest.raises(StoreUnavailable, match="may have been applied"):
+        world.operator.pause()

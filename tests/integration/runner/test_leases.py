@@ -1,0 +1,271 @@
+"""Who works: held, released, expired, and two workers that are never in the handler at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from poller.delivery.result import TickResult
+from poller.handler.batch import Batch
+from poller.model.document import State, encode
+from poller.observability import (
+    LeaseAcquired,
+    LeaseTakenOver,
+    StaleCommitRefused,
+)
+from poller.ports import Timeout
+from poller.stores import MemoryStore
+from tests.integration.runner.fakes import World, row
+from tests.integration.runner.wire import Answer, Wire, lost_before
+
+Worlds = Callable[..., World]
+TTL, MARGIN = 60.0, 5.0
+
+
+# --- free or not
+
+
+def test_a_live_lease_of_another_is_respected_without_a_write_or_a_look_at_its_rows(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.take_over()
+    world.table.pages.clear()
+    result = world.tick()
+    assert (result.outcome, result.fencing_token) == ("held_elsewhere", 1)
+    assert "other/1" in (result.error or "")
+    assert world.wire.counts == (1, 0)
+    assert world.table.pages == []
+    assert (result.rows, world.delivered) == (0, [])
+
+
+def test_a_released_lease_is_taken_at_once_by_whoever_comes(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    world.tick()
+    world.table.rows += [row(6)]
+    assert world.tick(worker=world.another()).outcome == "delivered"
+    assert world.runtime.monotonic() == 0.0
+    assert [event.fencing_token for event in world.told(LeaseAcquired)] == [1, 2]
+    assert world.told(LeaseTakenOver) == []
+
+
+def test_an_expired_lease_is_taken_over_after_ttl_and_margin_with_the_next_token(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.take_over()
+    world.runtime.sleep(TTL + MARGIN - 0.1)
+    assert world.tick().outcome == "held_elsewhere"
+    world.runtime.sleep(0.1)
+    result = world.tick()
+    assert (result.outcome, result.fencing_token) == ("delivered", 2)
+    (event,) = world.told(LeaseTakenOver)
+    assert (event.previous_owner_id, event.previous_fencing_token, event.fencing_token) == ("other/1", 1, 2)
+    assert world.seen[0].attempt == 2, "the batch had been started by the one who vanished"
+
+
+def test_a_takeover_stands_in_the_audit_trail(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.take_over()
+    world.runtime.sleep(TTL + MARGIN)
+    world.tick()
+    (entry,) = world.worker.context.audit.entries()
+    assert entry["kind"] == "takeover"
+    assert entry["before"] == {"owner_id": "other/1", "fencing_token": 1}
+    assert entry["after"]["fencing_token"] == 2
+
+
+@pytest.mark.parametrize("error", [-86_400.0, -30.0, 30.0, 86_400.0])
+def test_a_wrong_wall_clock_of_the_taker_neither_hastens_nor_delays_it(worlds: Worlds, error: float) -> None:
+    world = worlds(rows=5).begun()
+    world.take_over()
+
+    class Skewed(type(world.runtime)):  # type: ignore[misc]
+        def utcnow(self) -> Any:
+            return world.runtime.utcnow() + timedelta(seconds=error)
+
+    skewed = Skewed.__new__(Skewed)
+    skewed.__dict__ = world.runtime.__dict__
+    worker = world.another()
+    file = worker.context.file
+    file.runtime = file.clock._runtime = skewed
+    worker.context = replace(worker.context, runtime=skewed)
+    world.runtime.sleep(TTL + MARGIN - 0.1)
+    assert world.tick(worker=worker).outcome == "held_elsewhere"
+    world.runtime.sleep(0.1)
+    assert world.tick(worker=worker).outcome == "delivered"
+
+
+def test_an_older_copy_put_back_frees_nothing_before_its_ttl(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    world.tick()
+    old = world.body
+    world.table.rows += [row(6)]
+    world.runtime.sleep(3600)
+    world.put(old)
+    other = world.another()
+    assert world.tick(worker=other).outcome == "held_elsewhere"
+    world.runtime.sleep(TTL + MARGIN)
+    assert world.tick(worker=other).outcome == "delivered"
+
+
+def test_each_tenure_has_an_owner_id_of_its_own(worlds: Worlds) -> None:
+    world = worlds(rows=1)
+    owners = set()
+    for number in range(2, 5):
+        world.tick(lambda batch: owners.add(world.state.lease.owner_id))
+        world.table.rows.append(row(number))
+    assert len(owners) == 3
+    assert all(owner is not None and owner.startswith("shop/") for owner in owners)
+
+
+# --- two at once
+
+
+def test_two_workers_on_one_document_are_never_both_in_the_handler(worlds: Worlds) -> None:
+    world = worlds(rows=200, lease_ttl="3s", heartbeat_interval="750ms")
+    inside: list[int] = []
+    crowd: list[list[int]] = []
+
+    def handler(worker: int) -> Callable[[Batch], None]:
+        def handle(batch: Batch) -> None:
+            inside.append(worker)
+            crowd.append(list(inside))
+            world.take(batch)
+            world.runtime.sleep(4.0)
+            inside.remove(worker)
+
+        return handle
+
+    def work(number: int) -> None:
+        worker = world.another(max_batches_per_tick=3)
+        idle = 0
+        while idle < 2:
+            idle += world.tick(handler(number), worker=worker).outcome == "idle"
+            world.runtime.sleep(0.7)
+
+    tasks = [world.runtime.start(lambda number=number: work(number)) for number in (1, 2)]  # type: ignore[misc]
+    for task in tasks:
+        task.join()
+    assert all(len(one) == 1 for one in crowd)
+    assert {one[0] for one in crowd} == {1, 2}, "both had their turn"
+    assert world.delivered == list(range(1, 201))
+
+
+@pytest.mark.parametrize("theirs", [None, 5.0])
+def test_another_programs_rewrite_does_not_shorten_a_lease_that_is_held(worlds: Worlds, theirs: float | None) -> None:
+    """It knows only the documented fields, and leaves `ttl_seconds` out: the next heartbeat is taken for the end."""
+    world = worlds(rows=1)
+    others: list[str] = []
+    another = world.another()
+
+    def handle(batch: Batch) -> None:
+        world.change(
+            lambda state: state.model_copy(
+                update={"lease": state.lease.model_copy(update={"ttl_seconds": theirs, "expires_at": None})}
+            )
+        )
+        world.runtime.sleep(16)
+        for _ in range(14):
+            world.runtime.sleep(1)
+            others.append(world.tick(worker=another).outcome)
+        assert batch.remaining() > 0
+
+    assert world.tick(handle).outcome == "delivered"
+    assert set(others) == {"held_elsewhere"}
+
+
+def test_a_worker_that_vanished_is_followed_and_its_late_commit_changes_nothing(worlds: Worlds) -> None:
+    """The first stands still past its ttl (its heartbeats too); the second takes over and finishes; the first wakes."""
+    world = worlds(rows=5)
+    frozen, other = world.worker, world.another()
+    results: list[TickResult] = []
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.extend([lost_before] * 1000)
+        world.runtime.sleep(TTL + MARGIN)
+        world.wire.write_faults.clear()
+        results.append(world.tick(worker=other))
+
+    assert world.tick(handle, worker=frozen).outcome == "lease_lost"
+    assert results[0].outcome == "delivered"
+    assert [(seen.token, seen.attempt) for seen in world.seen] == [(1, 1), (2, 2)]
+    assert len(world.told(StaleCommitRefused)) == 1
+    assert world.state.lease.fencing_token == 2
+
+
+def test_a_tick_while_a_batch_still_runs_in_this_process_does_nothing(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    second: list[TickResult] = []
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.forget()
+        second.append(world.tick())
+        assert world.wire.counts == (0, 0)
+
+    assert world.tick(handle).outcome == "delivered"
+    assert second[0].outcome == "held_elsewhere"
+    assert "this process" in (second[0].error or "")
+    assert world.delivered == [1, 2, 3, 4, 5]
+
+
+def test_whoever_loses_the_race_for_a_free_lease_looks_once_more_and_leaves(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+
+    def race(do: Callable[[], Any]) -> Any:
+        world.take_over()
+        return do()
+
+    world.wire.write_faults.append(race)
+    result = world.tick()
+    assert result.outcome == "held_elsewhere"
+    assert world.delivered == []
+    assert world.state.lease.owner_id == "other/1"
+
+
+def test_whoever_loses_the_race_to_a_worker_that_is_done_already_delivers_what_is_left(worlds: Worlds) -> None:
+    world = worlds(rows=15).begun()
+    other = world.another(max_batches_per_tick=1)
+
+    def race(do: Callable[[], Any]) -> Any:
+        world.tick(worker=other)
+        return do()
+
+    world.wire.write_faults.append(race)
+    assert world.tick().rows == 5
+    assert world.delivered == list(range(1, 16)), "rows read before the race are read again"
+
+
+def test_without_server_time_a_lease_is_taken_after_it_was_seen_unchanged_for_so_long(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    world.store = MemoryStore(world.runtime, server_time=False)
+    world.wire = Wire(world.store)
+    world.put(encode(State(poller_name="orders")))
+    world.take_over()
+    worker = world.another()
+    world.runtime.sleep(1000)
+    assert world.tick(worker=worker).outcome == "held_elsewhere"
+    world.runtime.sleep(TTL + MARGIN - 0.1)
+    assert world.tick(worker=worker).outcome == "held_elsewhere"
+    world.runtime.sleep(0.1)
+    assert world.tick(worker=worker).outcome == "delivered"
+
+
+def test_without_server_time_a_store_that_always_answers_in_full_delays_nothing(worlds: Worlds) -> None:
+    class Forgetful(Wire):
+        def read(self, name: str, *, unless: str | None = None, timeout: Timeout | None = None) -> Answer:
+            return super().read(name, timeout=timeout)
+
+    world = worlds(rows=5)
+    world.store = MemoryStore(world.runtime, server_time=False)
+    world.wire = Forgetful(world.store)
+    world.put(encode(State(poller_name="orders")))
+    world.take_over()
+    worker = world.another()
+    outcomes = []
+    for _ in range(14):
+        outcomes.append(world.tick(worker=worker).outcome)
+        world.runtime.sleep(5)
+    assert outcomes == ["held_elsewhere"] * 13 + ["delivered"]

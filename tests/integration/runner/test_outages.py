@@ -1,0 +1,188 @@
+"""A store that does not answer: what is waited for, what is an error, and what is never believed (protocol 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from poller.errors import StoreDenied, StoreUnavailable
+from poller.handler.batch import Batch
+from poller.lease.state_file import OutcomeUnknown
+from poller.observability import (
+    CommitUnknown,
+    PollerEvent,
+    TickFailed,
+)
+from tests.integration.runner.fakes import World
+from tests.integration.runner.wire import denied, fine, lost_after, lost_before
+
+Worlds = Callable[..., World]
+TTL = 60.0
+
+
+def once(world: World, kind: type[PollerEvent]) -> None:
+    assert len(world.told(kind)) == 1, world.names()
+
+
+def test_an_outage_before_the_tick_is_an_error_and_never_idle(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.down = True
+    with pytest.raises(StoreUnavailable):
+        world.tick()
+    once(world, TickFailed)
+    assert world.delivered == []
+    world.wire.down = False
+    assert world.tick().outcome == "delivered"
+
+
+def test_an_outage_during_the_acquire_ends_at_its_deadline_and_nothing_was_handled(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.write_faults.extend([lost_before] * 1000)
+    with pytest.raises(OutcomeUnknown):
+        world.tick()
+    assert world.runtime.monotonic() < TTL
+    assert world.delivered == []
+    world.wire.write_faults.clear()
+    assert world.tick().outcome == "delivered"
+
+
+def test_an_outage_of_30_seconds_in_mid_tick_is_survived(worlds: Worlds) -> None:
+    world = worlds(rows=25).begun()
+
+    def back() -> None:
+        world.runtime.sleep(30)
+        world.wire.down = False
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == 1:
+            world.wire.down = True
+            world.runtime.start(back)
+
+    assert world.tick(handle).rows == 25
+    assert world.delivered == list(range(1, 26))
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_commit_without_an_answer_by_the_deadline_is_unknown_and_the_next_tick_reads_the_truth(
+    worlds: Worlds, landed: bool
+) -> None:
+    world = worlds(rows=5).begun()
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.extend([lost_after if landed else lost_before] + [lost_before] * 1000)
+
+    result = world.tick(handle)
+    assert (result.outcome, result.rows) == ("commit_unknown", 0)
+    assert result.error is not None
+    once(world, CommitUnknown)
+    assert world.runtime.monotonic() < TTL
+    world.wire.write_faults.clear()
+    world.seen.clear()
+    if landed:
+        assert world.tick().outcome == "idle"
+    else:
+        assert world.tick().outcome == "held_elsewhere", "by its own ghost: whether it still holds is not known"
+        world.runtime.sleep(TTL + 5)
+        assert world.tick().outcome == "delivered"
+        assert world.delivered == [1, 2, 3, 4, 5]
+
+
+def test_nothing_is_written_while_an_earlier_write_is_unresolved(worlds: Worlds) -> None:
+    """A heartbeat that never gets an answer ends the tenure; the commit does not pass it by."""
+    world = worlds(rows=5).begun()
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.extend([lost_before] * 1000)
+        world.runtime.sleep(TTL)
+        world.wire.write_faults.clear()
+        world.wire.forget()
+
+    assert world.tick(handle).outcome == "lease_lost"
+    assert world.wire.counts == (0, 0)
+
+
+def test_a_write_that_was_given_up_may_land_yet_so_no_other_follows_it_even_if_there_is_time(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.extend([lost_before] * 1000)
+        assert batch.lost.wait(58.5), "given up, since no pause fits in before the deadline at 59 s"
+        assert world.runtime.monotonic() < 58
+        world.wire.write_faults.clear()
+        world.wire.forget()
+
+    assert world.tick(handle).outcome == "lease_lost"
+    assert world.wire.counts == (0, 0)
+
+
+def test_a_slow_answer_does_not_lengthen_the_lease(worlds: Worlds) -> None:
+    """The heartbeat sent at 15 s is answered at 55 s: the lease ends 59 s after the send, not after the answer."""
+    world = worlds(rows=5).begun()
+    left: list[float] = []
+
+    def slow(do: Callable[[], Any]) -> Any:
+        answer = do()
+        world.runtime.sleep(40)
+        return answer
+
+    def handle(batch: Batch) -> None:
+        world.wire.write_faults.append(slow)
+        world.runtime.sleep(54)
+        left.append(batch.remaining())
+        world.wire.write_faults.extend([lost_before] * 1000)
+        world.runtime.sleep(2)
+        left.append(batch.remaining())
+
+    world.tick(handle)
+    assert left == [59 - 54, 15 + 59 - 56]
+
+
+def test_a_lease_that_is_over_before_its_answer_arrives_is_lost_and_no_handler_starts(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+
+    def dribbling(do: Callable[[], Any]) -> Any:
+        answer = do()
+        world.runtime.sleep(TTL)
+        return answer
+
+    world.wire.write_faults.append(dribbling)
+    result = world.tick()
+    assert (result.outcome, world.delivered) == ("lease_lost", [])
+
+
+def test_refused_permissions_are_an_error_at_once(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.write_faults.append(denied)
+    with pytest.raises(StoreDenied):
+        world.tick()
+    assert world.wire.counts == (1, 1)
+    world.wire.read_faults.append(denied)
+    with pytest.raises(StoreDenied):
+        world.tick()
+    assert world.runtime.monotonic() == 0
+
+
+def test_permissions_that_are_taken_away_in_mid_tick_are_an_error_and_not_a_lost_lease(worlds: Worlds) -> None:
+    world = worlds(rows=15).begun()
+    world.wire.write_faults.extend([fine, denied])
+    with pytest.raises(StoreDenied):
+        world.tick()
+    assert world.state.lease.owner_id is None, "given back, since that was permitted again"
+
+
+def test_a_lost_answer_to_the_release_of_a_failure_is_resolved(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+
+    def handle(batch: Batch) -> None:
+        world.wire.write_faults.append(lost_after)
+        raise ValueError("no")
+
+    assert world.tick(handle).outcome == "handler_failed"
+    assert world.state.lease.owner_id is None
+    assert world.tick().outcome == "delivered"

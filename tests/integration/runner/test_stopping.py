@@ -1,0 +1,196 @@
+"""Stops, pauses and interrupts: the batch in hand is finished, the lease given back, the start not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from poller.handler.batch import Batch
+from poller.journal.audit import AuditTrail
+from poller.journal.delivery_log import DeliveryLog
+from poller.model import transitions
+from poller.model.document import Change, State
+from poller.observability import LeaseReleased
+from tests.integration.runner.fakes import World, cursor_of, row
+from tests.integration.runner.wire import lost_before
+
+Worlds = Callable[..., World]
+
+
+def paused(world: World) -> Callable[[State], State]:
+    record = Change(id="p1", kind="pause", by="ann")
+    return lambda state: transitions.pause(state, by="ann", reason="deploy", change=record, now=world.runtime.utcnow())
+
+
+def test_a_stop_finishes_the_batch_in_hand_and_commits_and_releases_by_one_write(worlds: Worlds) -> None:
+    world = worlds(rows=50)
+    stop = world.runtime.event()
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == 2:
+            stop.set()
+
+    result = world.tick(handle, stop=stop)
+    assert (result.outcome, result.rows) == ("delivered", 20)
+    assert len(world.wire.writes) == 3, "acquire, commit, commit with release"
+    state = world.state
+    assert (state.checkpoint.cursor, state.lease.owner_id, state.delivery.attempts) == (cursor_of(row(20)), None, 0)
+    assert world.tick(worker=world.another()).rows == 30, "another goes on at once, no ttl to wait for"
+    assert world.runtime.monotonic() == 0
+
+
+def test_a_stop_during_a_page_gives_the_start_back(worlds: Worlds) -> None:
+    world = worlds(rows=50)
+    stop = world.runtime.event()
+    world.table.page_seconds = 2
+
+    def soon() -> None:
+        world.runtime.sleep(3)
+        stop.set()
+
+    world.runtime.start(soon)
+    assert world.tick(stop=stop).rows == 10
+    assert (world.state.lease.owner_id, world.state.delivery.attempts) == (None, 0)
+
+
+def test_a_stop_before_the_acquire_writes_nothing(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    world.tick()
+    world.table.rows += [row(6)]
+    world.wire.forget()
+    stop = world.runtime.event()
+    stop.set()
+    assert world.tick(stop=stop).outcome == "idle"
+    assert world.wire.counts == (1, 0)
+
+
+def test_a_stop_waits_for_the_handler_and_releases_nothing_before(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    stop = world.runtime.event()
+
+    def handle(batch: Batch) -> None:
+        stop.set()
+        world.runtime.sleep(200)
+        assert world.told(LeaseReleased) == []
+        assert world.state.lease.owner_id is not None
+
+    assert world.tick(handle, stop=stop).outcome == "delivered"
+
+
+def test_an_interrupt_inside_the_handler_gives_lease_and_start_back_and_goes_on_up(worlds: Worlds) -> None:
+    world = worlds(rows=25)
+
+    def handle(batch: Batch) -> None:
+        if len(world.seen) == 1:
+            raise KeyboardInterrupt
+        world.take(batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        world.tick(handle)
+    state = world.state
+    assert (state.lease.owner_id, state.delivery.attempts) == (None, 0)
+    assert state.checkpoint.cursor == cursor_of(row(10))
+    assert world.tick().rows == 15, "and the same worker can go on"
+
+
+def test_an_interrupt_during_an_outage_is_not_held_up_beyond_the_lease(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+
+    def handle(batch: Batch) -> None:
+        world.wire.write_faults.extend([lost_before] * 1000)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.tick(handle)
+    assert world.runtime.monotonic() < 60
+
+
+@pytest.mark.parametrize("log", ["audit", "seen"])
+def test_an_interrupt_while_a_tick_waits_for_its_records_leaves_the_poller_free(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    world = worlds(rows=5)
+
+    def interrupt(self: object, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr({"audit": AuditTrail, "seen": DeliveryLog}[log], "settle", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            world.tick()
+    world.table.rows.append(row(6))
+    assert world.tick().rows == 1
+
+
+# --- paused
+
+
+def test_a_paused_poller_does_nothing_and_says_who_and_why(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    world.tick()
+    world.table.rows += [row(6)]
+    world.change(paused(world))
+    world.wire.forget()
+    world.seen.clear()
+    result = world.tick()
+    assert (result.outcome, result.error) == ("paused", "paused by ann: deploy")
+    assert world.wire.counts == (1, 0)
+    assert world.delivered == []
+
+
+def test_a_pause_that_a_heartbeat_finds_lets_the_batch_finish_and_starts_no_other(worlds: Worlds) -> None:
+    world = worlds(rows=50)
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.runtime.sleep(1)
+        world.change(paused(world))
+        world.runtime.sleep(20)
+
+    result = world.tick(handle)
+    assert (result.outcome, result.rows) == ("delivered", 10)
+    state = world.state
+    assert state.control.paused
+    assert (state.lease.owner_id, state.checkpoint.cursor) == (None, cursor_of(row(10)))
+    assert "write_redone" in world.names()
+    assert world.tick().outcome == "paused"
+
+
+def test_a_pause_before_a_failure_keeps_both(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+
+    def handle(batch: Batch) -> None:
+        world.change(paused(world))
+        raise ValueError("no")
+
+    assert world.tick(handle).outcome == "handler_failed"
+    assert world.state.control.paused
+    assert world.state.delivery.last_error is not None
+
+
+def test_a_resumed_poller_goes_on_where_it_was(worlds: Worlds) -> None:
+    world = worlds(rows=15, max_batches_per_tick=1)
+    world.tick()
+    world.change(paused(world))
+    assert world.tick().outcome == "paused"
+    record = Change(id="r1", kind="resume", by="ann")
+    world.change(lambda state: transitions.resume(state, change=record, now=world.runtime.utcnow()))
+    assert world.tick().outcome == "delivered"
+    assert world.delivered == list(range(1, 16))
+
+
+def test_a_change_by_an_operator_is_copied_to_the_audit_trail_once(worlds: Worlds) -> None:
+    world = worlds(rows=5)
+    world.tick()
+    record = Change(id="r1", kind="resume", by="ann", reason="done")
+    world.change(lambda state: transitions.resume(state, change=record, now=world.runtime.utcnow()))
+    for number in (6, 7, 8):
+        world.table.rows.append(row(number))
+        world.tick()
+        world.table.rows.append(row(number + 10))
+        world.tick(worker=world.another())
+    (entry,) = [one for one in world.worker.context.audit.entries() if one["id"] == "r1"]
+    assert (entry["kind"], entry["by"], entry["reason"]) == ("resume", "ann", "done")
+    assert len([line for line in world.store.lines("audit/shop/orders.jsonl") if '"r1"' in line]) == 1

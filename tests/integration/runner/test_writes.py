@@ -1,0 +1,234 @@
+"""Writes whose answer was lost, came late, or that met somebody else's: what the tick makes of them (protocol 2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from poller.handler.batch import Batch
+from poller.model import transitions
+from poller.model.document import Change, State
+from poller.observability import (
+    LeaseLostEvent,
+    PollerEvent,
+    WriteRedone,
+    WriteResent,
+    WriteResolved,
+)
+from tests.integration.runner.fakes import World, cursor_of, row
+from tests.integration.runner.wire import Fault, fine, lost_after, lost_before, preceded, then_lost
+
+Worlds = Callable[..., World]
+TTL = 60.0
+
+
+def paused(state: State) -> State:
+    assert state.lease.heartbeat_at or state.lease.released_at
+    record = Change(id="pause-1", kind="pause", by="ann")
+    now = state.lease.heartbeat_at or state.lease.released_at
+    assert now is not None
+    return transitions.pause(state, by="ann", reason="deploy", change=record, now=now)
+
+
+def reset(state: State) -> State:
+    record = Change(id="reset-1", kind="reset", by="ann")
+    now = state.checkpoint.updated_at
+    assert now is not None
+    return transitions.reset(state, cursor=cursor_of(row(2)), change=record, now=now)
+
+
+def once(world: World, kind: type[PollerEvent]) -> None:
+    assert len(world.told(kind)) == 1, world.names()
+
+
+# --- the answer is lost
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("fault", [lost_before, lost_after])
+def test_a_lost_answer_is_resolved_in_place_whichever_write_it_was_to(
+    worlds: Worlds, fault: Fault, number: int
+) -> None:
+    """Acquire, commit, commit with release: the tick goes on as if nothing had been, and each row arrives once. A
+    release that landed only with its second copy, over a second later, is stamped anew."""
+    world = worlds(rows=15).begun()
+    world.wire.write_faults.extend([*[fine] * number, fault])
+    result = world.tick()
+    assert (result.outcome, result.rows) == ("delivered", 15)
+    assert world.delivered == list(range(1, 16))
+    late = fault is lost_before and number == 2
+    assert len(world.wire.writes) == 4 + late
+    once(world, WriteResent)
+    assert len(world.told(WriteResolved)) == (fault is lost_after)
+    assert world.told(LeaseLostEvent) == []
+    state = world.state
+    assert (state.checkpoint.cursor, state.lease.owner_id, state.lease.fencing_token) == (cursor_of(row(15)), None, 1)
+
+
+@pytest.mark.parametrize("fault", [lost_before, lost_after])
+def test_a_lost_answer_to_the_creation_is_resolved_too(worlds: Worlds, fault: Fault) -> None:
+    for rows in (0, 5):
+        world = worlds(rows=rows)
+        world.wire.write_faults.append(fault)
+        assert world.tick().outcome == ("delivered" if rows else "idle")
+        assert world.state.lease.fencing_token == (1 if rows else 0)
+
+
+def test_what_is_sent_again_is_the_same_to_the_byte_under_the_same_condition(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.write_faults.extend([fine, lost_before, lost_before, lost_after])
+    assert world.tick().outcome == "delivered"
+    *commits, stamp = world.wire.writes[1:]
+    assert len(commits) == 4
+    assert len(set(commits)) == 1, "the same bytes and the same If-Match"
+    assert stamp not in commits, "which stamps the late release anew"
+
+
+def test_every_write_has_a_write_id_of_its_own(worlds: Worlds) -> None:
+    world = worlds(rows=100)
+    world.tick(world.busy(20))
+    ids = [json.loads(body)["write_ids"][-1] for body, _ in world.wire.writes]
+    assert len(set(ids)) == len(ids) > 11
+    assert list(world.state.write_ids) == ids[-8:]
+
+
+def test_resends_pause_between_a_fifth_of_a_second_and_two(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.write_faults.extend([fine, *[lost_before] * 4])
+    result = world.tick()
+    assert 4 * 0.2 <= result.duration_seconds <= 4 * 2
+
+
+# --- somebody else wrote meanwhile
+
+
+@pytest.mark.parametrize("fault", [fine, lost_before, lost_after])
+def test_an_operators_pause_beside_a_commit_is_kept_and_the_commit_too(worlds: Worlds, fault: Fault) -> None:
+    world = worlds(rows=25).begun()
+
+    def meddle(do: Callable[[], Any]) -> Any:
+        world.change(paused)
+        return fault(do)
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.append(meddle)
+
+    result = world.tick(handle)
+    assert (result.outcome, result.rows) == ("delivered", 10), "the batch in hand is finished, no other starts"
+    state = world.state
+    assert state.control.paused
+    assert state.control.reason == "deploy"
+    assert state.checkpoint.cursor == cursor_of(row(10))
+    assert (state.lease.owner_id, state.delivery.attempts) == (None, 0)
+    once(world, WriteRedone)
+    assert world.tick().outcome == "paused"
+
+
+def test_an_operator_who_writes_right_after_a_commit_landed_is_not_taken_for_a_thief(worlds: Worlds) -> None:
+    """The answer is lost, another write follows: our write id is not the newest, and still proves that we landed."""
+    world = worlds(rows=5).begun()
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.append(then_lost(lambda: world.change(lambda s: paused(s).with_write_id("operator"))))
+
+    assert world.tick(handle).outcome == "delivered"
+    assert world.state.control.paused
+    assert world.delivered == [1, 2, 3, 4, 5]
+    assert world.told(LeaseLostEvent) == []
+
+
+def test_a_resume_right_after_an_acquire_landed_does_not_make_it_attempt_nothing(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    record = Change(id="r1", kind="resume", by="ann")
+
+    def resume() -> None:
+        world.change(lambda state: transitions.resume(state, change=record, now=world.runtime.utcnow()))
+
+    world.wire.write_faults.append(then_lost(resume))
+    assert world.tick().outcome == "delivered"
+    assert [seen.attempt for seen in world.seen] == [1]
+
+
+def test_a_commit_and_release_that_landed_counts_even_if_another_has_acquired_since(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+
+    def another() -> None:
+        world.take_over()
+        world.change(lambda state: state.with_write_id("theirs"))
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.append(then_lost(another))
+
+    result = world.tick(handle)
+    assert (result.outcome, result.rows, result.cursor) == ("delivered", 5, cursor_of(row(5)))
+    state = world.state
+    assert (state.lease.owner_id, state.lease.fencing_token) == ("other/1", 2), "theirs is left alone"
+
+
+def test_a_commit_that_landed_and_was_taken_over_then_ends_the_tick(worlds: Worlds) -> None:
+    world = worlds(rows=25).begun()
+
+    def break_it() -> None:
+        world.change(lambda state: reset(state).with_write_id("operator"))
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.append(then_lost(break_it))
+
+    result = world.tick(handle)
+    assert (result.outcome, result.rows) == ("lease_lost", 10)
+    assert world.delivered == list(range(1, 11))
+    assert world.state.checkpoint.cursor == cursor_of(row(2)), "the operator's word is the last"
+
+
+def test_a_reset_during_a_batch_wins_over_its_commit(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.change(reset)
+
+    assert world.tick(handle).outcome == "lease_lost"
+    assert world.state.checkpoint.cursor == cursor_of(row(2))
+    assert world.told(LeaseLostEvent)[0].reason == "broken"
+    world.seen.clear()
+    assert world.tick().outcome == "delivered"
+    assert world.delivered == [3, 4, 5]
+
+
+def test_an_acquire_that_landed_and_was_broken_then_starts_no_handler_on_the_old_rows(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.write_faults.append(
+        then_lost(lambda: world.change(lambda state: reset(state).with_write_id("operator")))
+    )
+    assert world.tick().outcome == "delivered"
+    assert world.delivered == [3, 4, 5]
+    assert world.state.lease.fencing_token == 3
+
+
+def test_a_pause_that_beats_the_acquire_is_heeded(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.write_faults.append(preceded(lambda: world.change(paused)))
+    assert world.tick().outcome == "paused"
+    assert world.delivered == []
+    assert world.state.lease.owner_id is None
+
+
+def test_a_strangers_touch_that_changes_only_the_tag_stops_nobody(worlds: Worlds) -> None:
+    world = worlds(rows=15).begun()
+    world.wire.write_faults.extend([preceded(lambda: world.put(world.body)), fine] * 3)
+    assert world.tick().rows == 15
+    assert world.delivered == list(range(1, 16))
+
+
+def test_a_touch_before_every_acquire_looks_like_a_busy_poller(worlds: Worlds) -> None:
+    world = worlds(rows=5).begun()
+    world.wire.write_faults.extend([preceded(lambda: world.put(world.body))] * 2)
+    assert world.tick().outcome == "held_elsewhere"
+    assert world.tick().outcome == "delivered"

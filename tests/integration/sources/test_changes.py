@@ -1,0 +1,209 @@
+"""The table changes under way: it goes on where that is safe, and stops with a clear word where rows could be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from poller.errors import SourceError
+from poller.model.cursor import Cursor
+from poller.sources import SqlSource
+from tests.integration.sources.tables import add_orders, closing, drain, execute, family, make_orders, orders
+
+STAMPS = [f"2026-01-01 00:00:0{i}.500000" for i in range(6)]
+
+
+def half_way(source: SqlSource) -> Cursor:
+    """The cursor after the third of six rows, as the document keeps it."""
+    return Cursor.model_validate_json(source.page(None, 3).cursors[-1].model_dump_json())
+
+
+def ids(source: SqlSource, after: Cursor) -> list[int]:
+    return [row["id"] for row in drain(source, 2, after)]
+
+
+def both(url: str, change: Callable[[], None], **keys: Any) -> list[Any]:
+    """What a process that goes on sees after the change, and what one that begins anew sees: ids, or the error."""
+    seen: list[Any] = []
+    with closing(orders(url, **keys)) as running, closing(orders(url, **keys)) as fresh:
+        after = half_way(running)
+        change()
+        for source in (running, fresh):
+            try:
+                seen.append(ids(source, after))
+            except SourceError as error:
+                seen.append(error)
+    return seen
+
+
+def stopped(seen: list[Any], *words: str) -> None:
+    for error in seen:
+        assert isinstance(error, SourceError), error
+        assert error.next_step
+        assert "\n" not in str(error)
+        for word in words:
+            assert word in str(error)
+
+
+def test_a_column_that_nothing_rests_on_comes_and_goes(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    change = [lambda: execute(any_db, "alter table orders add column extra integer")]
+    change.append(lambda: execute(any_db, "alter table orders drop column status"))
+    for one in change:
+        assert both(any_db, one) == [[4, 5, 6], [4, 5, 6]]
+    with closing(orders(any_db)) as source:
+        assert list(source.page(None, 1).rows[0]) == ["id", "updated_at", "total", "extra"]
+
+
+def test_a_projected_or_filtered_column_that_goes_is_named(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    seen = both(
+        any_db, lambda: execute(any_db, "alter table orders drop column status"), columns=["id", "status", "total"]
+    )
+    stopped(seen, "status")
+    execute(any_db, "alter table orders add column status varchar(10)")
+    seen = both(
+        any_db,
+        lambda: execute(any_db, "alter table orders drop column status"),
+        filter="status is null or status <> 'draft'",
+    )
+    stopped(seen, "status")
+
+
+def test_the_cursor_column_that_goes_or_is_renamed_is_named(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    seen = both(any_db, lambda: execute(any_db, "alter table orders rename column updated_at to changed_at"))
+    stopped(seen, "updated_at")
+    with closing(orders(any_db, cursor_column="changed_at")) as source:
+        assert ids(source, Cursor(kind="timestamp+pk", value=source.page(None, 3).cursors[-1].value)) == [3, 4, 5, 6]
+
+
+def test_a_renamed_table_is_named_and_goes_on_under_its_new_name(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    with closing(orders(any_db)) as before:
+        after = half_way(before)
+        execute(any_db, "alter table orders rename to sales")
+        with pytest.raises(SourceError, match="orders"):
+            before.page(after, 2)
+        with closing(orders(any_db, table="sales")) as renamed:
+            assert ids(renamed, after) == [4, 5, 6]
+            assert renamed.describe().fingerprint() != before.describe().fingerprint(), "an operator must rebind"
+        execute(any_db, "alter table sales rename to orders")
+        assert ids(before, after) == [4, 5, 6], "and back again it goes on"
+
+
+def test_rows_deleted_at_and_around_the_cursor_change_nothing(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    assert both(any_db, lambda: execute(any_db, "delete from orders where id in (2, 3, 5)")) == [[4, 6], [4, 6]]
+    execute(any_db, "delete from orders")
+    with closing(orders(any_db)) as source:
+        after = Cursor(kind="timestamp+pk", value=_value(any_db), tiebreaker={"id": 3})
+        assert ids(source, after) == []
+        add_orders(any_db, ["2026-01-02 00:00:00.500000"], first=9)
+        assert ids(source, after) == [9]
+
+
+def _value(url: str) -> str:
+    """How the third row's cursor stands in the document."""
+    if family(url) == "sqlite":
+        return STAMPS[2]
+    return STAMPS[2].replace(" ", "T") + ("Z" if family(url) == "postgresql" else "")
+
+
+def test_a_table_made_anew_under_its_name_goes_on(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+
+    def change() -> None:
+        execute(any_db, "drop table orders")
+        make_orders(any_db, STAMPS)
+
+    assert both(any_db, change) == [[4, 5, 6], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("database", "change"),
+    [
+        ("postgres_db", "alter table orders alter updated_at type timestamptz(3)"),
+        ("postgres_db", "alter table orders alter id type bigint"),
+        ("postgres_db", "alter table orders alter id type numeric"),
+        ("mariadb_db", "alter table orders modify updated_at datetime(3) not null"),
+        ("mysql_db", "alter table orders modify updated_at datetime(3) not null"),
+        ("mariadb_db", "alter table orders modify id bigint not null"),
+        ("mysql_db", "alter table orders modify id bigint not null"),
+    ],
+)
+def test_a_type_that_holds_the_same_values_goes_on(database: str, change: str, request: pytest.FixtureRequest) -> None:
+    url: str = request.getfixturevalue(database)
+    make_orders(url, STAMPS)
+    assert both(url, lambda: execute(url, change)) == [[4, 5, 6], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("database", "change", "words"),
+    [
+        ("postgres_db", "alter table orders alter updated_at type timestamp", "no time zone now"),
+        ("postgres_db", "alter table orders alter updated_at type timestamptz(0)", "0 digits"),
+        ("postgres_db", "alter table orders alter updated_at type date", "dates now"),
+        ("postgres_db", "alter table orders alter updated_at type text", "timestamps"),
+        ("postgres_db", "alter table orders alter id type text", "text values now"),
+        ("mariadb_db", "alter table orders modify updated_at timestamp(6) not null", "has a time zone now"),
+        ("mysql_db", "alter table orders modify updated_at timestamp(6) not null", "has a time zone now"),
+        ("mariadb_db", "alter table orders modify updated_at datetime not null", "0 digits"),
+        ("mysql_db", "alter table orders modify updated_at datetime not null", "0 digits"),
+        ("mariadb_db", "alter table orders modify updated_at date not null", "dates now"),
+        ("mysql_db", "alter table orders modify updated_at date not null", "dates now"),
+        ("mariadb_db", "alter table orders modify id varchar(20) not null", "text values now"),
+        ("mysql_db", "alter table orders modify id varchar(20) not null", "text values now"),
+    ],
+)
+def test_a_type_under_which_the_cursor_means_another_place_stops(
+    database: str, change: str, words: str, request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(database)
+    make_orders(url, STAMPS)
+    stopped(both(url, lambda: execute(url, change)), words)
+
+
+def test_a_zone_given_to_a_column_stops_also_where_the_session_has_another_zone(postgres_db: str) -> None:
+    """The text without a zone would be read in the session's: hours of rows skipped, or all of them again."""
+    execute(
+        postgres_db,
+        "create table orders (id integer not null primary key, updated_at timestamp not null)",
+        "insert into orders select n, timestamp '2026-01-01' + n * interval '1 hour' from generate_series(1, 6) n",
+    )
+
+    def change() -> None:
+        execute(
+            postgres_db,
+            "alter table orders alter updated_at type timestamptz using updated_at at time zone 'UTC'",
+        )
+
+    stopped(both(f"{postgres_db}?options=-ctimezone%3DAsia/Tokyo", change), "has a time zone now")
+
+
+def test_sqlite_text_rewritten_in_another_form_stops(sqlite_url: str) -> None:
+    make_orders(sqlite_url, STAMPS)
+    change = "update orders set updated_at = replace(updated_at, ' ', 'T') || 'Z'"
+    stopped(both(sqlite_url, lambda: execute(sqlite_url, change)), "form")
+
+
+def test_lag_and_counts_do_not_guess_either(postgres_db: str) -> None:
+    make_orders(postgres_db, STAMPS)
+    with closing(orders(postgres_db)) as source:
+        after = half_way(source)
+        execute(postgres_db, "alter table orders alter updated_at type timestamp")
+    with closing(orders(postgres_db)) as source, pytest.raises(SourceError, match="no time zone now"):
+        source.lag(after, cap=10)
+
+
+def test_a_check_after_the_change_says_what_the_poller_says(postgres_db: str) -> None:
+    make_orders(postgres_db, STAMPS)
+    with closing(orders(postgres_db)) as source:
+        after = half_way(source)
+    execute(postgres_db, "alter table orders alter updated_at type timestamp")
+    with closing(orders(postgres_db)) as source:
+        found = source.checkup(after, lambda: datetime.now(UTC)).findings
+    assert [one for one in found if one.severity == "error" and "no time zone now" in one.message]

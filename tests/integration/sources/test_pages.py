@@ -1,0 +1,214 @@
+"""Pages: every row once, in (cursor, key) order, however rows tie, whatever names and keys look like."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from poller.model.cursor import Cursor
+from tests.integration.sources.tables import (
+    TEXT,
+    TIMESTAMP,
+    add_orders,
+    closing,
+    drain,
+    execute,
+    family,
+    make_orders,
+    orders,
+)
+from tests.support import flights
+
+SECOND = "2026-01-01 00:00:0{}.250000"
+
+
+def test_ties_larger_than_a_batch_are_read_once_and_in_order(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i // 25) for i in range(100)])
+    with closing(orders(any_db)) as source:
+        assert [row["id"] for row in drain(source, 7)] == list(range(1, 101))
+
+
+def test_a_cursor_without_tiebreaker_means_at_or_after(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i // 3) for i in range(9)])
+    with closing(orders(any_db)) as source:
+        first = source.page(None, 4).cursors[3]
+        again = Cursor(kind=first.kind, value=first.value, tiebreaker=None)
+        assert [row["id"] for row in drain(source, 2, again)] == [4, 5, 6, 7, 8, 9]
+
+
+def test_rows_are_plain_dicts_of_all_columns_in_the_tables_order(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(0)])
+    with closing(orders(any_db)) as source:
+        row = source.page(None, 1).rows[0]
+    assert type(row) is dict
+    assert list(row) == ["id", "updated_at", "status", "total"]
+
+
+def test_a_projection_always_brings_cursor_and_key(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i) for i in range(3)])
+    with closing(orders(any_db, columns=["total", "id"])) as source:
+        rows = drain(source, 2)
+    assert [list(row) for row in rows] == [["total", "id", "updated_at"]] * 3
+
+
+def test_an_or_in_the_filter_does_not_swallow_the_cursors_condition(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i // 10) for i in range(40)])
+    with closing(orders(any_db, filter="status = 'open' OR orders.status = 'sent'")) as source:
+        ids = [row["id"] for row in drain(source, 3)]
+    assert ids == [i for i in range(1, 41) if i % 3 != 1]
+
+
+def test_colons_percents_and_quotes_in_a_filter_reach_the_database_as_they_are(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i) for i in range(4)])
+    execute(any_db, "update orders set status = 'a\\:b%c''d' where id = 3")
+    with closing(orders(any_db, filter="status = 'a:b%c''d' AND total % 2 = 0")) as source:
+        assert [row["id"] for row in drain(source, 3)] == [3]
+
+
+def test_a_query_source_pages_like_a_table(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i // 7) for i in range(30)])
+    query = "SELECT id, updated_at, total * 2 AS twice FROM orders WHERE total < 20 -- the first twenty"
+    with closing(orders(any_db, query=query, filter="twice > 4")) as source:
+        rows = drain(source, 4)
+    assert [(row["id"], row["twice"]) for row in rows] == [(i + 1, 2 * i) for i in range(3, 20)]
+
+
+def test_reserved_and_mixed_case_names(any_db: str) -> None:
+    mark = "`" if family(any_db) == "mysql" else '"'
+    table, stamp, key, odd = (mark + name + mark for name in ("Order", "Updated At", "select", "50% \\: off"))
+    execute(
+        any_db,
+        f"create table {table} ({key} integer not null primary key, {stamp} {TIMESTAMP[family(any_db)]} not null,"
+        f" {odd} integer)",
+        f"insert into {table} values (1, '2026-01-01 00:00:00', 5), (2, '2026-01-01 00:00:00', 6)",
+    )
+    keys = {"table": "Order", "cursor_column": "Updated At", "pk_columns": ["select"]}
+    with closing(orders(any_db, **keys)) as source:
+        assert [(row["select"], row["50% : off"]) for row in drain(source, 1)] == [(1, 5), (2, 6)]
+    with closing(orders(any_db, **keys, columns=["50% : off"])) as source:
+        assert [(row["select"], row["50% : off"]) for row in drain(source, 1)] == [(1, 5), (2, 6)]
+
+
+def test_schema_qualified_tables(postgres_db: str) -> None:
+    execute(postgres_db, 'create schema "Shop"')
+    make_orders(postgres_db, [SECOND.format(i) for i in range(3)], name='"Shop".orders'.replace('"Shop".', "o_"))
+    execute(postgres_db, "alter table o_orders rename to orders", 'alter table orders set schema "Shop"')
+    with closing(orders(postgres_db, schema="Shop")) as source:
+        assert len(drain(source, 2)) == 3
+        page = source.page(None, 1)
+        assert source.key(page.rows[0], page.cursors[0]) == "Shop.orders/id=1/2026-01-01T00:00:00.250000Z"
+
+
+def test_a_column_named_like_a_helper_stays_the_users(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(0)])
+    execute(any_db, f"alter table orders add column poller_cursor_0 {TEXT[family(any_db)]}")
+    execute(any_db, "update orders set poller_cursor_0 = 'mine'")
+    with closing(orders(any_db)) as source:
+        page = source.page(None, 1)
+    assert page.rows[0]["poller_cursor_0"] == "mine"
+    assert page.cursors[0].value.startswith("2026-01-01")
+
+
+def test_what_a_handler_does_to_its_rows_cannot_move_a_cursor(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i) for i in range(3)])
+    with closing(orders(any_db)) as source:
+        page = source.page(None, 3)
+        for row in page.rows:
+            row["id"] = 99  # type: ignore[index]
+        assert [cursor.tiebreaker for cursor in page.cursors] == [{"id": 1}, {"id": 2}, {"id": 3}]
+        assert page.cursors[-1].tiebreaker == {"id": 3}
+        assert [c.tiebreaker for c in page.cursors[1:]] == [{"id": 2}, {"id": 3}]
+
+
+def test_rows_that_arrive_between_pages_are_read(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(0)])
+    with closing(orders(any_db)) as source:
+        after = source.page(None, 10).cursors[-1]
+        assert list(source.page(after, 10).rows) == []
+        add_orders(any_db, [SECOND.format(0), SECOND.format(1)], first=2)
+        assert [row["id"] for row in source.page(after, 10).rows] == [2, 3]
+
+
+def test_an_integer_that_only_grows_can_be_the_cursor_and_the_key(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(0)] * 10)
+    with closing(orders(any_db, cursor_column="id", cursor_kind="integer+pk", bound="none")) as source:
+        page = source.page(None, 3)
+        assert [row["id"] for row in drain(source, 3)] == list(range(1, 11))
+        assert page.cursors[-1] == Cursor(kind="integer+pk", value="3", tiebreaker={"id": 3})
+        assert page.bound.kind == "none"
+        assert source.lag(page.cursors[-1], cap=100).seconds is None
+        assert source.lag(page.cursors[-1], cap=100).pending == 7
+
+
+def test_negative_and_huge_integers_sort_as_numbers(any_db: str) -> None:
+    make_orders(any_db, [])
+    execute(any_db, "drop table orders")
+    execute(
+        any_db,
+        "create table orders (id bigint not null primary key, updated_at integer not null)",
+        "insert into orders values (9007199254740993, 9), (-9223372036854775807, 9), (10, 9), (9, 10), (-5, -2)",
+    )
+    with closing(orders(any_db, cursor_column="updated_at", cursor_kind="integer+pk")) as source:
+        ids = [row["id"] for row in drain(source, 1)]
+    assert ids == [-5, -9223372036854775807, 10, 9007199254740993, 9]
+
+
+def test_a_view_is_read_and_its_key_is_looked_at(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i // 4) for i in range(10)])
+    execute(any_db, "create view open_orders as select * from orders where status = 'open'")
+    with closing(orders(any_db, table="open_orders")) as source:
+        assert [row["id"] for row in drain(source, 2)] == [2, 5, 8]
+
+
+def test_a_column_added_under_way_is_read_from_then_on(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i) for i in range(6)])
+    with closing(orders(any_db)) as source:
+        after = source.page(None, 3).cursors[-1]
+        execute(any_db, "alter table orders add column extra integer")
+        assert [(row["id"], row["extra"]) for row in source.page(after, 3).rows] == [(4, None), (5, None), (6, None)]
+
+
+def test_a_row_deleted_at_the_cursor_changes_nothing(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i // 3) for i in range(6)])
+    with closing(orders(any_db)) as source:
+        after = source.page(None, 2).cursors[-1]
+        execute(any_db, "delete from orders where id = 2")
+        assert [row["id"] for row in drain(source, 2, after)] == [3, 4, 5, 6]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("batch", [1000])
+def test_a_year_of_flights_each_row_once_in_the_databases_order(
+    postgres_db: str, flights_year: list[dict[str, Any]], batch: int
+) -> None:
+    engine = sa.create_engine(postgres_db)
+    table = flights.create_table(engine)
+    flights.load(engine, table, flights_year)
+    engine.dispose()
+    source = orders(postgres_db, table="flights", cursor_column="time_hour", pk_columns=list(flights.KEY))
+    with closing(source):
+        started = time.monotonic()
+        rows = drain(source, batch)
+        print(f"{len(rows)} rows in {time.monotonic() - started:.1f} s")
+    assert len(rows) == flights.YEAR_ROWS
+    assert Counter(map(flights.key_of, rows)) == Counter(map(flights.key_of, flights_year))
+    with engine.connect() as connection:
+        expected = connection.execute(
+            sa.text("select time_hour, carrier, flight, origin, sched_dep_time from flights order by 1, 2, 3, 4, 5")
+        )
+        assert list(map(tuple, expected)) == list(map(flights.key_of, rows))
+    engine.dispose()
+
+
+def test_threads_may_take_turns(any_db: str) -> None:
+    make_orders(any_db, [SECOND.format(i) for i in range(4)])
+    with closing(orders(any_db)) as source:
+        after = source.page(None, 2).cursors[-1]
+        with ThreadPoolExecutor(1) as other:
+            assert [row["id"] for row in other.submit(source.page, after, 5).result().rows] == [3, 4]
+            assert other.submit(lambda: source.lag(after, cap=5)).result().pending == 2

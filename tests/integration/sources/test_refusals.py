@@ -1,0 +1,292 @@
+"""What is wrong is said in one line: which key, table or column, and the next step; never with a password."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from poller.errors import ConfigError, PollerError, SourceError, SourceUnavailable
+from poller.sources import SqlSource
+from tests.integration.sources.tables import TIMESTAMP, closing, drain, execute, family, make_orders, orders
+from tests.support.services import free_port
+
+STAMPS = [f"2026-01-01 00:00:0{i}.000000" for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"table": None}, "table"),
+        ({"query": "select 1", "table": "orders"}, "table"),
+        ({"query": "select 1", "table": None, "schema": "public"}, "schema"),
+        ({"query": "select 1; drop table orders", "table": None}, "query"),
+        ({"query": "delete from orders", "table": None}, "query"),
+        ({"pk_columns": []}, "pk_columns"),
+        ({"pk_columns": "id"}, "pk_columns"),
+        ({"pk_columns": ["id", "id"]}, "pk_columns"),
+        ({"columns": []}, "columns"),
+        ({"cursor_column": ""}, "cursor_column"),
+        ({"cursor_kind": "guess"}, "cursor_kind"),
+        ({"cursor_time_zone": "Mars/Olympus"}, "cursor_time_zone"),
+        ({"cursor_time_zone": "Europe/Berlin"}, "cursor_time_zone"),
+        ({"filter": "a = 1; drop table orders"}, "filter"),
+        ({"filter": "a = 1 -- comment"}, "filter"),
+        ({"filter": "a = 1) or (1 = 1"}, "filter"),
+        ({"filter": " "}, "filter"),
+        ({"on_null_cursor": "ignore"}, "on_null_cursor"),
+        ({"query_timeout": "soon"}, "query_timeout"),
+        ({"query_timeout": "0s"}, "query_timeout"),
+        ({"commit_delay": "-1s"}, "commit_delay"),
+        ({"bound": "magic"}, "bound"),
+        ({"bound": "heuristic", "cursor_kind": "xid8+pk"}, "bound"),
+        ({"start_from": ""}, "start_from"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_its_key_before_anything_is_opened(keys: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        orders("postgresql://nobody@127.0.0.1:1/none", **keys)
+    assert error.value.key == key
+
+
+@pytest.mark.parametrize("url", ["", "not a url", "nosuchdb://host/x", "duckdb:///x"])
+def test_a_url_that_means_no_database_we_know(url: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        orders(url)
+    assert error.value.key == "url"
+
+
+def test_a_missing_driver_names_what_to_install() -> None:
+    with pytest.raises(ConfigError, match=r'pip install "poller\[postgres\]"'):
+        orders("postgresql+psycopg2://u:geheim@host/db")
+
+
+def test_daylight_saving_is_accepted_when_allowed() -> None:
+    orders("postgresql://h/d", cursor_time_zone="Europe/Berlin", allow_dst=True)
+    orders("postgresql://h/d", cursor_time_zone="Asia/Kolkata")
+
+
+def test_an_unknown_table_gets_a_suggestion(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    with closing(orders(any_db, table="ordres")) as source, pytest.raises(SourceError) as error:
+        source.page(None, 1)
+    assert error.value.table == "ordres"
+    assert "Did you mean 'orders'?" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "column", "near"),
+    [
+        ({"cursor_column": "update_at"}, "update_at", "updated_at"),
+        ({"pk_columns": ["ID"]}, "ID", "id"),
+        ({"columns": ["totl"]}, "totl", "total"),
+        ({"filter": "statsu = 'open'"}, "statsu", "status"),
+        ({"query": "select id, updated_at from orders", "cursor_column": "updated"}, "updated", "updated_at"),
+    ],
+)
+def test_an_unknown_column_gets_a_suggestion(any_db: str, keys: dict[str, Any], column: str, near: str) -> None:
+    make_orders(any_db, STAMPS)
+    with closing(orders(any_db, **keys)) as source, pytest.raises(SourceError) as error:
+        source.page(None, 1)
+    assert error.value.column == column
+    assert f"Did you mean '{near}'?" in str(error.value)
+
+
+def test_a_table_dropped_under_way_is_an_error_not_an_empty_page(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    with closing(orders(any_db)) as source:
+        after = source.page(None, 1).cursors[0]
+        execute(any_db, "drop table orders")
+        with pytest.raises(SourceError, match="orders"):
+            source.page(after, 1)
+
+
+def _message(error: pytest.ExceptionInfo[PollerError]) -> str:
+    return "".join(traceback.format_exception(error.value)) + str(vars(error.value)) + str(error.value)
+
+
+def test_a_wrong_password_is_one_clear_line_without_it(mariadb_db: str) -> None:
+    url = sa.make_url(mariadb_db).set(username="nobody", password="geh:eim/1")
+    source = orders(url)
+    with pytest.raises(SourceUnavailable) as error:
+        source.page(None, 1)
+    assert "refused the login" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "geh:eim" not in _message(error) + repr(source)
+    assert "geh%3Aeim" not in _message(error) + repr(source)
+
+
+def test_an_unknown_role_is_a_refused_login(postgres_db: str) -> None:
+    url = sa.make_url(postgres_db).set(username="nobody_of_this_name", password="geheim-1")
+    with pytest.raises(SourceUnavailable, match="refused the login") as error:
+        orders(url).page(None, 1)
+    assert "geheim-1" not in _message(error)
+
+
+def test_an_unreachable_host_and_an_unknown_database_differ(postgres_db: str, mariadb_db: str) -> None:
+    for url in (postgres_db, mariadb_db):
+        parsed = sa.make_url(url)
+        with pytest.raises(SourceUnavailable, match="cannot be reached"):
+            orders(parsed.set(port=free_port(), password="geheim")).page(None, 1)
+        with pytest.raises(SourceUnavailable, match="no such database"):
+            orders(parsed.set(database="none_such")).page(None, 1)
+
+
+def test_an_unknown_host_cannot_be_reached() -> None:
+    with pytest.raises(SourceUnavailable, match="cannot be reached"):
+        orders("postgresql+psycopg://u:geheim@no-such-host.invalid/db").page(None, 1)
+
+
+def test_a_missing_sqlite_file_is_not_created(tmp_path: Any) -> None:
+    path = tmp_path / "none.db"
+    with pytest.raises(SourceUnavailable, match="no SQLite database file"):
+        orders(f"sqlite:///{path}").page(None, 1)
+    assert not path.exists()
+
+
+def test_a_query_that_takes_too_long_names_the_key(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    slow = {
+        "postgresql": "pg_sleep(id * 10) is not null",
+        "mysql": "sleep(id * 10) = 0",
+        "sqlite": "(with recursive n(i) as (select 1 union all select i + id from n) select max(i) from n) > 0",
+    }[family(any_db)]
+    query = f"select id, updated_at from orders where {slow}"
+    table = {"query": query} if family(any_db) != "postgresql" else {"filter": slow}
+    with closing(orders(any_db, query_timeout="300ms", **table)) as source:
+        with pytest.raises(SourceUnavailable, match="query_timeout") as error:
+            source.page(None, 4)
+        assert "300ms" in str(error.value)
+
+
+def test_a_connection_that_broke_while_idle_is_made_anew(postgres_db: str, mariadb_db: str) -> None:
+    for url in (postgres_db, mariadb_db):
+        make_orders(url, STAMPS)
+        with closing(orders(url)) as source:
+            after = source.page(None, 2).cursors[-1]
+            if family(url) == "postgresql":
+                execute(
+                    url,
+                    "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
+                    " and pid <> pg_backend_pid()",
+                )
+            else:
+                engine = sa.create_engine(url)
+                with engine.connect() as connection:
+                    ids = connection.execute(
+                        sa.text(
+                            "select id from information_schema.processlist where id <> connection_id()"
+                            " and db = database()"
+                        )
+                    ).scalars()
+                    for one in list(ids):
+                        connection.execute(sa.text(f"kill {one}"))
+                engine.dispose()
+            assert [row["id"] for row in source.page(after, 5).rows] == [3, 4]
+
+
+def test_null_cursors_fail_or_are_left_out(any_db: str) -> None:
+    kind = TIMESTAMP[family(any_db)]
+    execute(
+        any_db,
+        f"create table orders (id integer not null primary key, updated_at {kind} null)",
+        "insert into orders values (1, '2026-01-01 00\\:00\\:00'), (2, null), (3, null)",
+    )
+    with closing(orders(any_db)) as source:
+        with pytest.raises(SourceError, match="2 rows have no updated_at") as error:
+            source.page(None, 10)
+        assert error.value.column == "updated_at"
+        assert source.null_cursors(1) == 1
+        assert source.null_cursors(100) == 2
+    with closing(orders(any_db, on_null_cursor="skip")) as source:
+        assert [row["id"] for row in drain(source, 10)] == [1]
+    with closing(orders(any_db, filter="id = 1")) as source:
+        assert [row["id"] for row in drain(source, 10)] == [1]
+
+
+def test_only_null_cursors_fail_as_well(any_db: str) -> None:
+    kind = TIMESTAMP[family(any_db)]
+    execute(any_db, f"create table orders (id integer not null primary key, updated_at {kind} null)")
+    execute(any_db, "insert into orders values (1, null)")
+    with closing(orders(any_db)) as source, pytest.raises(SourceError, match="1 row has no updated_at"):
+        source.page(None, 10)
+
+
+def test_a_key_that_is_not_unique_or_may_be_null_is_refused(any_db: str) -> None:
+    kind = TIMESTAMP[family(any_db)]
+    execute(
+        any_db,
+        f"create table orders (id integer not null primary key, updated_at {kind} not null, a integer not null,"
+        " b integer, unique (b))",
+        "insert into orders values (1, '2026-01-01 00\\:00\\:00', 1, 1)",
+    )
+    with closing(orders(any_db, pk_columns=["a"])) as source, pytest.raises(SourceError, match="no unique index") as e:
+        source.page(None, 1)
+    assert "id" in e.value.next_step
+    with closing(orders(any_db, pk_columns=["b"])) as source, pytest.raises(SourceError, match="may be NULL"):
+        source.page(None, 1)
+    with closing(orders(any_db, pk_columns=["a", "id"])) as source:
+        assert len(drain(source, 1)) == 1
+
+
+@pytest.mark.parametrize(
+    "query", ["select 7 as id, updated_at from orders", "select nullif(id, 3) as id, updated_at from orders"]
+)
+def test_a_querys_key_is_looked_at_in_its_rows(any_db: str, query: str) -> None:
+    make_orders(any_db, [STAMPS[0]] * 4)
+    with closing(orders(any_db, query=query)) as source, pytest.raises(SourceError, match="pk_columns"):
+        source.page(None, 10)
+
+
+def test_a_column_without_a_zone_needs_one_named(any_db: str) -> None:
+    execute(
+        any_db,
+        f"create table orders (id integer not null primary key, updated_at"
+        f" {TIMESTAMP[family(any_db)].replace('timestamptz', 'timestamp')} not null)",
+        "insert into orders values (1, '2026-01-01 00\\:00\\:00')",
+    )
+    with closing(orders(any_db, cursor_time_zone=None)) as source, pytest.raises(ConfigError) as error:
+        source.page(None, 1)
+    assert error.value.key == "cursor_time_zone"
+
+
+def test_a_column_that_holds_no_timestamps_is_refused(any_db: str) -> None:
+    make_orders(any_db, STAMPS)
+    with closing(orders(any_db, cursor_column="total")) as source, pytest.raises(SourceError, match="not timestamps"):
+        source.page(None, 1)
+    with closing(orders(any_db, cursor_kind="integer+pk")) as source, pytest.raises(SourceError, match="not integers"):
+        source.page(None, 1)
+
+
+def test_two_columns_of_one_name_are_refused(postgres_db: str) -> None:
+    make_orders(postgres_db, STAMPS)
+    source = orders(postgres_db, query="select id, updated_at, status, total as status from orders")
+    with closing(source), pytest.raises(SourceError, match="two columns named 'status'"):
+        source.page(None, 1)
+
+
+def test_no_secret_in_repr_description_errors_and_logs(caplog: pytest.LogCaptureFixture) -> None:
+    url = "postgresql+psycopg://shop:p%40ss-w0rd@127.0.0.1:1/db?sslpassword=t0psecret"
+    source = orders(url)
+    with caplog.at_level(logging.DEBUG), pytest.raises(SourceUnavailable) as error:
+        source.page(None, 1)
+    seen = _message(error) + repr(source) + source.describe().canonical() + caplog.text
+    for secret in ("p%40ss-w0rd", "p@ss-w0rd", "t0psecret"):
+        assert secret not in seen
+
+
+def test_an_engine_may_be_given_and_is_left_as_it_was(postgres_db: str) -> None:
+    make_orders(postgres_db, STAMPS)
+    engine = sa.create_engine(postgres_db, pool_size=1, max_overflow=0)
+    source = SqlSource(engine, table="orders", cursor_column="updated_at", pk_columns=["id"], query_timeout="7s")
+    assert len(source.page(None, 10).rows) == 4
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("show statement_timeout")).scalar_one() == "0"
+        assert connection.get_isolation_level() == "READ COMMITTED"
+    source.close()
+    assert len(source.page(None, 10).rows) == 4, "a closed source may be used again"
+    source.close()
+    engine.dispose()

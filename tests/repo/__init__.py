@@ -1,0 +1,1 @@
+"""The repository itself: pages, packaging, floors, benches."""

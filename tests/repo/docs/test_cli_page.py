@@ -1,0 +1,59 @@
+"""docs/cli.md is what the commands say, and what the commands say is true."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import typer
+
+from poller_cli import exits
+from poller_cli.main import build
+from scripts import docs_cli
+from tests.repo.docs.blocks import ROOT
+
+COMMANDS = dict(docs_cli._commands(typer.main.get_command(build()), ""))
+
+
+def test_the_page_is_up_to_date() -> None:
+    done = subprocess.run([sys.executable, "-m", "scripts.docs", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_of_the_designs_table_is_there() -> None:
+    designed = (
+        "run status check peek reset-to-beginning reset-to-cursor reset-to-checkpoint clone-checkpoint "
+        "export-checkpoint pause resume rebind history recheck watch backfill init demo"
+    )
+    assert {*designed.split(), "schema export", "import azure-functions-db"} <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_commands_example_is_one_that_it_takes(name: str) -> None:
+    (example,) = re.findall(r"Example: (.+)", COMMANDS[name].help)
+    program, *words = shlex.split(example)
+    assert program == "poller"
+    assert words[: len(name.split())] == name.split()
+    given: Any = COMMANDS[name].make_context(name, words[len(name.split()) :])
+    assert all(given.params[one.name] is not None for one in COMMANDS[name].params if one.required)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_option_is_explained(name: str) -> None:
+    silent = [one.opts for one in COMMANDS[name].params if not getattr(one, "help", None)]
+    assert silent == []
+
+
+def test_every_exit_code_is_explained() -> None:
+    assert set(docs_cli._CODES) == set(exits.PRECEDENCE)
+
+
+def test_the_schemas_that_it_names_are_there() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    named = set(re.findall(r"\(\.\./schemas/([\w.-]+)\)", page))
+    assert named
+    assert [name for name in named if not (ROOT / "schemas" / name).is_file()] == []

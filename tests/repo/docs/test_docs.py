@@ -1,0 +1,304 @@
+"""What README and docs show is run: examples, configurations, commands and links."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gzip
+import json
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from examples.quickstart import make_data
+from poller.config import load_config
+from poller.sources import SqlSource
+from tests.repo.docs.blocks import ROOT, Block, blocks, pages
+from tests.support import flights
+from tests.support.azurite import Azurite
+
+ENVIRONMENT = {
+    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+    "ORDERS_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
+    "ORDERS_SCHEDULE": "*/10 * * * * *",
+}
+GETTING_STARTED = "docs/getting-started.md"
+
+
+def run(arguments: list[str], folder: Path, **environment: str) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        arguments,
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{arguments}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_readmes_example_delivers(tmp_path: Path) -> None:
+    (example,) = blocks("README.md", "python")
+    _one_order(tmp_path)
+
+    printed = run([sys.executable, "-c", example.text], tmp_path)
+
+    assert printed.splitlines() == ["1 99.5", "delivered"]
+
+
+def test_pollers_run_in_a_process_of_ones_own_as_shown(tmp_path: Path) -> None:
+    (example,) = blocks("docs/python.md", "python")
+    _one_order(tmp_path)
+
+    printed = run([sys.executable, "-c", example.text], tmp_path)
+
+    assert printed.splitlines() == ["1 99.5", "orders idle no error"]
+
+
+def _one_order(folder: Path) -> None:
+    with sqlite3.connect(folder / "shop.db") as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
+        shop.execute("INSERT INTO orders VALUES (1, 99.5, '2026-01-01 00:00:00.000')")
+
+
+def test_the_readmes_commands_are_targets_of_make() -> None:
+    (commands,) = [block for block in blocks("README.md") if block.language == ""]
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    named = commands.text.split()[1::2]
+
+    assert named == ["demo", "test"]
+    assert set(named) | set(re.findall(r"`make (\w+)`", (ROOT / "README.md").read_text())) <= targets
+
+
+def test_the_first_step_on_a_laptop_works_as_shown(tmp_path: Path) -> None:
+    handler = blocks(GETTING_STARTED, "python")[0]
+    configuration = blocks(GETTING_STARTED, "toml")[0]
+    install, table, commands = blocks(GETTING_STARTED, "bash")[:3]
+    (tmp_path / "handlers.py").write_text(handler.text)
+    (tmp_path / "poller.toml").write_text(configuration.text)
+    assert install.text == "pip install poller\n"
+
+    run(["bash", "-euc", table.text], tmp_path)
+    _let_the_bound_pass(tmp_path / "shop.db")
+    printed = run(["bash", "-euc", commands.text], tmp_path).splitlines()
+
+    assert printed[0] == "order 1: 99.5"
+    assert printed[1].split() == ["orders", "idle"]
+    assert printed[2].split()[0] == "cursor"
+    assert " / id=1, saved " in printed[2]
+
+
+def _let_the_bound_pass(database: Path) -> None:
+    """As if the reader had typed on for a minute: what was inserted this moment is below the bound by then."""
+    with sqlite3.connect(database) as shop:
+        shop.execute("UPDATE orders SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now', '-1 minute')")
+
+
+def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgres_db: str, tmp_path: Path) -> None:
+    (table,) = blocks(GETTING_STARTED, "sql")
+    exports, commands = blocks(GETTING_STARTED, "bash")[-2:]
+    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
+    text = blocks(GETTING_STARTED, "toml")[1].text
+    (tmp_path / "poller.toml").write_text(
+        text.replace('store = "blob"', f'store = "blob"\ncontainer = "{azurite.container_name()}"')
+    )
+    engine = sa.create_engine(postgres_db)
+    with engine.begin() as connection:
+        connection.execute(sa.text(table.text))
+        connection.execute(sa.text("ALTER TABLE orders DISABLE TRIGGER USER"))
+        connection.execute(sa.text("UPDATE orders SET updated_at = now() - interval '1 minute'"))
+    engine.dispose()
+    shown = dict(re.findall(r'^export (\w+)="(.*)"$', exports.text, re.MULTILINE))
+    assert sa.make_url(shown["ORDERS_DB_URL"]).drivername == sa.make_url(postgres_db).drivername
+    ours = {"AzureWebJobsStorage": azurite.connection_string, "ORDERS_DB_URL": postgres_db}
+    assert shown.keys() == ours.keys()
+
+    printed = run(["bash", "-euc", commands.text], tmp_path, **ours)
+
+    assert "order 1: 12.5" in printed.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("block", "pollers", "functions"),
+    [
+        (blocks("docs/azure-functions.md", "python")[0], ["late-orders", "2nd"], ["late_orders", "poller_2nd"]),
+        (blocks("docs/azure-functions.md", "python")[1], ["orders"], ["ship"]),
+        (blocks(GETTING_STARTED, "python")[1], ["orders"], ["orders"]),
+    ],
+    ids=lambda value: value.where if isinstance(value, Block) else None,
+)
+def test_a_function_app_as_shown_has_the_functions_that_the_page_says(
+    block: Block, pollers: list[str], functions: list[str], tmp_path: Path
+) -> None:
+    head, _, poller = blocks(GETTING_STARTED, "toml")[1].text.partition("[pollers.orders]")
+    told = "".join(f"[pollers.{name}]{poller.replace('[pollers.orders.', f'[pollers.{name}.')}" for name in pollers)
+    (tmp_path / "poller.toml").write_text(head + told)
+    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
+    (tmp_path / "function_app.py").write_text(block.text)
+    code = "import function_app; print(*[f.get_function_name() for f in function_app.app.get_functions()])"
+
+    assert run([sys.executable, "-c", code], tmp_path, **ENVIRONMENT).split() == functions
+
+
+def test_the_pipelines_line_as_shown_ends_with_what_is_wrong(tmp_path: Path) -> None:
+    (line,) = blocks("docs/azure-functions.md", "sh")
+    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[1].text)
+    handlers = tmp_path / "handlers.py"
+    handlers.write_text(blocks(GETTING_STARTED, "python")[0].text)
+    assert "on_orders" in run(["bash", "-euc", line.text], tmp_path, **ENVIRONMENT)
+
+    handlers.write_text("def on_oders(batch): pass\n")
+    with pytest.raises(AssertionError, match=r"ConfigError: .*pollers\.orders\.handler"):
+        run(["bash", "-euc", line.text], tmp_path, **ENVIRONMENT)
+
+
+def test_the_function_examples_readme_names_the_settings_that_its_files_want() -> None:
+    run_here, in_azure = blocks("examples/functions/README.md", "sh")[1:]
+    folder = ROOT / "examples" / "functions"
+    settings = json.loads((folder / "local.settings.json.example").read_text())["Values"]
+    exported = dict(word.split("=", 1) for word in shlex.split(run_here.text) if re.match(r"[A-Za-z_]+=", word))
+    appsettings = in_azure.text.partition("--settings")[2].partition("\nfunc ")[0]
+
+    wanted = {name for name in settings if name != "FUNCTIONS_WORKER_RUNTIME"}
+    assert exported == {name: settings[name] for name in wanted}
+    assert set(re.findall(r"([A-Z_]+)=", appsettings)) == wanted - {"AzureWebJobsStorage"}
+    assert load_config(folder / "poller.toml", exported).pollers.keys() == {"orders"}
+
+
+def test_the_demos_flights_are_what_the_program_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = flights.JANUARY_FILE.read_bytes()
+    monkeypatch.setattr(make_data, "JANUARY_FILE", tmp_path / "flights.csv.gz")
+
+    make_data.main()
+
+    assert gzip.decompress((tmp_path / "flights.csv.gz").read_bytes()) == gzip.decompress(shipped)
+
+
+@pytest.mark.parametrize("page", [*pages(), "examples/functions/requirements.txt", "examples/functions/README.md"])
+def test_every_extra_named_is_one_of_the_package(page: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert set(re.findall(r"(?:poller|whl)\[(\w+)\]", (ROOT / page).read_text())) <= extras.keys()
+
+
+@pytest.mark.parametrize(
+    "block",
+    [b for page in pages() for b in blocks(page, "toml") if "app_name" in b.text],
+    ids=lambda block: block.where,
+)
+def test_every_configuration_shown_is_accepted(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / "poller.toml"
+    file.write_text(block.text)
+
+    config = load_config(file, ENVIRONMENT)
+
+    assert config.pollers
+
+
+@pytest.mark.parametrize(
+    "block", [b for page in pages() for b in blocks(page, "python")], ids=lambda block: block.where
+)
+def test_every_python_example_compiles_and_imports_what_exists(block: Block, tmp_path: Path) -> None:
+    compile(block.text, block.where, "exec")
+    imports = [line for line in block.text.splitlines() if re.match(r"(from|import) (poller|azure)", line)]
+
+    run([sys.executable, "-c", "\n".join(imports)], tmp_path)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_link_inside_leads_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text()
+    targets = [t.split("#")[0] for t in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in t]
+
+    missing = [t for t in targets if t and not ((ROOT / page).parent / t).exists()]
+
+    assert missing == []
+
+
+@functools.cache
+def known_commands() -> set[str]:
+    return set(re.findall(r"^\W{1,3}([a-z][a-z-]+)\s{2,}", run(["poller", "--help"], ROOT), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_command_named_exists(page: str) -> None:
+    known = known_commands()
+    text = (ROOT / page).read_text()
+
+    named = set(re.findall(r"(?:^|`)poller ([a-z][a-z-]+)", text, re.MULTILINE))
+
+    assert named <= known, f"{named - known} in {page}; commands: {sorted(known)}"
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_test_that_a_page_names_exists(page: str) -> None:
+    named = set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / page).read_text()))
+
+    missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in _text(file)]
+
+    assert missing == []
+
+
+def test_no_promise_stands_twice() -> None:
+    """As a merge leaves it, with half of its tests in each."""
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    promises = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+
+    assert len(promises) > 40
+    assert {one for one in promises if promises.count(one) > 1} <= {"promise", "---"}
+
+
+def test_what_the_guarantees_call_a_soak_or_a_proof_is_one_and_nothing_else_is() -> None:
+    text = (ROOT / "docs" / "guarantees.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`(?: \(\*(soak|prove)\*\))?", text)
+
+    assert len(named) > 40
+    wrong = [f"{file}::{test}" for file, test, label in named if label != _label(file, test)]
+
+    assert wrong == []
+
+
+def _label(file: str, test: str) -> str:
+    """What a test runs under: `soak` or `prove` if all of it is marked so; empty for the ordinary suite.
+
+    One that has a larger size in `make prove` and a smaller one in `make soak` is a soak.
+    """
+    functions = [
+        node for node in ast.parse(_text(file)).body if isinstance(node, ast.FunctionDef) and node.name == test
+    ]
+    marks = [ast.unparse(decorator) for node in functions for decorator in node.decorator_list]
+    told = " ".join(marks)
+    if "pytest.mark.soak" in marks or ("mark.soak" in told and "mark.prove" in told):
+        return "soak"
+    return "prove" if "pytest.mark.prove" in marks else ""
+
+
+def _text(file: str) -> str:
+    path = ROOT / file
+    return path.read_text() if path.exists() else ""
+
+
+def test_the_fingerprints_test_vector_is_what_is_computed() -> None:
+    (vector,) = blocks("docs/sources.md", "json")
+    source = SqlSource(
+        "postgresql+psycopg://app:secret@DB.Example.com/shop?sslmode=require",
+        schema="public",
+        table="orders",
+        cursor_column="updated_at",
+        pk_columns=["id"],
+        filter="status <> 'draft'",
+    )
+
+    assert source.describe().canonical() == vector.text.strip()
+    assert f"`{source.describe().fingerprint()}`" in (ROOT / "docs/sources.md").read_text()

@@ -1,0 +1,93 @@
+"""No block of a page is shown without being run, or the reason stands here."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.repo.docs.blocks import ROOT, blocks, pages
+
+DOCS = "tests/repo/docs/test_docs.py::"
+FIRST = DOCS + "test_the_first_step_on_a_laptop_works_as_shown"
+SECOND = DOCS + "test_the_second_step_runs_on_azurite_and_postgresql"
+TIMERS = DOCS + "test_a_function_app_as_shown_has_the_functions_that_the_page_says"
+ACCEPTED = DOCS + "test_every_configuration_shown_is_accepted"
+DRAWING = "not run: a drawing"
+
+EVERY_ONE = {
+    "docs/cli.md": "tests/repo/docs/test_cli_page.py::test_each_commands_example_is_one_that_it_takes",
+    "docs/incidents.md": "tests/repo/docs/test_incidents.py::test_the_session_prints_what_is_shown",
+}
+"""Pages of which one test runs every block."""
+
+RUN_BY: dict[str, list[str]] = {
+    "README.md": [
+        DOCS + "test_the_readmes_example_delivers",
+        "tests/repo/packaging/test_make.py::test_make_demo_runs_the_command_that_the_demos_test_drives",
+    ],
+    "benchmarks/README.md": [],
+    "docs/architecture.md": [DRAWING, DRAWING, DRAWING],
+    "docs/azure-functions.md": [
+        TIMERS,
+        TIMERS,
+        DOCS + "test_the_pipelines_line_as_shown_ends_with_what_is_wrong",
+    ],
+    "docs/configuration.md": [ACCEPTED],
+    "docs/dependencies.md": [],
+    "docs/getting-started.md": [
+        "tests/repo/packaging/test_wheel.py::test_the_wheel_installs_two_packages_and_a_working_command",
+        FIRST,
+        FIRST,
+        FIRST,
+        FIRST,
+        DOCS + "test_every_extra_named_is_one_of_the_package",
+        "not run: npm would set up this machine; `make tools` sets up the same Azurite, with which SECOND is run",
+        SECOND,
+        SECOND,
+        SECOND,
+        SECOND,
+        TIMERS,
+    ],
+    "docs/guarantees.md": [],
+    "docs/proofs.md": [],
+    "docs/monitoring.md": [
+        "tests/repo/docs/test_monitoring.py::test_a_handlers_module_as_shown_exports_what_the_page_lists"
+    ],
+    "docs/python.md": [DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown"],
+    "docs/security.md": [
+        "tests/repo/docs/test_security.py::test_the_roles_of_the_page_are_enough_and_the_source_is_only_read",
+        "tests/repo/docs/test_security.py::test_the_roles_of_the_page_are_enough_and_the_source_is_only_read",
+        "not run: there is no Docker engine; test_security.py looks at the image's user and at what a run writes",
+    ],
+    "docs/sources.md": [ACCEPTED, DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
+    "examples/functions/README.md": [
+        "not run: `func` is no Python package; test_wheel.py installs the wheel, test_example.py fires the timer",
+        DOCS + "test_the_function_examples_readme_names_the_settings_that_its_files_want",
+        "not run: `az` changes a subscription; the settings' names are held by the test above",
+    ],
+    "examples/quickstart/README.md": [
+        "tests/cli/test_quickstart.py::test_each_order_is_printed_once",
+        DOCS + "test_the_demos_flights_are_what_the_program_makes",
+    ],
+    "proof/README.md": ["not run: a session by hand; tests/resilience/proof/spin.py starts the same programs"],
+}
+"""Who runs each block of a page, in order."""
+
+
+@pytest.mark.parametrize("page", sorted(RUN_BY))
+def test_each_block_is_run_or_says_why_not(page: str) -> None:
+    shown, told = blocks(page), RUN_BY[page]
+
+    assert len(shown) == len(told), [block.where for block in shown]
+    missing = [name for name in [*told, *EVERY_ONE.values()] if not name.startswith("not run: ") and not exists(name)]
+    assert missing == []
+
+
+def test_every_page_is_listed() -> None:
+    readmes = [str(path.relative_to(ROOT)) for path in ROOT.glob("[a-z]*/README.md")]
+    nested = [str(path.relative_to(ROOT)) for path in ROOT.glob("examples/*/README.md")]
+    assert sorted({*pages(), *readmes, *nested}) == sorted({*RUN_BY, *EVERY_ONE})
+
+
+def exists(test: str) -> bool:
+    file, _, name = test.partition("::")
+    return (ROOT / file).is_file() and f"def {name}(" in (ROOT / file).read_text()

@@ -1,0 +1,58 @@
+"""docs/monitoring.md lists the metrics and events that there are, and its example exports them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sqlite3
+from pathlib import Path
+
+from poller import observability
+from poller.observability import PollerEvent, otel
+from tests.repo.docs.blocks import ROOT, blocks
+from tests.repo.docs.test_docs import GETTING_STARTED, run
+
+PAGE = "docs/monitoring.md"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the tables below a heading, without the head."""
+    text = (ROOT / PAGE).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return [row for row in cells[1:] if set(row[0]) != {"-"}]
+
+
+def test_every_event_that_should_be_rare_is_listed_with_its_level() -> None:
+    events = [one for one in vars(observability).values() if isinstance(one, type) and issubclass(one, PollerEvent)]
+    rare = {one.name: logging.getLevelName(one.level).lower() for one in events if one.level >= logging.WARNING}
+
+    assert {name: level for name, level, _ in rows("Logs")} == rare
+
+
+def test_every_metric_is_listed() -> None:
+    """tests/integration/telemetry holds this docstring against what is exported."""
+    told = (otel.__doc__ or "").partition("Traces:")[0].replace("`poller.name`", "")
+
+    assert {name for name, _, _ in rows("Metrics and traces")} == set(re.findall(r"`(poller\.[a-z_.]+)`", told))
+
+
+def test_a_handlers_module_as_shown_exports_what_the_page_lists(tmp_path: Path) -> None:
+    (example,) = blocks(PAGE, "python")
+    (tmp_path / "handlers.py").write_text(example.text)
+    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
+        shop.execute("INSERT INTO orders VALUES (1, 99.5, '2026-01-01 00:00:00.000')")
+
+    exported = set(re.findall(r'"name": "(poller\.[a-z_.]+)"', run(["poller", "run", "--once"], tmp_path)))
+
+    rare = {"poller.late_rows", "poller.events"}
+    assert {name for name, _, _ in rows("Metrics and traces")} - rare <= exported
+
+
+def test_every_incident_that_it_leads_to_is_there() -> None:
+    wanted = re.findall(r"\(incidents\.md#([a-z-]+)\)", (ROOT / PAGE).read_text())
+    headings = re.findall(r"^## (.+)$", (ROOT / "docs" / "incidents.md").read_text(), re.MULTILINE)
+
+    assert wanted
+    assert set(wanted) <= {re.sub(r"[^a-z -]", "", one.lower()).replace(" ", "-") for one in headings}

@@ -1,0 +1,95 @@
+"""What import-linter cannot see: it takes `azure` for one package, whoever its parts belong to."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.repo.packaging.repository import import_graph, imported, sources
+from tests.support.azurite import Azurite
+
+
+def importers(module: str) -> set[str]:
+    return {
+        path
+        for path, tree in sources("poller", "cli")
+        if any(name == module or name.startswith(f"{module}.") for name in imported(tree))
+    }
+
+
+def test_only_the_functions_adapter_imports_azure_functions() -> None:
+    assert importers("azure.functions") <= {"poller/functions/timers.py"}
+
+
+def circle(graph: dict[str, set[str]]) -> str:
+    """A way from a module back to itself, as text; empty where there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return " -> ".join(reversed(error.args[1]))
+    return ""
+
+
+def test_no_module_of_the_library_imports_itself_by_way_of_others() -> None:
+    """Not even for a type checker, or inside a function: two modules that need each other are one thought."""
+    assert circle(import_graph(sources("poller"))) == ""
+
+
+@pytest.mark.parametrize(
+    "hidden", ["if TYPE_CHECKING:\n    from p.a import A", "def late():\n    import p.a", "from p import a"]
+)
+def test_a_circle_is_found_wherever_an_import_stands(hidden: str) -> None:
+    texts = {"p/__init__.py": "", "p/a.py": "from p.b import B", "p/b.py": hidden}
+    assert circle(import_graph((path, ast.parse(text)) for path, text in texts.items())) in {
+        "p.a -> p.b -> p.a",
+        "p.b -> p.a -> p.b",
+    }
+
+
+@pytest.mark.parametrize("module", ["azure.storage", "azure.identity", "azure.core"])
+def test_only_the_blob_store_imports_azure_storage(module: str) -> None:
+    assert {path for path in importers(module) if not path.startswith("poller/stores/blob/")} == set()
+
+
+def loaded(*code: str, cwd: Path | None = None) -> set[str]:
+    """What a fresh process has loaded after these statements; what they print is not looked at."""
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(["import sys", *code, "print()", "print(*sys.modules)"])],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def of(modules: set[str], *packages: str) -> list[str]:
+    return sorted(one for one in modules if one.partition(".")[0] in packages)
+
+
+COMMAND = "from poller_cli.main import execute; assert execute({!r}) == 0"
+DATABASES = ("sqlalchemy", "sqlglot")
+
+
+def test_the_embedded_poller_loads_no_azure_package() -> None:
+    """A laptop's first run, and `poller --help`, do not wait for a cloud's client to load."""
+    assert of(loaded("import poller.stores, poller.sources.sql_source", COMMAND.format(["--help"])), "azure") == []
+
+
+def test_who_asks_no_database_loads_none(azurite: Azurite, tmp_path: Path) -> None:
+    """What only looks at a store in a cloud (`poller history`) does not wait for a database's toolkit to load."""
+    (tmp_path / "poller.toml").write_text(
+        'app_name = "shop"\n[state]\nconnection = "STORE"\n[pollers.orders.source]\nurl = "sqlite:///shop.db"\n'
+        'table = "orders"\ncursor_column = "updated_at"\ncursor_time_zone = "UTC"\npk_columns = ["id"]\n'
+    )
+    store = f"import os; os.environ['STORE'] = {azurite.connection_string!r}"
+    assert of(loaded("import poller"), *DATABASES, "azure", "pydantic") == []
+    assert of(loaded(COMMAND.format(["--help"])), *DATABASES, "azure", "pydantic") == []
+    seen = loaded(store, COMMAND.format(["history", "orders"]), cwd=tmp_path)
+    assert "azure.storage.blob" in seen, "the store was asked"
+    assert of(seen, *DATABASES) == []

@@ -1,0 +1,1 @@
+"""What goes wrong: faults, kills, outages, races; the simulation, the model and the mutants that prove both bite."""

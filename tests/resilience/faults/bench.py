@@ -1,0 +1,118 @@
+"""A real state file and real tenures over a `BlobStore` that speaks through the proxy, and the truth behind it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+
+from poller.errors import StoreUnavailable
+from poller.lease.state_file import Copy, StateFile
+from poller.lease.tenure import Tenure
+from poller.model.cursor import Cursor
+from poller.model.document import DeliveryError, State, decode
+from poller.model.fingerprint import DatabaseIdentity, SourceDescription
+from poller.model.timing import Timing
+from poller.observability import Emitter, PollerEvent
+from poller.ports import Found, Runtime
+from poller.runtime import SystemRuntime
+from poller.stores import BlobStore
+from tests.resilience.faults.proxy import FaultProxy
+from tests.support.azurite import Azurite
+from tests.support.documents import hold_to_schemas
+
+NAME = "state/shop/orders.json"
+SOURCE = SourceDescription(
+    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
+    table="orders",
+    cursor_column="updated_at",
+    cursor_kind="timestamp+pk",
+    pk_columns=("id",),
+)
+
+
+class Brisk(SystemRuntime):
+    """The real runtime, with a tenth of the pause before each resend: faults are injected by the dozen."""
+
+    def jitter(self, low: float, high: float) -> float:
+        return super().jitter(low, high) / 10
+
+
+class Passing(Brisk):
+    """And with time that a test lets pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed = 0.0
+
+    def passes(self, seconds: float) -> None:
+        """So much later it is from now on."""
+        self._passed += seconds
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._passed
+
+
+def cursor(number: int) -> Cursor:
+    return Cursor(kind="timestamp+pk", value="2026-04-01T00:00:00.000000Z", tiebreaker={"id": number})
+
+
+FAILURE = DeliveryError(type="ValueError", message="no", batch_id="batch_1")
+
+
+def _read(file: StateFile) -> Copy | None:
+    """As the next ticks would where a read does not come through: a machine may be busy for a second."""
+    for _ in range(4):
+        with contextlib.suppress(StoreUnavailable):
+            return file.read()
+    return file.read()
+
+
+@dataclass
+class Bench:
+    """One document behind the proxy. `file` and `tenure` make more users of it; each has a memory of its own."""
+
+    azurite: Azurite
+    proxy: FaultProxy
+    container: str
+    ttl: float = 6.0
+    events: list[PollerEvent] = field(default_factory=list)
+    stores: dict[bool, BlobStore] = field(default_factory=dict)
+
+    def store(self, *, direct: bool = False) -> BlobStore:
+        """Through the proxy, or past it. One of each: clients take time to make, and nothing is remembered in them."""
+        if direct not in self.stores:
+            speaks_to = self.azurite if direct else self.proxy
+            self.stores[direct] = BlobStore.from_connection_string(speaks_to.connection_string, self.container)
+        return self.stores[direct]
+
+    def file(self, *, direct: bool = False, runtime: Runtime | None = None) -> StateFile:
+        return StateFile(
+            self.store(direct=direct),
+            app_name="shop",
+            poller_name="orders",
+            runtime=runtime or Brisk(),
+            timing=Timing(ttl=self.ttl, heartbeat=self.ttl / 4),
+            emit=Emitter([self.events.append]),
+        )
+
+    def acquire(self, file: StateFile | None = None, owner: str = "shop/first/1") -> Tenure:
+        file = file or self.file()
+        copy = _read(file)
+        return Tenure.acquire(
+            file, copy, owner_id=owner, source=SOURCE, start=None, takeover=False, emit=Emitter([self.events.append])
+        )
+
+    def truth(self) -> State:
+        """The document as the server has it, held against its schema."""
+        found = self.store(direct=True).read(NAME)
+        assert isinstance(found, Found)
+        hold_to_schemas([(NAME, found.body)])
+        return decode(found.body, location=NAME)
+
+    def told(self, name: str) -> int:
+        """How many events of that name there were."""
+        return sum(event.name == name for event in self.events)
+
+    def close(self) -> None:
+        for store in self.stores.values():
+            store.close()

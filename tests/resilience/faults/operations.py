@@ -1,0 +1,52 @@
+"""The writes that a tenure makes, each as one object, so that every fault meets every write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from poller.lease.tenure import Tenure
+from poller.model.document import State
+from tests.resilience.faults.bench import FAILURE, cursor
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One write. `ends`: afterwards the lease is free. `shows`: whether the document says that it was done."""
+
+    name: str
+    act: Callable[[Tenure], object]
+    shows: Callable[[State, State], bool]
+    ends: bool
+
+    def __str__(self) -> str:
+        return self.name
+
+
+OPERATIONS = [
+    Operation("heartbeat", Tenure.renew, lambda was, now: was.checkpoint == now.checkpoint, ends=False),
+    Operation(
+        "commit",
+        lambda tenure: tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=False),
+        lambda was, now: now.checkpoint.cursor == cursor(7) and now.lease.owner_id == was.lease.owner_id,
+        ends=False,
+    ),
+    Operation(
+        "commit-and-release",
+        lambda tenure: tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True),
+        lambda was, now: now.checkpoint.cursor == cursor(7) and now.lease.released_at is not None,
+        ends=True,
+    ),
+    Operation(
+        "release",
+        lambda tenure: tenure.release(give_back=True),
+        lambda was, now: was.checkpoint == now.checkpoint and now.lease.released_at is not None,
+        ends=True,
+    ),
+    Operation(
+        "fail",
+        lambda tenure: tenure.fail(FAILURE, halt_after=5),
+        lambda was, now: now.delivery.last_error is not None and now.lease.released_at is not None,
+        ends=True,
+    ),
+]

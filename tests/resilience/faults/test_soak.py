@@ -1,0 +1,207 @@
+"""Many writes under mixed faults: what each writer was told is held against what the server did.
+
+Truth is the chain of versions: every applied PUT names the ETag it replaced and the one it made. A write id in the
+chain was applied; a false loss is one of these that its writer was told is lost, a false success one that is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from poller import Batch
+from poller.errors import StoreUnavailable
+from poller.lease.state_file import Conflict, OutcomeUnknown
+from poller.model.document import State
+from poller.stores import BlobStore
+from tests.resilience.faults.bench import NAME, Bench, Brisk
+from tests.resilience.faults.plan import STATE_REQUESTS, Match, Seeded
+from tests.resilience.faults.proxy import FaultProxy
+from tests.resilience.faults.shop import Shop
+from tests.support.azurite import Azurite
+
+SEEDS = [1, 2]
+
+
+class Marked(Brisk):
+    """Remembers the last id that it gave: the write id of the write in hand."""
+
+    last = ""
+
+    def new_id(self) -> str:
+        self.last = super().new_id()
+        return self.last
+
+
+@dataclass
+class Account:
+    """What one writer was told of its writes, by their ids."""
+
+    done: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    others_before: int | None = None
+    """While a write is in hand: how many the other writer had made when it began."""
+
+    @property
+    def writes(self) -> int:
+        return len(self.done) + len(self.lost) + len(self.unknown)
+
+
+def _write_on(
+    bench: Bench, account: Account, other: Account, enough: threading.Event, errors: list[BaseException]
+) -> None:
+    """Write until it is enough, never two at once, each upon what stands there.
+
+    The document remembers eight write ids, so at most six writes come between the other's and its answer: beside a
+    worker there are operators, not a second worker that writes as fast as it can.
+    """
+    runtime = Marked()
+    file = bench.file(runtime=runtime)
+    try:
+        while not enough.is_set():
+            try:
+                copy = file.read()
+            except StoreUnavailable:
+                continue
+            while other.others_before is not None and account.writes - other.others_before >= 6:
+                enough.wait(0.005)
+                if enough.is_set():
+                    return
+            runtime.last = ""
+            account.others_before = other.writes
+            try:
+                file.write(copy, lambda state, now: state, deadline=runtime.monotonic() + bench.ttl)
+            except Conflict:
+                account.lost.append(runtime.last)
+            except OutcomeUnknown:
+                account.unknown.append(runtime.last)
+            else:
+                account.done.append(runtime.last)
+            account.others_before = None
+    except BaseException as error:  # noqa: BLE001 - raised by the test
+        errors.append(error)
+
+
+def _chain(proxy: FaultProxy) -> list[State]:
+    """Every version that the server had, in order, from the ETags of the applied PUTs."""
+    versions: dict[str | None, tuple[str, State]] = {}
+    for record in proxy.requests.select("PUT", NAME):
+        for etag in record.etags:
+            assert record.request.if_match not in versions, "one version was replaced twice"
+            versions[record.request.if_match] = (etag, State.model_validate(json.loads(record.request.body)))
+    chain: list[State] = []
+    at: str | None = next(key for key in versions if key not in {etag for etag, _ in versions.values()})
+    while at in versions:
+        at, state = versions[at]
+        chain.append(state)
+    assert len(chain) == len(versions), "all versions stand in one line"
+    return chain
+
+
+def _soak(azurite: Azurite, container: str, *, seed: int, writes: int) -> dict[str, int]:
+    with FaultProxy("127.0.0.1", azurite.port) as proxy:
+        bench = Bench(azurite, proxy, container, ttl=3.0)
+        bench.acquire().release(give_back=True)
+        proxy.reset()
+        proxy.plan = plan = Seeded(seed, pace=0.05)
+        accounts = [Account(), Account()]
+        enough = threading.Event()
+        errors: list[BaseException] = []
+        threads = [
+            threading.Thread(target=_write_on, args=(bench, mine, other, enough, errors))
+            for mine, other in (accounts, accounts[::-1])
+        ]
+        for thread in threads:
+            thread.start()
+        while sum(account.writes for account in accounts) < writes and any(thread.is_alive() for thread in threads):
+            threading.Event().wait(0.05)
+        enough.set()
+        for thread in threads:
+            thread.join(30)
+        proxy.settle()
+        assert not errors, f"{errors} under {plan.to_json()}"
+        chain = _chain(proxy)
+        applied = Counter(state.write_ids[-1] for state in chain)
+        done = {one for account in accounts for one in account.done}
+        lost = {one for account in accounts for one in account.lost}
+        told = f"seed {seed}: {plan.to_json()}"
+        assert max(applied.values()) == 1, f"at most one copy of a write lands; {told}"
+        assert not lost & applied.keys(), f"false losses under {told}"
+        assert not done - applied.keys(), f"false successes under {told}"
+        bench.close()
+        return {
+            "writes": sum(account.writes for account in accounts),
+            "done": len(done),
+            "lost": len(lost),
+            "unknown": sum(len(account.unknown) for account in accounts),
+            "faults": sum(plan.given.values()),
+            "resolved": bench.told("write_resolved"),
+        }
+
+
+def test_writers_are_told_the_truth_under_mixed_faults(azurite: Azurite, container: str) -> None:
+    told = _soak(azurite, container, seed=7, writes=70)
+    assert told["faults"] > 20
+    assert told["lost"] > 0, "the two did get into each other's way"
+    assert told["resolved"] > 0
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("writes", "seed"),
+    [pytest.param(400, 3, marks=pytest.mark.soak), *(pytest.param(2000, s, marks=pytest.mark.prove) for s in SEEDS)],
+)
+def test_writers_are_told_the_truth_in_many_writes(azurite: Azurite, container: str, writes: int, seed: int) -> None:
+    told = _soak(azurite, container, seed=seed, writes=writes)
+    print(f"\nseed {seed}: {told}")
+    assert told["done"] + told["lost"] + told["unknown"] >= writes
+    assert told["resolved"] > writes / 40
+
+
+def _drain(azurite: Azurite, container: str, folder: Path, *, seed: int, rows: int) -> Shop:
+    """A real poller delivers one row a batch under mixed faults; the lease is long enough for all of them."""
+    shop = Shop(folder, rows)
+    with FaultProxy("127.0.0.1", azurite.port) as proxy:
+        store = BlobStore.from_connection_string(proxy.connection_string, container)
+        store.write("state/other", b"{}", if_tag=None)  # the container
+        plan = Seeded(seed, match=Match(STATE_REQUESTS.methods, "orders.json"), pace=0.05)
+        proxy.plan = plan
+        poller = shop.poller(store, batch_size=1, lease_ttl="6s", heartbeat_interval="1500ms")
+        seen: list[int] = []
+
+        def handle(batch: Batch) -> None:
+            seen.extend(row["id"] for row in batch)
+
+        outcomes: list[str] = []
+        while not outcomes or outcomes[-1] != "idle":
+            try:
+                outcomes.append(poller.tick(handle).outcome)
+            except StoreUnavailable:
+                outcomes.append("unavailable")
+            assert len(outcomes) < 60, f"it does not come to an end: {outcomes[-10:]} under {plan.to_json()}"
+        proxy.settle()
+        assert seen == list(range(1, rows + 1)), f"under {plan.to_json()}"
+        assert set(outcomes) <= {"delivered", "idle", "unavailable"}, f"{outcomes} under {plan.to_json()}"
+        assert not shop.told("lease_lost")
+        assert sum(plan.given.values()) > rows / 10
+    shop.close()
+    return shop
+
+
+def test_a_drain_under_mixed_faults_delivers_each_row_once(azurite: Azurite, container: str, tmp_path: Path) -> None:
+    _drain(azurite, container, tmp_path, seed=11, rows=15)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(400)
+def test_a_long_drain_under_mixed_faults_delivers_each_row_once(
+    azurite: Azurite, container: str, tmp_path: Path
+) -> None:
+    shop = _drain(azurite, container, tmp_path, seed=12, rows=600)
+    print(f"\n600 commits: {len(shop.told('write_resent'))} resent, {len(shop.told('write_resolved'))} resolved")

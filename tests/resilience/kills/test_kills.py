@@ -1,0 +1,157 @@
+"""SIGKILL at random instants of a drain: nothing is lost, and what comes twice is the batch in a dead worker's hand."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from poller.model.timing import Timing
+from tests.resilience.kills.fleet import Fleet, Worker
+from tests.support.services import wait_until
+
+BATCH = 100
+
+
+def _options(timing: Timing) -> str:
+    return (
+        f'lease_ttl = "{timing.ttl * 1000:.0f}ms"\nheartbeat_interval = "{timing.heartbeat * 1000:.0f}ms"\n'
+        f"batch_size = {BATCH}"
+    )
+
+
+def _earliest(timing: Timing) -> float:
+    """The whole seconds may hasten a takeover by one; the owner's own deadline is past by then."""
+    return timing.ttl + timing.margin - 1.0
+
+
+def _owner(fleet: Fleet) -> Worker | None:
+    """Whoever works now and has begun a batch under its lease."""
+    for worker in fleet.workers:
+        token = worker.tenure
+        if worker.process.poll() is None and token is not None:
+            started = [event for event in worker.told("batch_started") if event["fencing_token"] == token]
+            if started:
+                return worker
+    return None
+
+
+def _find_owner(fleet: Fleet) -> Worker:
+    wait_until(lambda: _owner(fleet) is not None, "somebody works", seconds=60)
+    owner = _owner(fleet)
+    assert owner is not None
+    return owner
+
+
+def _drain_under_kills(fleet: Fleet, timing: Timing, *, rows: int, rounds: int, chance: random.Random) -> list[float]:
+    """Kill whoever works, `rounds` times; the seconds until another had taken over."""
+    fleet.insert(1, rows)
+    fleet.start()
+    fleet.start()
+    takeovers: list[float] = []
+    killed: dict[int, Worker] = {}
+    for _ in range(rounds):
+        _find_owner(fleet)
+        time.sleep(chance.uniform(0.0, 1.0))
+        victim = _find_owner(fleet)
+        victim.process.kill()
+        victim.end()
+        at, moment = time.monotonic(), time.time()
+        token = victim.tenure
+        assert token is not None, "it drains in one tick: it cannot have released"
+        killed[token] = victim
+        fleet.start()
+        taken = _taken_over(fleet, token)
+        takeovers.append(taken["arrived"] - at)
+        last = victim.told("lease_acquired", "lease_taken_over", "lease_renewed", "batch_committed")[-1]
+        assert _moment(taken) - _moment(last) >= _earliest(timing), "the dead worker's lease was respected"
+        _nobody_waits_longer(fleet, token, since=moment + timing.ttl + timing.margin + 1.0)
+    (fleet.folder / "fast").touch()
+    wait_until(lambda: len(fleet.handled()) == rows, "every row is handled", seconds=120)
+    assert all(code == 0 for code in fleet.stop())
+    assert not any(worker.told("halted", "lease_lost", "commit_unknown") for worker in fleet.workers)
+    _ledger_is_good(fleet, rows, killed)
+    return takeovers
+
+
+def _nobody_waits_longer(fleet: Fleet, token: int, *, since: float) -> None:
+    """Whoever looks ttl, margin and the second that the server's times may be cut by after the kill, finds it free.
+
+    So the takeover comes with the first tick of any worker after that moment: how long that takes on a busy machine is
+    another matter, and printed.
+    """
+    for worker in fleet.workers:
+        for tick in worker.told("tick"):
+            if tick["outcome"] == "held_elsewhere" and tick["fencing_token"] == token:
+                assert _moment(tick) - tick["duration_seconds"] <= since, f"{worker} still found it held"
+
+
+def _moment(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["at"]).timestamp()
+
+
+def _taken_over(fleet: Fleet, token: int) -> dict[str, Any]:
+    def found() -> list[dict[str, Any]]:
+        events = (event for worker in fleet.workers for event in worker.told("lease_taken_over"))
+        return [event for event in events if event["previous_fencing_token"] == token]
+
+    wait_until(lambda: bool(found()), f"the lease under token {token} is taken over", seconds=60)
+    [taken] = found()
+    return taken
+
+
+def _ledger_is_good(fleet: Fleet, rows: int, killed: dict[int, Worker]) -> None:
+    assert fleet.handled() == list(range(1, rows + 1)), "no row is lost"
+    assert not fleet.interleaved(), "no older token wrote after a newer one"
+    last = fleet.last_batches()
+    for id_, token, batch in fleet.repeated():
+        assert token in killed, f"row {id_} came again although the worker under token {token} was not killed"
+        assert batch == last[token], f"row {id_} came again, and was not in the hand of the killed worker"
+    tokens = [
+        event["fencing_token"]
+        for event in sorted(
+            (event for worker in fleet.workers for event in worker.told("lease_acquired", "lease_taken_over")),
+            key=lambda event: event["at"],
+        )
+    ]
+    assert all(before < after for before, after in pairwise(tokens)), tokens
+
+
+def _chance() -> random.Random:
+    """The instants of the kills: by the seed in POLLER_TEST_SEED, or one of its own; printed either way."""
+    seed = int(os.environ.get("POLLER_TEST_SEED") or random.SystemRandom().randrange(1_000_000))
+    print(f"\nthe instants of the kills: POLLER_TEST_SEED={seed}")
+    return random.Random(seed)
+
+
+TIMING = Timing(ttl=3, heartbeat=0.75)
+
+
+def test_killed_workers_lose_no_row_and_repeat_only_the_batch_in_hand(fleets: Callable[..., Fleet]) -> None:
+    fleet = fleets(options=_options(TIMING), pace=0.05)
+    assert len(_drain_under_kills(fleet, TIMING, rows=10_000, rounds=2, chance=_chance())) == 2
+
+
+@pytest.mark.parametrize(
+    ("rounds", "rows"),
+    [
+        pytest.param(5, 15_000, marks=pytest.mark.soak),
+        pytest.param(50, 100_000, marks=[pytest.mark.prove, pytest.mark.timeout(900)]),
+    ],
+)
+def test_many_rounds_of_sigkill_lose_no_row(fleets: Callable[..., Fleet], rounds: int, rows: int) -> None:
+    fleet = fleets(options=_options(TIMING), pace=0.05)
+    takeovers = _drain_under_kills(fleet, TIMING, rows=rows, rounds=rounds, chance=_chance())
+    repeated = fleet.repeated()
+    print(
+        f"{rounds} kills, {len(fleet.handled())} rows handled, {len(repeated)} repeated in "
+        f"{len({token for _, token, _ in repeated})} batches, takeover after {min(takeovers):.1f} to "
+        f"{max(takeovers):.1f} s (mean {sum(takeovers) / len(takeovers):.1f}); the longest: "
+        f"{[round(one, 1) for one in sorted(takeovers)[-5:]]}"
+    )

@@ -1,0 +1,249 @@
+"""The mutants: what is changed in which file, which law notices, and why it matters.
+
+`old` must stand in the file exactly once, so that a mutant cannot silently miss the code it is about: whoever changes
+that code changes its mutant too.
+"""
+
+from __future__ import annotations
+
+from tests.resilience.mutants.mutant import BOTH, BREAKS, ENDLESS, MEDDLED, Edit, Mutant
+from tests.resilience.mutants.protocol import PROTOCOL
+
+FURTHER = (
+    Mutant(
+        "the document begins anew on release",
+        (
+            Edit(
+                "model/transitions.py",
+                "return _lease(state, owner_id=None,",
+                "return _lease(state, owner_id=None, fencing_token=0,",
+            ),
+        ),
+        "takes the token back|under a lower token",
+    ),
+    Mutant(
+        "heartbeat and commit write beside each other",
+        (Edit("lease/tenure.py", "while not self._lock.acquire(timeout=max(self._left(), 0.001)):", "while False:"),),
+        "two writes in flight|is unresolved|its tenure is over",
+    ),
+    Mutant(
+        "a taker waits for no margin",
+        (Edit("model/timing.py", "return min(5.0, max(2.0, self.ttl / 2))", "return 0.0"),),
+        BOTH,
+    ),
+    Mutant(
+        "an owner trusts its lease for as long as a taker waits",
+        (Edit("model/timing.py", "return self.ttl - self.grace", "return self.ttl + self.margin"),),
+        BOTH,
+    ),
+    Mutant(
+        "released_at counts for ever",
+        (
+            Edit(
+                "model/expiry.py",
+                "abs((modified_at - lease.released_at).total_seconds()) <= RELEASE_WINDOW",
+                "True",
+            ),
+        ),
+        BOTH,
+        MEDDLED,
+    ),
+    Mutant(
+        "a change is made again on another's tenure",
+        (Edit("lease/tenure.py", "redo=transitions.still_held", "redo=lambda held, found: True"),),
+        "under the lease of|a commit that had landed|back from row|without a new token",
+    ),
+    Mutant(
+        "a change is made again without the operator's",
+        (
+            Edit(
+                "lease/state_file.py",
+                "            base = found\n",
+                "            base = replace(found, state=base.state)\n",
+            ),
+        ),
+        "undoes an operator's|loses the record|undoes a reset|takes the token back",
+    ),
+    Mutant(
+        "a resend does not look at the deadline",
+        (
+            Edit(
+                "lease/state_file.py",
+                "            if sent >= deadline:  # looked at",
+                "            if False:  # looked at",
+            ),
+        ),
+        "without knowing its deadline to be ahead",
+    ),
+    Mutant(
+        "an acquire counts no attempt",
+        (
+            Edit(
+                "model/transitions.py",
+                "_attempts(state, state.delivery.attempts + 1)",
+                "_attempts(state, state.delivery.attempts)",
+            ),
+        ),
+        "without counting the attempt",
+    ),
+    Mutant(
+        "an acquire does not raise the token",
+        (
+            Edit(
+                "model/transitions.py",
+                '"fencing_token": state.lease.fencing_token + 1,',
+                '"fencing_token": state.lease.fencing_token,',
+            ),
+        ),
+        "without a new token",
+    ),
+    Mutant(
+        "a reset fences nobody",
+        (
+            Edit(
+                "model/transitions.py",
+                "_emptied(_lease(moved, fencing_token=state.lease.fencing_token + 1), now)",
+                "_emptied(moved, now)",
+            ),
+        ),
+        "resets without fencing|without a new token",
+    ),
+    Mutant(
+        "--break-lease keeps the lease for the operator's own ttl, not the worker's",
+        (Edit("admin/editor.py", "return worker if ttl < worker <= LONGEST_TRUSTED else ttl", "return ttl"),),
+        BOTH,
+        BREAKS,
+    ),
+    Mutant(
+        "a document that is put back is free at once",
+        (Edit("admin/restore.py", "held = operator.keeps_for(start.lease) if keep else 0.0", "held = 0.0"),),
+        BOTH,
+        MEDDLED,
+    ),
+    Mutant(
+        "a paused poller goes on",
+        (Edit("delivery/preflight.py", "    if state.control.paused:\n", "    if False:\n"),),
+        "paused or halted poller",
+    ),
+    Mutant(
+        "an expired lease is never taken",
+        (Edit("model/expiry.py", "return Availability(free=left <= 0,", "return Availability(free=False,"),),
+        "wedged",
+    ),
+    Mutant(
+        "no way is made for an operator's note",
+        (
+            Edit(
+                "lease/tenure.py",
+                "            if not self._file.note.is_new():\n                return\n",
+                "            return\n",
+            ),
+        ),
+        "was kept out",
+        ENDLESS,
+    ),
+    Mutant(
+        "every tenure starts the clock of the looks for a note anew",
+        (
+            Edit(
+                "lease/tenure.py",
+                "        self.lost: Event = _Lost(self)\n",
+                "        self.lost: Event = _Lost(self)\n        file.note._looked = file.runtime.monotonic()\n",
+            ),
+        ),
+        "was kept out",
+        ENDLESS,
+    ),
+    Mutant(
+        "a release that landed late is not stamped anew",
+        (
+            Edit(
+                "lease/state_file.py",
+                "return self._stamped(base, WriteResult(state, self._adopt(copy), sent))",
+                "return WriteResult(state, self._adopt(copy), sent)",
+            ),
+        ),
+        "that nobody believes",
+    ),
+    Mutant(
+        "the checkpoint passes the row that was looked ahead",
+        (Edit("handler/batch.py", "cursor_to=page.cursors[size - 1]", "cursor_to=page.cursors[-1]"),),
+        "whose handler did not succeed",
+    ),
+    Mutant(
+        "a handler that failed is committed",
+        (
+            Edit(
+                "delivery/tick.py",
+                "            return self._failed(tenure, batch, tellable(error))\n",
+                "            pass\n",
+            ),
+        ),
+        "whose handler did not succeed",
+    ),
+    Mutant(
+        "an idle tick takes the lease",
+        (Edit("delivery/tick.py", "if not page.rows:", "if not page.rows and copy is None:"),),
+        "found no row and sent",
+    ),
+    Mutant(
+        "a deleted document is begun anew",
+        (Edit("delivery/tick.py", "copy = copy or self.file.read_unless_deleted()", "copy = copy or None"),),
+        "begins a deleted document anew",
+        MEDDLED,
+    ),
+    Mutant(
+        "an older copy is worked on",
+        (
+            Edit(
+                "lease/state_file.py",
+                "if self._highest_token is not None and token < self._highest_token:",
+                "if token < 0:",
+            ),
+        ),
+        "under a lower token",
+        MEDDLED,
+    ),
+    Mutant(
+        "a lease on its way back is still believed",
+        (Edit("lease/tenure.py", "            self._ending = ends\n", ""),),
+        BOTH,
+    ),
+    Mutant(
+        "waiting for the other thread's write past an old deadline is a lost lease",
+        (
+            Edit(
+                "lease/tenure.py",
+                "            self._still_held()  # whoever writes now may have moved the deadline meanwhile\n",
+                '            self._lose("deadline")\n            raise self._gone()\n',
+            ),
+        ),
+        "although its deadline is ahead",
+    ),
+    Mutant(
+        "a denied resend makes room for another write",
+        (
+            Edit(
+                "lease/state_file.py",
+                "                if not arrived:\n                    raise\n",
+                "                raise\n",
+            ),
+        ),
+        "is unresolved",
+        range(1500, 4500),  # a denial of the second copy, whose first one had landed, is rare: earlier seeds draw none
+    ),
+    Mutant(
+        "a document made meanwhile is taken for deleted",
+        (
+            Edit(
+                "lease/state_file.py",
+                "        copy = self.read()\n        if copy is None:\n            raise StateCorrupt(",
+                "        copy = None\n        if copy is None:\n            raise StateCorrupt(",
+            ),
+        ),
+        "finds the document corrupt",
+    ),
+)
+"""Others worth telling apart; some were bugs that the simulation found."""
+
+MUTANTS = (*PROTOCOL, *FURTHER)

@@ -1,0 +1,100 @@
+"""Each mutant dies, of the right law; the code as it is survives the same schedules."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.resilience.mutants.mutant import ANY, SPECIAL, Edit, Mutant
+from tests.resilience.mutants.protocol import PROTOCOL
+from tests.resilience.mutants.table import MUTANTS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def copied(to: Path, edits: tuple[Edit, ...] = ()) -> Path:
+    """A copy of the package with some edits."""
+    shutil.copytree(ROOT / "poller", to / "poller", ignore=shutil.ignore_patterns("__pycache__"))
+    for edit in edits:
+        file = to / "poller" / edit.file
+        text = file.read_text(encoding="utf-8")
+        found = text.count(edit.old)
+        assert found == 1, f"poller/{edit.file} has {found} times what the mutant replaces:\n{edit.old}"
+        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+    return to
+
+
+def tried(directory: Path, seeds: range) -> subprocess.CompletedProcess[str]:
+    """The simulation on the copy, in a process of its own."""
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.resilience.mutants.killer",
+            str(directory),
+            str(seeds.start),
+            str(seeds.stop),
+            str(seeds.step),
+        ],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(directory), str(ROOT)))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=() if mutant.line else pytest.mark.soak)
+        for mutant in MUTANTS
+    ],
+)
+def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
+    ended = tried(copied(tmp_path, mutant.edits), mutant.seeds)
+    assert ended.returncode == 1, f"survived {mutant.seeds}: {ended.stdout}{ended.stderr}"
+    assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        *(pytest.param(seeds[:40], marks=pytest.mark.soak) for seeds in (range(400), *SPECIAL)),
+        *(pytest.param(seeds, marks=pytest.mark.prove) for seeds in (range(400), *SPECIAL)),
+    ],
+    ids=str,
+)
+def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
+    ended = tried(copied(tmp_path), seeds)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+LINES = {
+    "deadline counted from the answer",
+    "taker using its own wall clock",
+    "timeout taken as applied",
+    "timeout taken as not applied after a re-read",
+    "document deleted on release",
+    "heartbeat and commit with separate ETags",
+    "only the newest write id kept",
+    "`--break-lease` that releases at once",
+}
+"""protocol.md, "Faults to inject", to the letter."""
+
+
+def test_every_mutant_of_the_protocols_list_is_there() -> None:
+    assert {mutant.line for mutant in PROTOCOL} == LINES
+    assert {mutant.line for mutant in MUTANTS} == LINES | {""}
+
+
+def test_every_kind_of_schedule_has_a_mutant_and_every_mutant_a_name() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert {mutant.seeds for mutant in MUTANTS if mutant.seeds.step > 1} == set(SPECIAL)
+    assert ANY in {mutant.seeds for mutant in MUTANTS}

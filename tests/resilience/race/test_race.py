@@ -1,0 +1,55 @@
+"""`make race`: the stale owner is refused, every time, and that is what is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.resilience.race import show
+from tests.support.azurite import find_azurite
+from tests.support.services import REPOSITORY, unavailable
+
+_EVENT = re.compile(r" *[\d.]+s  (?P<worker>first|second) +(?P<event>\w+) +(?P<facts>.*)")
+_ENTRY = re.compile(r" +(?P<row>\d+) +(?P<token>\d+)  (?P<worker>first|second)")
+
+
+def _make(target: str) -> str:
+    """What the target prints when it is run with this interpreter and what is installed for it."""
+    if shutil.which("make") is None:
+        unavailable("make is not installed")
+    here = Path(sys.executable).parent
+    done = subprocess.run(
+        ["make", "-o", "dev", "-o", "azurite", "DEV=dev", "TOOLS=azurite", f"BIN={here}", target],
+        cwd=REPOSITORY,
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=110,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_an_owner_held_past_its_lease_wakes_up_and_is_refused() -> None:
+    find_azurite()  # says what is missing
+    printed = _make("race")
+    events = [found.groupdict() for line in printed.splitlines() if (found := _EVENT.fullmatch(line))]
+    first, second = ([one["event"] for one in events if one["worker"] == who] for who in ("first", "second"))
+    assert first[:3] == ["lease_acquired", "batch_started", "ledger_written"], printed
+    assert second[second.index("lease_taken_over") :][:3] == ["lease_taken_over", "batch_started", "ledger_written"]
+    assert first.index("stale_commit_refused") > first.index("woke_up") > first.index("stopped")
+    after_waking = first[first.index("woke_up") :]
+    assert "batch_committed" not in after_waking
+    assert "ledger_refused" in after_waking
+    ends = {one["worker"]: one["facts"].split()[0] for one in events if one["event"] == "finished"}
+    assert ends == {"first": "outcome=lease_lost", "second": "outcome=delivered"}
+    ledger = [found.groupdict() for line in printed.splitlines() if (found := _ENTRY.fullmatch(line))]
+    assert [int(entry["row"]) for entry in ledger] == list(range(1, show.ROWS + 1))
+    assert [(entry["token"], entry["worker"]) for entry in ledger] == [("1", "first")] * 5 + [("2", "second")] * 5
+    assert printed.rstrip().endswith("10 entries for 10 rows, tokens [1, 2]: as promised")

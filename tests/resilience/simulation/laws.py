@@ -1,0 +1,367 @@
+"""What may never happen (protocol 14), checked against the truth after every step.
+
+The laws see what no process can: true time, every version of the document, and what each tenure believes. They judge
+effects: what was sent and when, what landed, what a process was told. They do not ask how the code came to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from poller.lease.tenure import Tenure
+from poller.observability import PollerEvent
+from tests.resilience.simulation.source import Table
+from tests.resilience.simulation.world import Process, World
+
+if TYPE_CHECKING:
+    from tests.resilience.simulation.store import Client
+
+Document: TypeAlias = dict[str, Any]
+
+WRITE_IDS = 8
+"""The document tells of so many writes, the newest (protocol, "write id"). A process that was stopped while more landed
+takes its own for lost: nothing is skipped by that, and no row comes again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A write on its way; `document` is what it writes, `owner` the tenure it is sent by (None for an acquire, a halt
+    and an operator). `remembers`: it only keeps what is known of the bound; `stamps`: it only stamps a late release."""
+
+    client: str
+    role: str
+    scope: int
+    name: str
+    body: bytes
+    if_tag: str | None
+    label: str
+    document: Document = field(default_factory=dict)
+    owner: str | None = None
+    remembers: bool = False
+    stamps: bool = False
+
+
+class Laws:
+    """Everything known about one schedule, and the laws about it."""
+
+    def __init__(self, world: World, table: Table, *, timed: bool) -> None:
+        self.timed = timed
+        self._world = world
+        self._table = table
+        self.document: Document | None = None
+        self.versions: dict[str | None, Document] = {}
+        self.meddled = False
+        """Somebody changed the document beside all rules: what rests on its history is not claimed any more."""
+        self.handled: defaultdict[str, set[int]] = defaultdict(set)
+        self.landed_writes = 0
+        self.late: set[str | None] = set()
+        """Tags of releases that landed long after their stamp."""
+        self.skipped: set[int] = set()
+        """Rows that an operator's reset passed."""
+        self.delivered: set[int] = set()
+        self._tenures: list[tuple[Process, Tenure]] = []
+        self._by_owner: dict[str, tuple[Process, Client, int, Tenure]] = {}
+        self._reached: dict[str, int] = {}
+        self._remembered = float("-inf")
+        self._write_ids: set[str] = set()
+        self._highest_token = 0
+        self._acquired: set[str] = set()
+        self._released: set[str] = set()
+        self._committed: dict[tuple[str, str], int] = {}
+        """By owner and batch: how many writes had landed when its commit did, itself among them."""
+        self._refused: set[tuple[str, str]] = set()
+
+    # --- beliefs ---------------------------------------------------------------------------------------------------
+
+    def tenure_began(self, process: Process, client: Client, tenure: Tenure) -> None:
+        """A process believes from now on that it holds the lease."""
+        self._tenures.append((process, tenure))
+        self._by_owner[tenure.owner_id] = (process, client, client.scope, tenure)
+
+    def after_step(self) -> None:
+        """At most one process believes that its deadline is ahead, at any true time."""
+        tenures = self._tenures
+        if len(tenures) < 2:
+            return
+        if any(process.dead or tenure._over is not None for process, tenure in tenures):
+            tenures[:] = [(p, t) for p, t in tenures if not p.dead and t._over is None]
+        now = self._world.now
+        believers = [t.fencing_token for process, t in tenures if not t._ending and process.clock(now) < t._deadline]
+        if len(believers) > 1:
+            self._fail(f"tokens {believers} are both believed to be held")
+
+    # --- writes ----------------------------------------------------------------------------------------------------
+
+    def sending(self, client: Client, name: str, body: bytes, if_tag: str | None) -> Sent:
+        """Judge a write of the state document when it leaves."""
+        document = json.loads(body)
+        tenure = self._sender(client, document, if_tag)
+        kind = self._kind(document, if_tag)
+        label = f"write {document['write_ids'][-1][:6]} on tag {if_tag} ({kind})"
+        owner = tenure.owner_id if tenure is not None else None
+        remembers, stamps = kind == "remembers", kind == "release" and if_tag in self.late
+        sent = Sent(
+            client.name, client.role, client.scope, name, body, if_tag, label, document, owner, remembers, stamps
+        )
+        self._world.say(client.name, "sends %s", label)
+        if client.role == "worker" and document["lease"]["fencing_token"] < client.highest_token:
+            self._fail(f"{client.name} goes on under a lower token than {client.highest_token}, which it had")
+        if client.in_flight is not None:
+            self._fail(f"{client.name} has two writes in flight: {client.in_flight.label}; {label}")
+        open_write = client.unresolved
+        again = open_write is None or (open_write.body, open_write.if_tag) == (body, if_tag)
+        if not again and open_write is not None and open_write.scope == client.scope:
+            self._fail(f"{client.name} starts {label} while {open_write.label} is unresolved")
+        if tenure is not None:
+            # A thread that was held up right after its look at the clock cannot know better: then the tag refuses.
+            known = self._world.me().known
+            if tenure._over not in (None, "deadline"):
+                self._fail(f"{client.name} starts {label} although its tenure is over: {tenure._over}")
+            elif known is None or known >= tenure._deadline:
+                self._fail(f"{client.name} starts {label} without knowing its deadline to be ahead")
+        return sent
+
+    def landed(self, sent: Sent, tag: str, modified_at: datetime | None) -> None:
+        """Judge a version of the state document when it stands."""
+        before, after = self.document, sent.document
+        if self._is_late(sent, modified_at):
+            self.late.add(tag)
+        if before == {} and sent.role == "worker":
+            self._fail(f"{sent.label} overwrites a document that cannot be read")
+            return
+        self.document = self.versions[tag] = after
+        self.landed_writes += 1
+        write_id = after["write_ids"][-1]
+        if write_id in self._write_ids:
+            self._fail(f"two copies of {sent.label} landed")
+        self._write_ids.add(write_id)
+        if not before:
+            if sent.role == "operator":
+                self._remembered = float("-inf")
+                self._judge_recovery(sent, after)
+                return
+            if self.meddled:
+                self._fail(f"{sent.label} begins a deleted document anew")
+            if after["checkpoint"]["cursor"] is not None:
+                self._fail(f"{sent.label} creates a document that begins elsewhere than at the start")
+            before = {**after, "lease": {**after["lease"], "fencing_token": 0, "owner_id": None}}
+            before["delivery"] = {"attempts": 0}
+        self._judge_token(sent, before, after)
+        if after["bound"] is None:
+            self._remembered = float("-inf")
+        if sent.role == "worker":
+            self._judge_worker(sent, before, after)
+        else:
+            self._judge_operator(sent, before, after)
+
+    def _is_late(self, sent: Sent, modified_at: datetime | None) -> bool:
+        """Whether a write gave the lease back so late that its stamp says little (protocol 3): one more stamps it, and
+        that may be late as well."""
+        released = sent.document["lease"]["released_at"]
+        base = self.versions.get(sent.if_tag)
+        before = base["lease"]["released_at"] if base else None
+        if modified_at is None or released in (None, before) or sent.stamps:
+            return False
+        return (modified_at - datetime.fromisoformat(released)).total_seconds() > 1.0
+
+    def replaced(self, body: bytes | None, tag: str | None) -> None:
+        """Somebody else changed or removed the document."""
+        try:
+            document = None if body is None else json.loads(body)
+        except ValueError:
+            document = {}
+        if document != self.document:
+            self.meddled = True
+            self._remembered = float("-inf")
+            self._highest_token = document["lease"]["fencing_token"] if document else 0
+        elif document and document["lease"]["released_at"]:
+            self.late.add(tag)  # touched: what was released before is modified now
+        self.document = document
+        if tag is not None and document is not None:
+            self.versions[tag] = document
+
+    def _judge_token(self, sent: Sent, before: Document, after: Document) -> None:
+        token, owner = after["lease"]["fencing_token"], after["lease"]["owner_id"]
+        if token < self._highest_token:
+            self._fail(f"{sent.label} takes the token back from {self._highest_token} to {token}")
+        self._highest_token = max(token, self._highest_token)
+        if owner is not None and owner != before["lease"]["owner_id"] and token <= before["lease"]["fencing_token"]:
+            self._fail(f"{sent.label} gives the lease to {owner} without a new token")
+        if after.get("foreign") != before.get("foreign"):
+            self._fail(f"{sent.label} loses a field that others put there")
+
+    def _judge_worker(self, sent: Sent, before: Document, after: Document) -> None:
+        old, new = before["lease"], after["lease"]
+        old_control, new_control = before["control"], after["control"]
+        halts = new_control["halted"] and not old_control["halted"]
+        if new_control["paused"] != old_control["paused"] or (old_control["halted"] and not new_control["halted"]):
+            self._fail(f"{sent.label} undoes an operator's pause or resume")
+        if new_control["last_change"] != old_control["last_change"]:
+            self._fail(f"{sent.label} loses the record of an operator's change")
+        if after["checkpoint"]["generation"] != before["checkpoint"]["generation"]:
+            self._fail(f"{sent.label} undoes a reset")
+        attempts = after["delivery"]["attempts"]
+        started = before["delivery"]["attempts"]
+        moved = after["checkpoint"]["cursor"] != before["checkpoint"]["cursor"]
+        if new["owner_id"] is not None and new["owner_id"] != old["owner_id"]:
+            if moved:
+                self._fail(f"{sent.label} moves the checkpoint while it takes the lease")
+            if attempts != started + 1:
+                self._fail(f"{sent.label} takes the lease without counting the attempt")
+            if old_control["paused"] or old_control["halted"]:
+                self._fail(f"{sent.label} takes the lease of a paused or halted poller")
+            self._acquired.add(new["owner_id"])
+            return
+        if new["fencing_token"] != old["fencing_token"]:
+            self._fail(f"{sent.label} changes the token without taking the lease")
+        if sent.remembers:
+            self._judge_memory(sent, before, after)
+            return
+        if old["owner_id"] != sent.owner and not halts:
+            self._fail(f"{sent.label} by {sent.owner} changes the document under the lease of {old['owner_id']}")
+            return
+        if moved:
+            self._judge_commit(sent, before, after)
+            expected: tuple[int, ...] = (0,) if new["owner_id"] is None else (1,)
+        else:
+            expected = (started, max(0, started - 1)) if new["owner_id"] is None else (started,)
+        if attempts not in expected:
+            self._fail(f"{sent.label} counts {attempts} attempts after {started}")
+        if new["owner_id"] is None and sent.owner is not None:
+            self._released.add(sent.owner)
+
+    def _judge_memory(self, sent: Sent, before: Document, after: Document) -> None:
+        """What is known of the bound is kept while nobody is at work, at most once a minute."""
+        if any(after[part] != before[part] for part in ("checkpoint", "delivery")):
+            self._fail(f"{sent.label} changes more than what is known of the bound")
+        since = self._world.now - self._remembered
+        if since < 50.0 and self.timed:  # else the wall clocks of processes judge it, and they differ
+            self._fail(f"{sent.label} comes {since:.0f} s after the last of its kind")
+        self._remembered = self._world.now
+
+    def _judge_commit(self, sent: Sent, before: Document, after: Document) -> None:
+        owner = before["lease"]["owner_id"]
+        was = self._table.position(before["checkpoint"]["cursor"])
+        now = self._table.position(after["checkpoint"]["cursor"])
+        if now <= was:
+            self._fail(f"{sent.label} moves the checkpoint back from row {was} to row {now}")
+        missing = [number for number in range(was + 1, now + 1) if number not in self.handled[owner]]
+        if missing:
+            self._fail(f"{sent.label} passes rows {missing}, whose handler did not succeed under {owner}")
+        batch = (owner, after["checkpoint"]["last_successful_batch_id"])
+        if batch in self._refused:
+            self._fail(f"{sent.label} landed after its tenure was told that it is lost")
+        self._committed[batch] = self.landed_writes
+
+    def _judge_operator(self, sent: Sent, before: Document, after: Document) -> None:
+        moved = after["checkpoint"] != before["checkpoint"]
+        if moved and after["checkpoint"]["generation"] <= before["checkpoint"]["generation"]:
+            self._fail(f"{sent.label} moves the checkpoint without a new generation")
+        if moved and after["lease"]["fencing_token"] <= before["lease"]["fencing_token"]:
+            self._fail(f"{sent.label} resets without fencing whoever is at work")
+        taken = before["lease"]["owner_id"] != after["lease"]["owner_id"]
+        if taken and after["lease"]["fencing_token"] <= before["lease"]["fencing_token"]:
+            self._fail(f"{sent.label} takes the lease away without a new token")
+        was = self._table.position(before["checkpoint"]["cursor"])
+        now = self._table.position(after["checkpoint"]["cursor"])
+        self.skipped.update(range(was + 1, now + 1))
+
+    def _judge_recovery(self, sent: Sent, after: Document) -> None:
+        """Where the document was gone or unreadable, nobody can tell whether somebody is at work."""
+        self._highest_token = after["lease"]["fencing_token"]
+        if self._highest_token < max(d["lease"]["fencing_token"] for d in self.versions.values() if d):
+            self._fail(f"{sent.label} goes on under a lower token than there was")
+
+    # --- what processes were told ----------------------------------------------------------------------------------
+
+    def told(self, process: Process, event: PollerEvent) -> None:
+        """Judge what a process believes to have happened."""
+        owner: str = getattr(event, "owner_id", "")
+        if event.name in ("lease_acquired", "lease_taken_over") and owner not in self._acquired:
+            self._fail(f"{process.name} believes in an acquire that never landed")
+        elif event.name == "lease_released" and owner not in self._released:
+            self._fail(f"{process.name} believes in a release that never landed")
+        elif event.name == "batch_committed" and (owner, getattr(event, "batch_id", "")) not in self._committed:
+            self._fail(f"{process.name} believes in a commit that never landed")
+        elif event.name == "stale_commit_refused":
+            batch = (owner, getattr(event, "batch_id", ""))
+            since = self.landed_writes - self._committed.get(batch, self.landed_writes - WRITE_IDS)
+            if since < WRITE_IDS and not self.meddled:  # the document tells of so many writes, and then forgets them
+                self._fail(f"{process.name} was refused a commit that had landed")
+            self._refused.add(batch)
+        elif event.name == "lease_lost":
+            self._judge_loss(process, owner, getattr(event, "reason", ""))
+
+    def _judge_loss(self, process: Process, owner: str, reason: str) -> None:
+        if reason != "deadline":
+            lease = (self.document or {}).get("lease")
+            if lease is not None and lease["owner_id"] == owner and not self.meddled:
+                self._fail(f"{process.name} was told that its lease is lost, and it is not")
+        elif owner in self._by_owner:
+            _, client, _, tenure = self._by_owner[owner]
+            if client.unresolved is None and process.clock(self._world.now) < tenure._deadline:
+                self._fail(f"{process.name} gives its lease up although its deadline is ahead")
+
+    def delivering(self, owner: str, cursor_from: Document | None, rows: list[int]) -> None:
+        """A handler is given a batch: the rows right behind the cursor, and right behind this tenure's last batch."""
+        begin = self._table.position(cursor_from)
+        if rows != list(range(begin + 1, begin + 1 + len(rows))):
+            self._fail(f"{owner} is given rows {rows} behind row {begin}")
+        if self._reached.get(owner, begin) not in (begin, rows[0] - 1):
+            self._fail(f"{owner} is given rows {rows} after row {self._reached[owner]}")
+        self._reached[owner] = rows[-1]
+
+    def succeeded(self, owner: str, rows: list[int]) -> None:
+        """A handler returned: these rows may be passed by this tenure's commit."""
+        self.handled[owner].update(rows)
+        self.delivered.update(rows)
+
+    def at_the_end(self) -> None:
+        """The checkpoint stands behind the last row, so every row was delivered, or skipped by an operator."""
+        lost = set(range(1, len(self._table.rows) + 1)) - self.delivered - self.skipped
+        if lost and not self.meddled:
+            self._fail(f"rows {sorted(lost)} were never delivered")
+
+    def idle(self, client: Client, writes: int) -> None:
+        """A tick that found no row writes nothing."""
+        if writes:
+            self._fail(f"{client.name} found no row and sent {writes} writes")
+
+    def _sender(self, client: Client, document: Document, if_tag: str | None) -> Tenure | None:
+        """The tenure a worker's write is sent under: that of the version it builds on."""
+        if client.role != "worker" or if_tag is None:
+            return None
+        base = self.versions[if_tag]
+        owner = base["lease"]["owner_id"] if base else None
+        if owner is None or document["lease"]["owner_id"] not in (None, owner):
+            return None
+        if owner not in self._by_owner:
+            return None
+        _, holder, scope, tenure = self._by_owner[owner]
+        return tenure if holder is client and scope == client.scope else None
+
+    def _kind(self, document: Document, if_tag: str | None) -> str:
+        if if_tag is None:
+            return "create"
+        base = self.versions[if_tag]
+        if not base:
+            return "recovery"
+        change = document["control"]["last_change"]
+        if change is not None and change != base["control"]["last_change"]:
+            return str(change["kind"])
+        lease, old = document["lease"], base["lease"]
+        if lease["owner_id"] not in (None, old["owner_id"]):
+            return f"acquire, token {lease['fencing_token']}"
+        if document["checkpoint"]["cursor"] != base["checkpoint"]["cursor"]:
+            done = self._table.position(document["checkpoint"]["cursor"])
+            return f"commit up to row {done}" + ("" if lease["owner_id"] else " and release")
+        if lease["owner_id"]:
+            return "beat"
+        return "release" if document["bound"] == base["bound"] else "remembers"
+
+    def _fail(self, message: str) -> None:
+        self._world.fail(message)

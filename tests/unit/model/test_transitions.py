@@ -1,0 +1,175 @@
+"""What each transition of a document does, one by one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from poller.model import transitions
+from poller.model.cursor import Cursor
+from poller.model.document import Change, DeliveryError, State
+from poller.model.fingerprint import DatabaseIdentity, SourceDescription
+from tests.unit.model.example import example, strange
+
+NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
+SOURCE = SourceDescription(
+    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
+    table="orders",
+    cursor_column="updated_at",
+    cursor_kind="timestamp+pk",
+    pk_columns=("id",),
+)
+MAX_ATTEMPTS = 3
+
+
+def change(number: int = 1, kind: str = "pause") -> Change:
+    return Change(id=f"change-{number}", kind=kind, by="ann")
+
+
+def cursor(number: int) -> Cursor:
+    return Cursor(kind="timestamp+pk", value="2026-05-01T00:00:00.000000Z", tiebreaker={"id": number})
+
+
+def acquired(state: State) -> State:
+    return transitions.acquire(state, owner_id="shop/host/1", ttl=60.0, now=NOW)
+
+
+def committed(state: State, number: int = 1, *, release: bool) -> State:
+    return transitions.commit(
+        state, cursor=cursor(number), batch_id=f"b{number}", metadata={"row_count": 1}, release=release, now=NOW
+    )
+
+
+def failed(state: State) -> State:
+    return transitions.fail(state, error=DeliveryError(type="ValueError"), halt_after=MAX_ATTEMPTS, now=NOW)
+
+
+def test_a_first_document_is_free_and_bound_to_its_source() -> None:
+    state = transitions.create("orders", SOURCE, None, now=NOW)
+    assert state.lease.owner_id is None
+    assert state.lease.released_at == NOW
+    assert state.source_fingerprint == SOURCE.fingerprint()
+    assert state.source == SOURCE.as_json()
+    assert state.checkpoint.generation == 0
+
+
+def test_every_start_counts_a_crash_included_and_the_limit_halts() -> None:
+    state = acquired(acquired(example()))
+    assert state.delivery.attempts == 2, "the first owner vanished; its start counts"
+    state = failed(state)
+    assert not state.control.halted
+    state = failed(acquired(state))
+    assert state.control.halted
+    assert state.control.by == "poller"
+    assert "3 times" in (state.control.reason or "")
+    assert "ValueError" in (state.control.reason or "")
+    assert state.checkpoint == example().checkpoint
+
+
+def test_a_halt_says_only_the_errors_type_since_its_text_may_be_unwanted() -> None:
+    state = example()
+    for _ in range(MAX_ATTEMPTS):
+        error = DeliveryError(type="ValueError", message="row 17 of Ann Smith")
+        state = transitions.fail(acquired(state), error=error, halt_after=MAX_ATTEMPTS, now=NOW)
+    assert "Ann" not in (state.control.reason or "")
+
+
+def test_a_commit_starts_the_count_of_the_next_batch() -> None:
+    state = acquired(acquired(example()))
+    assert committed(state, release=False).delivery.attempts == 1
+    assert committed(state, release=True).delivery.attempts == 0
+    assert acquired(committed(state, release=True)).delivery.attempts == 1
+
+
+def test_a_drain_gives_its_start_back() -> None:
+    once = transitions.release(acquired(example()), give_back=True, now=NOW)
+    assert once.delivery.attempts == 0
+    after_commit = transitions.release(committed(acquired(example()), release=False), give_back=True, now=NOW)
+    assert after_commit.delivery.attempts == 0
+
+
+def test_a_failure_keeps_its_start() -> None:
+    assert failed(acquired(example())).delivery.attempts == 1
+
+
+def test_a_pause_of_a_released_lease_stamps_the_release_anew() -> None:
+    released = transitions.release(acquired(example()), give_back=True, now=NOW)
+    later = NOW + timedelta(hours=1)
+    paused = transitions.pause(released, by="ann", reason=None, change=change(), now=later)
+    assert paused.lease.released_at == later
+    assert transitions.resume(paused, change=change(2), now=later + timedelta(hours=1)).lease.released_at == (
+        later + timedelta(hours=1)
+    )
+
+
+def test_the_cursor_before_the_beginning_can_be_restored() -> None:
+    state = transitions.reset(example(), cursor=None, change=change(kind="reset"), now=NOW)
+    assert state.checkpoint.cursor is None
+    assert state.checkpoint.metadata == {}
+    assert state.checkpoint.last_successful_batch_id is None
+
+
+def test_after_a_reset_or_rebind_the_next_batch_says_which_table_it_is() -> None:
+    state = transitions.commit(
+        acquired(example()), cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, made="oid 7"
+    )
+    assert state.source_seen == {"made": "oid 7"}
+    assert transitions.reset(state, cursor=None, change=change(kind="reset"), now=NOW).source_seen is None
+    assert transitions.rebind(state, source=SOURCE, change=change(kind="rebind"), now=NOW).source_seen is None
+
+
+def test_a_reset_to_the_same_place_is_still_a_change() -> None:
+    held = acquired(example())
+    found = transitions.reset(held, cursor=held.checkpoint.cursor, change=change(kind="reset"), now=NOW)
+    assert not transitions.still_held(held, found)
+
+
+@pytest.mark.parametrize(
+    ("what", "found"),
+    [
+        ("another owner", lambda s: s.model_copy(update={"lease": s.lease.model_copy(update={"owner_id": "other"})})),
+        ("another token", lambda s: s.model_copy(update={"lease": s.lease.model_copy(update={"fencing_token": 99})})),
+        ("a moved checkpoint", lambda s: committed(s, 7, release=False)),
+        ("a release", lambda s: transitions.release(s, give_back=False, now=NOW)),
+        (
+            "a release that left its owner's name",
+            lambda s: s.model_copy(update={"lease": s.lease.model_copy(update={"released_at": NOW})}),
+        ),
+        (
+            "a reset to the same place by another program",
+            lambda s: s.model_copy(update={"checkpoint": s.checkpoint.model_copy(update={"generation": 1})}),
+        ),
+        ("a takeover", acquired),
+        ("a halt", lambda s: transitions.halt(s, reason="x", now=NOW)),
+        ("a kept lease", lambda s: transitions.hold(s, owner_id="operator/ann", ttl=60, now=NOW)),
+    ],
+)
+def test_a_tenure_is_over_after(what: str, found: Any) -> None:
+    held = acquired(example())
+    assert not transitions.still_held(held, found(held)), what
+
+
+def test_a_tenure_goes_on_beside_a_pause_a_resume_and_a_strangers_field() -> None:
+    held = acquired(example())
+    assert transitions.still_held(held, transitions.pause(held, by="a", reason=None, change=change(), now=NOW))
+    assert transitions.still_held(held, transitions.resume(held, change=change(), now=NOW))
+    assert transitions.still_held(held, held.model_copy(update={"note": "hello"}))
+
+
+def test_a_held_lease_names_its_operator_for_a_full_ttl() -> None:
+    reset = transitions.reset(acquired(example()), cursor=None, change=change(kind="reset"), now=NOW)
+    kept = transitions.hold(reset, owner_id="operator/ann/1", ttl=30.0, now=NOW)
+    assert kept.lease.owner_id == "operator/ann/1"
+    assert kept.lease.fencing_token == 44
+    assert kept.lease.released_at is None
+    assert kept.lease.ttl_seconds == 30.0
+
+
+def test_transitions_change_nothing_in_place() -> None:
+    state = strange()
+    copy = state.model_copy(deep=True)
+    committed(acquired(state), release=True)
+    transitions.reset(state, cursor=None, change=change(), now=NOW)
+    assert state == copy
