@@ -1,7 +1,8 @@
 """A worker in a process of its own, told what to do by one line of JSON on stdin.
 
 Run as `python -m tests.integration.runner.worker`. It says "ready", waits for a second line, ticks until nothing is
-left, and prints the outcome of every tick. Its handler takes longer than the lease's ttl, and writes into a ledger, by the database's clock, when it was at work on what.
+left, and prints the outcome of every tick. Its handler takes longer than the lease's ttl, and writes into a ledger, by
+the database's clock, when it was at work on what.
 """
 
 from __future__ import annotations
