@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
 from weakref import WeakSet
 
 from poller.config import AppConfig, PollerConfig, PollerOptions, load_config, poller_options
@@ -23,11 +23,15 @@ from poller.delivery.runner import Runner
 from poller.errors import ConfigError
 from poller.handler.call import Handler
 from poller.handler.load import import_handler
+from poller.model.finding import Finding
 from poller.observability import Observer, PollerEvent, log_events
 from poller.observability.otel import MetricsObserver
 from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
 from poller.runtime import SystemRuntime
 from poller.wiring import open_source, open_store
+
+if TYPE_CHECKING:
+    from poller.admin.status import PollerStatus
 
 
 class Keywords(TypedDict, total=False):
@@ -178,6 +182,31 @@ class Poller:
             raises, or HandlerFailure where it ran elsewhere.
         """
         self._runner.redeliver(found, self.handler if handler is None else handler, by=by, reason=reason)
+
+    def status(self, *, null_cursors: bool = True) -> PollerStatus:
+        """Where this poller stands: checkpoint, lag, rows pending, lease, bound. Takes no lease, changes nothing.
+
+        Args:
+            null_cursors: also count rows without a cursor; without an index on it the whole table is read for that.
+
+        Raises: LeaseHeld, where a batch of this `Poller` runs in this process. A store or database that cannot be read
+            is no exception: the status has what was found until then, and says why in `error` and `failure`.
+        """
+        from poller.admin.status import look
+
+        with self._runner.alone():
+            return look(self, null_cursors=null_cursors)
+
+    def check(self) -> list[Finding]:
+        """Diagnose storage, source and configuration: what was looked at, and what fixes what is wrong. Takes no lease,
+        changes nothing; imports the configured handler.
+
+        Raises: LeaseHeld, where a batch of this `Poller` runs in this process. What is wrong is a finding.
+        """
+        from poller.admin.doctor import examine
+
+        with self._runner.alone():
+            return examine(self, load_handler=lambda: self.handler, folder=self.origin.folder)
 
     def emit(self, event: PollerEvent) -> None:
         """Give an event to this poller's observers. Raises nothing."""

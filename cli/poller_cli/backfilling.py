@@ -17,6 +17,7 @@ from poller.admin.cursors import is_foreign
 from poller.admin.editor import Operator
 from poller.admin.effects import BACK, SAME, direction
 from poller.admin.refusals import Refused, WrongArgument, clean
+from poller.admin.wired import operator_of
 from poller.config.types import is_name
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable, StateCorrupt
@@ -33,7 +34,6 @@ from poller.wiring import open_source
 from poller_cli.backfills import FINISHED, LONGEST_NAME, Backfills, default_name, free_name, origin, part_suffix
 from poller_cli.changes import identity
 from poller_cli.ranges import Range, RangeSource, is_settled, pending
-from poller_cli.survey import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

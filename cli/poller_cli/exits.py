@@ -37,10 +37,17 @@ def of_outcome(outcome: str) -> int:
     return _OUTCOMES.get(outcome, FAILED)
 
 
+def of_error(error: BaseException | None) -> int:
+    """The code for what was raised; 0 where nothing was."""
+    if error is None:
+        return DONE
+    return error.exit_code if isinstance(error, PollerError) else FAILED
+
+
 def of_end(end: Ended) -> int:
     """The code for how a poller ended."""
     if end.exception is not None:
-        return end.exception.exit_code if isinstance(end.exception, PollerError) else FAILED
+        return of_error(end.exception)
     if end.outcome is not None:
         return of_outcome(end.outcome)
     return DONE if end.ok else FAILED

@@ -18,11 +18,11 @@ from poller_cli.output.work_models import WatchedBackfill, WatchedPoller, WatchO
 from poller_cli.survey import survey
 
 if TYPE_CHECKING:
+    from poller.admin.status import PollerStatus
     from poller.app import Poller
     from poller.ports import InspectableSource
     from poller_cli.backfills import Document
     from poller_cli.naming import ConsoleApp
-    from poller_cli.output.models import PollerStatus
 
 PASSED_CAP = 100_000
 """Rows between two samples are counted up to here; more show as so many."""

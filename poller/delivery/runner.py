@@ -137,17 +137,18 @@ class Runner:
 
     def recheck(self, since: timedelta | None = None) -> Recheck:
         """See `Poller.recheck`."""
-        with self._alone():
+        with self.alone():
             return look_back(self.context, since)
 
     def redeliver(self, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None) -> None:
         """See `Poller.redeliver`."""
         check_handler(handler)
-        with self._alone():
+        with self.alone():
             redeliver(self.context, found, handler, by=by, reason=reason)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
+        """No tick runs in this process meanwhile: a source serves one thread at a time. Raises: LeaseHeld."""
         ours = self._busy
         if not ours.acquire(blocking=False):
             raise LeaseHeld("A batch of this poller still runs in this process.", next_step="Try again later.")
@@ -168,7 +169,7 @@ class Runner:
             logger.info("%s: no time was left in this tick to look back for late rows", name)
             return
         try:
-            with self._alone():
+            with self.alone():
                 look_back(self.context, patience=min(PATIENCE, left))
         except PollerError as error:
             logger.warning("%s: the look back for late rows failed: %s", name, error)

@@ -25,8 +25,8 @@ def export_checkpoint(
 
     Example: poller export-checkpoint orders before-deploy.json
     """
+    from poller.admin.wired import operator_of
     from poller.model.checkpoint_file import export_of
-    from poller_cli.survey import operator_of
     from poller_cli.terminal.printing import json_text, print_json, printable
 
     with session.app() as app:

@@ -28,12 +28,13 @@ def peek(
 
     Example: poller peek orders --limit 3
     """
+    from poller.admin.status import BoundOutput
+    from poller.admin.wired import operator_of
     from poller.delivery.preflight import check_fingerprint
     from poller.delivery.result import bound_as_json
     from poller.delivery.runner import PENDING_CAP
     from poller_cli.output.change_models import PeekOutput
-    from poller_cli.output.models import BoundOutput, as_json
-    from poller_cli.survey import operator_of
+    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json
 
     with session.app() as app:

@@ -9,7 +9,8 @@ from poller.model.escape import cut
 from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from poller_cli.output.models import BackfillStatus, BoundOutput, PollerStatus, StatusOutput
+    from poller.admin.status import BoundOutput, PollerStatus
+    from poller_cli.output.models import BackfillStatus, StatusOutput
 
 
 _HALTED = {False: "halted", True: "halted, and paused"}

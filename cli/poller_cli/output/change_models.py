@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from poller.admin.status import BoundOutput
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.cursor import Cursor
 from poller.model.stamps import Stamp
-from poller_cli.output.models import BoundOutput, _Output
+from poller_cli.output.models import _Output
 
 __all__ = [
     "ChangeOutput",

@@ -6,32 +6,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from poller.admin.status import BoundOutput, PollerStatus
 from poller.delivery.result import Outcome
 from poller.model.cursor import Cursor, KeyValue
-from poller.model.document import DeliveryError
 from poller.model.stamps import Stamp
 
 
 class _Output(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class BoundOutput(_Output):
-    """Below what rows are read."""
-
-    kind: str
-    """How it was found: exact, observed, observed-strict, heuristic, none; before there is any row, how it will be."""
-    value: str | None = None
-    """The bound, in the cursor column's own form."""
-    age_seconds: float | None = None
-    """How far it lies behind the database's clock."""
-    held_by: str | None = None
-    """Which transaction holds it back, if one does."""
-    reason: str | None = None
-    """Why this kind was taken, or why it does not advance."""
-    below_checkpoint: bool = False
-    """Whether the server has not come as far as the checkpoint: it went back, or the checkpoint was put ahead. No row
-    is read until the checkpoint is moved."""
 
 
 class TickOutput(_Output):
@@ -57,80 +39,6 @@ class TickOutput(_Output):
     """Below what rows were read."""
     error: str | None
     """One line, where the outcome has a reason."""
-
-
-class LeaseOutput(_Output):
-    """Who works. Where the state document was not read, nothing of it is known."""
-
-    owner_id: str | None = None
-    """Null where nobody holds the lease, or where it is not known."""
-    kept_by: str | None = None
-    """The operator for whom the lease is kept though nobody works, after `--break-lease`; null for a worker's lease."""
-    fencing_token: int | None = None
-    """Grows with every acquisition and every reset; null where it is not known."""
-    live: bool | None = None
-    """Whether another must keep away; null where it is not known."""
-    expires_in_seconds: float | None = None
-    """When it may be taken over, if it is not renewed."""
-    acquired_at: Stamp | None = None
-    """Since when, by the store's clock."""
-    heartbeat_at: Stamp | None = None
-    """Last renewal, by the store's clock."""
-    heartbeat_age_seconds: float | None = None
-    """How long that was ago, by the store's clock; null where nobody holds the lease, or where the store tells no
-    time."""
-
-
-class ControlOutput(_Output):
-    """Who paused or halted the poller, why and when."""
-
-    by: str | None = None
-    reason: str | None = None
-    at: Stamp | None = None
-
-
-class PollerStatus(_Output):
-    """One poller's place."""
-
-    name: str
-    app_name: str
-    document: str
-    """Where its state is kept."""
-    exists: bool | None = None
-    """Whether the state document is there; before the first tick it is not. Null where the store did not tell, or what
-    stands there could not be read."""
-    paused: bool | None = None
-    """An operator stopped it; null where it is not known."""
-    halted: bool | None = None
-    """A batch failed too often; an operator must resume. Null where it is not known."""
-    control: ControlOutput = ControlOutput()
-    cursor: Cursor | None = None
-    """Everything up to here was delivered; of a poller that never ran, where it will start. Null is the beginning; with
-    `lease.fencing_token` null too, or where `exists` is false and `error` is told, it is not known."""
-    checkpoint_updated_at: Stamp | None = None
-    """When it moved last, by the store's clock."""
-    last_successful_batch_id: str | None = None
-    lease: LeaseOutput = LeaseOutput()
-    lag_seconds: float | None = None
-    """Age of the oldest row not yet delivered, by the database's clock."""
-    pending: int | None = None
-    """Rows not yet delivered, counted up to a cap; null where the database does not tell."""
-    pending_capped: bool = False
-    """There are at least so many."""
-    null_cursors: int | None = None
-    """Rows without a value in the cursor column, which are never read (`on_null_cursor`), counted up to a cap; null
-    where they were not counted."""
-    null_cursors_capped: bool = False
-    """There are at least so many."""
-    bound: BoundOutput | None = None
-    above_bound: bool = False
-    """Rows are pending, and none of them may be read yet: they all wait above the bound."""
-    attempts: int | None = None
-    """How often the pending batch was started; null where it is not known."""
-    last_error: DeliveryError | None = None
-    """How it last failed."""
-    error: str | None = None
-    """What kept this status from being complete: an unreachable store or database, a changed source."""
 
 
 class BackfillStatus(PollerStatus):

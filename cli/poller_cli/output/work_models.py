@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from poller.admin.status import PollerStatus
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.stamps import Stamp
-from poller_cli.output.models import BackfillStatus, PollerStatus, _Output
+from poller_cli.output.models import BackfillStatus, _Output
 
 __all__ = ["BackfillOutput", "BackfillPart", "WatchOutput", "WatchedBackfill", "WatchedPoller"]
 

@@ -1,0 +1,233 @@
+"""The doctor: what a poller stands on, looked at before it goes wrong. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from poller.admin.editor import Operator
+from poller.admin.wired import WiredPoller, operator_of
+from poller.delivery.preflight import check_fingerprint
+from poller.errors import FingerprintMismatch, PollerError, StateCorrupt, StoreDenied, StoreError, WriteConflict
+from poller.lease.state_file import Copy
+from poller.model.durations import format_duration
+from poller.model.finding import Finding, error, ok, warn
+from poller.model.schedule import Schedule
+from poller.ports import InspectableSource
+
+CLOCKS_APART = 5.0
+"""Seconds by which two clocks may differ without a word; storage tells its time to the second."""
+NO_SUCH_TAG = '"0x0"'
+"""No version of any document has it: a write on this condition proves the permission and never lands."""
+FINGERPRINT = "fingerprint"
+"""The check of a finding which says that the checkpoint belongs to another source."""
+DEFAULT_FUNCTION_TIMEOUT = timedelta(minutes=5)
+"""Of a Consumption plan, where host.json says nothing."""
+
+
+@runtime_checkable
+class ExaminableStore(Protocol):
+    """A store that has more to tell than that it answers; `poller.stores.BlobStore` has."""
+
+    def checkup(self, name: str) -> list[Finding]: ...
+
+
+def examine(poller: WiredPoller, *, load_handler: Callable[[], object], folder: Path) -> list[Finding]:
+    """Everything about one poller. Raises nothing that is a PollerError.
+
+    Args:
+        load_handler: imports the configured handler. folder: where `host.json` stands, if there is one.
+    """
+    findings = [*_handler(poller, load_handler), *_timing(poller), *_host(poller, folder)]
+    copy, store_offset = _storage(poller, findings)
+    after = None if copy is None else copy.state.checkpoint.cursor
+    mismatch = any(one.check == FINGERPRINT for one in findings)
+    if not mismatch and isinstance(poller.source, InspectableSource):
+        if copy is not None and copy.state.bound is not None:
+            poller.source.recall(copy.state.bound)
+        checkup = poller.source.checkup(after, poller.runtime.utcnow)
+        findings += checkup.findings
+        if copy is not None:
+            findings += _same_table(poller, copy)
+        if store_offset is not None and checkup.offset_seconds is not None:
+            findings.append(_clocks(store_offset, checkup.offset_seconds))
+    return findings
+
+
+def _of(refused: PollerError, check: str) -> Finding:
+    return error(check, refused.message, refused.next_step)
+
+
+# --- what needs no connection --------------------------------------------------------------------------------------
+
+
+def _handler(poller: WiredPoller, load_handler: Callable[[], object]) -> list[Finding]:
+    if poller.options.handler is None:
+        return [
+            warn("handler", "None is configured: poller run and Functions need one.", 'handler = "handlers:handle"')
+        ]
+    try:
+        load_handler()
+    except PollerError as refused:
+        return [_of(refused, "handler")]
+    return [ok("handler", f"{poller.options.handler} can be imported")]
+
+
+def _timing(poller: WiredPoller) -> list[Finding]:
+    o, timing = poller.options, poller.options.timing
+    now, moments = poller.runtime.utcnow(), []
+    for _ in range(3):
+        now = Schedule(o.schedule).next_after(now)
+        moments.append(f"{now:%Y-%m-%d %H:%M:%S}")
+    found = [ok("schedule", f"{o.schedule}: next at {', '.join(moments)} UTC")]
+    takeover = f"another worker takes over {timing.ttl + timing.margin:g} s after one was killed"
+    if timing.ttl < 10:
+        found.append(
+            warn(
+                "lease",
+                f"lease_ttl is {timing.ttl:g} s: a short stall of storage loses the lease.",
+                'lease_ttl = "60s"',
+            )
+        )
+    elif timing.ttl > 900:
+        found.append(warn("lease", f"lease_ttl is {timing.ttl:g} s: {takeover}.", 'lease_ttl = "60s"'))
+    else:
+        found.append(ok("lease", f"lease_ttl {format_duration(o.lease_ttl)}: {takeover}"))
+    return found
+
+
+def _host(poller: WiredPoller, folder: Path) -> list[Finding]:
+    """`host.json` beside `poller.toml`: the host ends an invocation without a word to it."""
+    path = folder / "host.json"
+    if not path.is_file():
+        return []
+    try:
+        written: Any = json.loads(path.read_text(encoding="utf-8")).get("functionTimeout")
+    except (OSError, ValueError, AttributeError):
+        return [error("host", "host.json is no JSON object, so no host would start.", "Mend it.")]
+    if written == "-1":
+        return [ok("host", "functionTimeout is unlimited")]
+    limit, given = DEFAULT_FUNCTION_TIMEOUT, "is not set (5 minutes on a Consumption plan)"
+    if written is not None:
+        parts = re.fullmatch(r"(?:(\d+)\.)?(\d+):(\d+):(\d+)", str(written))
+        if parts is None:
+            return [error("host", f"functionTimeout in host.json is {written!r}.", '"functionTimeout": "00:05:00"')]
+        days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+        limit, given = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds), f"is {written}"
+    tick = poller.options.tick_timeout
+    if tick < limit:
+        return [ok("host", f"tick_timeout {format_duration(tick)} is below functionTimeout, which {given}")]
+    return [
+        error(
+            "host",
+            f"tick_timeout is {format_duration(tick)}, and functionTimeout in host.json {given}: the host ends the"
+            " worker in the middle of a batch.",
+            f'tick_timeout = "{format_duration(limit * 9 / 10)}"',
+        )
+    ]
+
+
+# --- storage -------------------------------------------------------------------------------------------------------
+
+
+def _storage(poller: WiredPoller, findings: list[Finding]) -> tuple[Copy | None, float | None]:
+    """The document, if it is there and readable, and how far the store's clock is ahead of ours."""
+    operator = operator_of(poller, "check")
+    try:
+        copy = operator.file.read()
+    except StateCorrupt as refused:
+        findings.append(_of(refused, "state"))
+        return None, None
+    except StoreError as refused:
+        findings.append(_of(refused, "storage"))
+        return None, None
+    offset = (operator.file.clock.now() - poller.runtime.utcnow()).total_seconds()
+    findings += _writable(poller, operator)
+    if isinstance(poller.store, ExaminableStore):
+        try:
+            findings += poller.store.checkup(operator.file.name)
+        except StoreError as refused:
+            findings.append(_of(refused, "container"))
+    findings += _state(poller, operator, copy, findings)
+    return copy, offset
+
+
+def _writable(poller: WiredPoller, operator: Operator) -> list[Finding]:
+    """A conditional write that cannot land: the answer tells whether it would have been permitted, and nothing is
+    left behind."""
+    name = f"control/{poller.app_name}/{poller.name}.check"
+    where = poller.store.locate(operator.file.name)
+    try:
+        poller.store.write(name, b"{}", if_tag=NO_SUCH_TAG)
+    except WriteConflict:
+        found = [ok("storage", f"{where}: reading and conditional writing are permitted")]
+    except StoreDenied as refused:
+        return [error("storage", f"Reading is permitted, writing is not. {refused.message}", refused.next_step)]
+    except StoreError as refused:
+        return [_of(refused, "storage")]
+    else:
+        return [error("storage", f"{where}: a write with a false condition was applied.", "Use another store.")]
+    if type(poller.store).__name__ == "MemoryStore":
+        found.append(warn("storage", "Checkpoints end with this process.", '[state] store = "sql" or "blob"'))
+    return found
+
+
+def _state(poller: WiredPoller, operator: Operator, copy: Copy | None, findings: list[Finding]) -> list[Finding]:
+    if copy is None:
+        try:
+            copy = operator.file.read_unless_deleted()
+        except StoreDenied as refused:
+            listed = any(f.check == "listing" and f.severity == "error" for f in findings)
+            return [] if listed else [_of(refused, "listing")]
+        except StoreError as refused:
+            return [_of(refused, "state")]
+    if copy is None:
+        return [ok("state", "no document yet: the first tick creates it, where start_from says")]
+    try:
+        check_fingerprint(poller.name, copy.state, poller.source)
+    except FingerprintMismatch as mismatch:
+        return [_of(mismatch, FINGERPRINT)]
+    found = [ok("state", f"readable; the checkpoint is at {copy.state.checkpoint.cursor or 'the beginning'}")]
+    control = copy.state.control
+    if control.paused or control.halted:
+        word = "Halted" if control.halted else "Paused"
+        by, why = control.by or "somebody", control.reason or "no reason given"
+        found.append(warn("state", f"{word} by {by}: {why}.", f"poller resume {poller.name}"))
+    return found
+
+
+def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:
+    """Once the server was asked: what the configuration leaves to it, and whether the table was made anew."""
+    try:
+        check_fingerprint(poller.name, copy.state, poller.source)
+    except FingerprintMismatch as mismatch:
+        return [_of(mismatch, FINGERPRINT)]
+    before, now = (copy.state.source_seen or {}).get("made"), poller.source.describe().made
+    if not before or now is None or before == now:
+        return []
+    return [
+        warn(
+            "table",
+            f"{poller.source.describe().table} is not the table that the last batch came from ({before}, now {now}): it"
+            " was dropped and made anew, restored from a dump, or rebuilt. Rows in it that lie below the checkpoint"
+            " are never read.",
+            f"If its rows are others: poller reset-to-beginning {poller.name}. The next batch ends this warning.",
+        )
+    ]
+
+
+def _clocks(store: float, database: float) -> Finding:
+    apart = database - store
+    if abs(apart) <= CLOCKS_APART:
+        return ok("clocks", f"database, store and this machine agree to {CLOCKS_APART:.0f} s")
+    ahead = "ahead of" if apart > 0 else "behind"
+    return warn(
+        "clocks",
+        f"The database's clock is {abs(apart):.1f} s {ahead} the store's: leases do not mind, but times in logs and"
+        " documents cannot be compared.",
+        "Synchronise both (NTP).",
+    )

@@ -1,0 +1,231 @@
+"""Where a poller stands: its document by one read, what waits by a few queries. Nothing is written, no lease is taken.
+
+The models are what `poller status --json` prints of one poller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
+from poller.admin.wired import WiredPoller, operator_of
+from poller.delivery.preflight import check_fingerprint
+from poller.delivery.result import bound_as_json
+from poller.delivery.runner import PENDING_CAP
+from poller.errors import PollerError, SourceError
+from poller.lease.state_file import Copy
+from poller.model.changes import kept_by
+from poller.model.cursor import Cursor
+from poller.model.document import DeliveryError
+from poller.model.redact import error_line
+from poller.model.stamps import Stamp
+from poller.ports import InspectableSource
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class BoundOutput(_Model):
+    """Below what rows are read."""
+
+    kind: str
+    """How it was found: exact, observed, observed-strict, heuristic, none; before there is any row, how it will be."""
+    value: str | None = None
+    """The bound, in the cursor column's own form."""
+    age_seconds: float | None = None
+    """How far it lies behind the database's clock."""
+    held_by: str | None = None
+    """Which transaction holds it back, if one does."""
+    reason: str | None = None
+    """Why this kind was taken, or why it does not advance."""
+    below_checkpoint: bool = False
+    """Whether the server has not come as far as the checkpoint: it went back, or the checkpoint was put ahead. No row
+    is read until the checkpoint is moved."""
+
+
+class LeaseOutput(_Model):
+    """Who works. Where the state document was not read, nothing of it is known."""
+
+    owner_id: str | None = None
+    """Null where nobody holds the lease, or where it is not known."""
+    kept_by: str | None = None
+    """The operator for whom the lease is kept though nobody works, after `--break-lease`; null for a worker's lease."""
+    fencing_token: int | None = None
+    """Grows with every acquisition and every reset; null where it is not known."""
+    live: bool | None = None
+    """Whether another must keep away; null where it is not known."""
+    expires_in_seconds: float | None = None
+    """When it may be taken over, if it is not renewed."""
+    acquired_at: Stamp | None = None
+    """Since when, by the store's clock."""
+    heartbeat_at: Stamp | None = None
+    """Last renewal, by the store's clock."""
+    heartbeat_age_seconds: float | None = None
+    """How long that was ago, by the store's clock; null where nobody holds the lease, or where the store tells no
+    time."""
+
+
+class ControlOutput(_Model):
+    """Who paused or halted the poller, why and when."""
+
+    by: str | None = None
+    reason: str | None = None
+    at: Stamp | None = None
+
+
+class PollerStatus(_Model):
+    """One poller's place."""
+
+    name: str
+    app_name: str
+    document: str
+    """Where its state is kept."""
+    exists: bool | None = None
+    """Whether the state document is there; before the first tick it is not. Null where the store did not tell, or what
+    stands there could not be read."""
+    paused: bool | None = None
+    """An operator stopped it; null where it is not known."""
+    halted: bool | None = None
+    """A batch failed too often; an operator must resume. Null where it is not known."""
+    control: ControlOutput = ControlOutput()
+    cursor: Cursor | None = None
+    """Everything up to here was delivered; of a poller that never ran, where it will start. Null is the beginning; with
+    `lease.fencing_token` null too, or where `exists` is false and `error` is told, it is not known."""
+    checkpoint_updated_at: Stamp | None = None
+    """When it moved last, by the store's clock."""
+    last_successful_batch_id: str | None = None
+    lease: LeaseOutput = LeaseOutput()
+    lag_seconds: float | None = None
+    """Age of the oldest row not yet delivered, by the database's clock."""
+    pending: int | None = None
+    """Rows not yet delivered, counted up to a cap; null where the database does not tell."""
+    pending_capped: bool = False
+    """There are at least so many."""
+    null_cursors: int | None = None
+    """Rows without a value in the cursor column, which are never read (`on_null_cursor`), counted up to a cap; null
+    where they were not counted."""
+    null_cursors_capped: bool = False
+    """There are at least so many."""
+    bound: BoundOutput | None = None
+    above_bound: bool = False
+    """Rows are pending, and none of them may be read yet: they all wait above the bound."""
+    attempts: int | None = None
+    """How often the pending batch was started; null where it is not known."""
+    last_error: DeliveryError | None = None
+    """How it last failed."""
+    error: str | None = None
+    """What kept this status from being complete: an unreachable store or database, a changed source."""
+    _failure: Exception | None = PrivateAttr(default=None)
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception that `error` tells of: a `PollerError`, or a fault in poller."""
+        return self._failure
+
+    def failed(self, failure: Exception) -> Self:
+        """This status, ended by an exception."""
+        error = str(failure) if isinstance(failure, PollerError) else _fault(failure)
+        status = self.model_copy(update={"error": error})
+        status._failure = failure
+        return status
+
+
+S = TypeVar("S", bound=PollerStatus)
+
+_NEVER_RAN = {
+    "exists": False,
+    "paused": False,
+    "halted": False,
+    "lease": LeaseOutput(fencing_token=0, live=False),
+    "attempts": 0,
+}
+
+
+def look(poller: WiredPoller, *, null_cursors: bool = True) -> PollerStatus:
+    """The status of one poller. Raises nothing that is an Exception: what ended the look stands in `error` and
+    `failure`, and what was found before it stands beside them.
+
+    `null_cursors`: also count rows without a cursor, for which a table without an index on it is read as a whole.
+    """
+    operator = operator_of(poller, "status")
+    status = PollerStatus(name=poller.name, app_name=poller.app_name, document=operator.file.location)
+    try:
+        copy = operator.file.read()
+        if copy is None:
+            status = status.model_copy(update={"exists": False})
+            copy = operator.file.read_unless_deleted()
+        if copy is None:
+            status = status.model_copy(update=_NEVER_RAN)
+            status = status.model_copy(update={"cursor": poller.source.start()})
+        else:
+            status = with_document(status, copy, poller)
+            check_fingerprint(poller.name, copy.state, poller.source)
+            poller.source.recall(copy.state.bound or {})
+        status = _rows(status, poller, null_cursors=null_cursors)
+        if copy is not None:  # by now the server was asked what the names in the configuration mean
+            check_fingerprint(poller.name, copy.state, poller.source)
+        return _bound(status, poller)
+    except Exception as error:  # noqa: BLE001 - one poller's trouble must not hide another's
+        return status.failed(error)
+
+
+def _fault(error: Exception) -> str:
+    return f"{type(error).__name__}: {error_line(error)}. This is a fault in poller; poller check may show more."
+
+
+def with_document(status: S, copy: Copy, poller: WiredPoller) -> S:
+    """The status with what a document says. `poller`: by whose options and clock its lease is judged."""
+    state = copy.state
+    available = copy.availability(poller.options.timing, poller.runtime.monotonic())
+    return status.model_copy(
+        update={
+            "exists": True,
+            "paused": state.control.paused,
+            "halted": state.control.halted,
+            "control": ControlOutput(by=state.control.by, reason=state.control.reason, at=state.control.at),
+            "cursor": state.checkpoint.cursor,
+            "checkpoint_updated_at": state.checkpoint.updated_at,
+            "last_successful_batch_id": state.checkpoint.last_successful_batch_id,
+            "lease": LeaseOutput(
+                heartbeat_age_seconds=_heartbeat_age(copy),
+                owner_id=state.lease.owner_id,
+                kept_by=kept_by(state),
+                fencing_token=state.lease.fencing_token,
+                live=not available.free,
+                expires_in_seconds=None if available.free else available.expires_in,
+                acquired_at=state.lease.acquired_at,
+                heartbeat_at=state.lease.heartbeat_at,
+            ),
+            "attempts": state.delivery.attempts,
+            "last_error": state.delivery.last_error,
+        }
+    )
+
+
+def _heartbeat_age(copy: Copy) -> float | None:
+    lease = copy.state.lease
+    if lease.owner_id is None or lease.heartbeat_at is None or copy.server_time is None:
+        return None
+    return max(0.0, (copy.server_time - lease.heartbeat_at).total_seconds())
+
+
+def _rows(status: PollerStatus, poller: WiredPoller, *, null_cursors: bool) -> PollerStatus:
+    """What waits, and what will never be read. Raises: SourceError."""
+    lag = poller.source.lag(status.cursor, cap=PENDING_CAP)
+    counts = {"lag_seconds": lag.seconds, "pending": lag.pending, "pending_capped": lag.pending_capped}
+    if null_cursors and isinstance(poller.source, InspectableSource):
+        with contextlib.suppress(SourceError):  # too many to count in time: the rest is shown all the same
+            count = poller.source.null_cursors(PENDING_CAP + 1)
+            counts |= {"null_cursors": min(count, PENDING_CAP), "null_cursors_capped": count > PENDING_CAP}
+    return status.model_copy(update=counts)
+
+
+def _bound(status: PollerStatus, poller: WiredPoller) -> PollerStatus:
+    """Below what rows are read, and whether all that wait stand above it. Raises: SourceError."""
+    page = poller.source.page(status.cursor, 1)
+    bound = bound_as_json(page.bound)
+    shown = None if bound is None else BoundOutput.model_validate(bound)
+    return status.model_copy(update={"bound": shown, "above_bound": bool(status.pending) and not page.rows})

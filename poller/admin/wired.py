@@ -1,0 +1,38 @@
+"""A poller as the functions of this package see it: its ports, its options and its names, whoever wired them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from poller.admin.editor import Operator
+from poller.config import PollerOptions
+from poller.ports import Runtime, Source, StateStore
+
+
+class WiredPoller(Protocol):
+    """What names a poller and what it stands on; `poller.Poller` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def app_name(self) -> str: ...
+    @property
+    def source(self) -> Source: ...
+    @property
+    def store(self) -> StateStore: ...
+    @property
+    def options(self) -> PollerOptions: ...
+    @property
+    def runtime(self) -> Runtime: ...
+
+
+def operator_of(poller: WiredPoller, by: str) -> Operator:
+    """For reading a poller's document; it is not asked to change anything."""
+    return Operator(
+        poller.store,
+        app_name=poller.app_name,
+        poller_name=poller.name,
+        runtime=poller.runtime,
+        timing=poller.options.timing,
+        by=by,
+    )
