@@ -57,12 +57,24 @@ def test_the_readmes_example_delivers(tmp_path: Path) -> None:
 
 
 def test_pollers_run_in_a_process_of_ones_own_as_shown(tmp_path: Path) -> None:
-    (example,) = blocks("docs/python.md", "python")
+    example = blocks("docs/python.md", "python")[0]
     _one_order(tmp_path)
 
     printed = run([sys.executable, "-c", example.text], tmp_path)
 
     assert printed.splitlines() == ["1 99.5", "orders idle no error"]
+
+
+def test_a_program_looks_at_pollers_as_shown(tmp_path: Path) -> None:
+    example = blocks("docs/python.md", "python")[1]
+    _one_order(tmp_path)
+    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
+    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
+
+    status, *findings = run([sys.executable, "-c", example.text], tmp_path).splitlines()
+
+    assert status == "orders at the beginning with 1 pending; no error"
+    assert [line.split()[:2] for line in findings] == [["warn", "index"], ["warn", "updates"]]
 
 
 def _one_order(folder: Path) -> None:

@@ -52,7 +52,10 @@ RUN_BY: dict[str, list[str]] = {
     "docs/monitoring.md": [
         "tests/repo/docs/test_monitoring.py::test_a_handlers_module_as_shown_exports_what_the_page_lists"
     ],
-    "docs/python.md": [DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown"],
+    "docs/python.md": [
+        DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown",
+        DOCS + "test_a_program_looks_at_pollers_as_shown",
+    ],
     "docs/security.md": [
         "tests/repo/docs/test_security.py::test_the_roles_of_the_page_are_enough_and_the_source_is_only_read",
         "tests/repo/docs/test_security.py::test_the_roles_of_the_page_are_enough_and_the_source_is_only_read",
