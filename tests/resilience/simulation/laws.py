@@ -59,7 +59,7 @@ class Laws:
         self.handled: defaultdict[str, set[int]] = defaultdict(set)
         self.landed_writes = 0
         self.late: set[str | None] = set()
-        """Tags of releases that landed long after their stamp."""
+        """Tags of releases that landed long after their stamp, and of changes that carry such a one along."""
         self.skipped: set[int] = set()
         """Rows that an operator's reset passed."""
         self.delivered: set[int] = set()
@@ -164,8 +164,10 @@ class Laws:
         released = sent.document["lease"]["released_at"]
         base = self.versions.get(sent.if_tag)
         before = base["lease"]["released_at"] if base else None
-        if modified_at is None or released in (None, before) or sent.stamps:
+        if modified_at is None or released is None or sent.stamps:
             return False
+        if released == before:  # an operator's change beside it: the release is as late as it was
+            return sent.if_tag in self.late
         return (modified_at - datetime.fromisoformat(released)).total_seconds() > 1.0
 
     def replaced(self, body: bytes | None, tag: str | None) -> None:

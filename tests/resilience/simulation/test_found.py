@@ -11,7 +11,7 @@ from poller.model.document import encode
 from poller.model.stamps import stamp
 from tests.resilience.simulation.plan import Plan
 from tests.resilience.simulation.runtime import SimRuntime
-from tests.resilience.simulation.schedule import Schedule
+from tests.resilience.simulation.schedule import Schedule, play
 from tests.resilience.simulation.source import DESCRIPTION
 from tests.resilience.simulation.store import Client
 
@@ -43,3 +43,16 @@ def test_an_operators_pause_and_resume_do_not_free_an_older_copy_that_was_put_ba
     document = json.loads(server.body() or b"")
     assert document["control"]["last_change"]["kind"] == "resume"
     assert document["lease"]["released_at"] == stamp(released)
+
+
+def test_a_late_release_that_an_operators_pause_carries_along_is_stamped_anew_by_an_idle_tick() -> None:
+    """The one write more that even a tick without rows may send (protocol 3)."""
+    plan = Plan(
+        seed=464, processes=2, ttl=6.0, beats=3, rows=0, batch_size=1, max_batches=0, max_attempts=1, period=0.5,
+        trouble=5.125, faults=0.0, dribbles=0.25, latency=0.1640625, lateness=1.25, denied=0.0, outages=2, timed=True,
+        skew=0.0, source_faults=0.25, work=0.0, handler_fails=0.0, overstays=0.0, crashes=2, crash_at_step=True,
+        stops=3, operators=1, touches=4,
+    )  # fmt: skip
+    report = play(plan)
+    assert report.violation is None
+    assert report.seen["operator pause"]
