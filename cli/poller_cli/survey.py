@@ -28,13 +28,13 @@ class Survey:
 
     Attributes:
         backfills: of these pollers, those that are not finished, and those that were named; None where they could not
-            be listed. unread: so many documents were not looked at. told: what else is to be said, line by line.
+            be listed. unread: so many documents were not looked at. messages: what else to say, one line each.
     """
 
     pollers: list[PollerStatus]
     backfills: list[BackfillStatus] | None = None
     unread: int = 0
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     code: int = exits.DONE
 
     def output(self) -> StatusOutput:
@@ -50,20 +50,21 @@ def survey(app: ConsoleApp, pollers: Sequence[Poller], named: Sequence[Document]
     """
     with ThreadPoolExecutor(max_workers=min(8, max(1, len(pollers)))) as pool:
         looked = list(pool.map(lambda poller: poller.status(null_cursors=nulls), pollers))
-        codes, told = [exits.of_error(one.failure) for one in looked], [_complaint(one) for one in looked if one.error]
+        codes = [exits.of_error(one.failure) for one in looked]
+        messages = [_complaint(one) for one in looked if one.error]
         unread, documents = 0, {one.name: one for one in named}
         try:
             if pollers:
                 listing = app.backfills.unfinished({poller.name for poller in pollers})
-                unread, told = listing.unread, told + listing.unreadable
+                unread, messages = listing.unread, messages + listing.unreadable
                 documents |= {one.name: one for one in listing.documents if one.name not in documents}
         except StoreError as error:
             # A store that may be read but not listed is none that is away; where it is away each status says so.
             if all(one.error is None for one in looked):
-                told.append(f"Whether there are backfills is not known: {error}")
+                messages.append(f"Whether there are backfills is not known: {error}")
                 codes.append(exits.DONE if isinstance(error, StoreDenied) else error.exit_code)
             if not named:
-                return Survey(looked, None, told=told, code=exits.worst(codes))
+                return Survey(looked, None, messages=messages, code=exits.worst(codes))
         by_poller: dict[str, list[Document]] = defaultdict(list)
         for document in documents.values():
             by_poller[document.of or ""].append(document)
@@ -73,7 +74,7 @@ def survey(app: ConsoleApp, pollers: Sequence[Poller], named: Sequence[Document]
     asked = {one.name for one in named}
     failed = [one for one in backfills if one.error is not None and one.name in asked]
     codes += [exits.of_error(one.failure) for one in failed]
-    return Survey(looked, backfills, unread, told + [_complaint(one) for one in failed], exits.worst(codes))
+    return Survey(looked, backfills, unread, messages + [_complaint(one) for one in failed], exits.worst(codes))
 
 
 def _complaint(one: PollerStatus) -> str:

@@ -36,7 +36,7 @@ def status(session: Session, names: NamedArguments = None) -> int:
         print_json(as_json(output))
     else:
         print("\n\n".join(_screens(output, {one.name for one in documents}, session)))
-    for line in surveyed.told:
+    for line in surveyed.messages:
         complain(line)
     if output.backfills_unread:
         complain(

@@ -112,6 +112,7 @@ def test_a_checkpoint_of_another_table_is_told_by_both(shop: Path, store: Memory
     assert isinstance(status.failure, FingerprintMismatch)
     assert [one.field for one in status.failure.differences] == ["table"]
     assert findings["fingerprint"].severity == "error"
+    assert "index" not in findings  # the other table was not asked about
 
 
 def test_a_check_finds_what_is_missing_and_writes_nothing(shop: Path, store: MemoryStore) -> None:
