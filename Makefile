@@ -40,7 +40,7 @@ soak: $(DEV) $(TOOLS)  ## longer ones: kills between any two steps, faults, tort
 	@$(BIN)/python -m pytest -m "soak and not prove" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 prove: $(DEV) $(TOOLS)  ## the longest ones, before a release: 10,000 schedules, 50 kills, millions of rows (docs/proofs.md)
-	@$(BIN)/python -m pytest -m prove -rA --show-capture=stdout $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m prove -n 2 --dist worksteal -rA --show-capture=stdout $(PYTEST_ARGS)
 
 check: $(DEV)  ## style, types, floors, and what is generated is up to date
 	$(BIN)/ruff check $(CODE)
