@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
+from poller.admin.changes import identity
 from poller.admin.cursors import is_foreign
 from poller.admin.editor import Operator
 from poller.admin.effects import BACK, SAME, direction
@@ -32,7 +33,6 @@ from poller.ports import Bound
 from poller.sources import SqlSource
 from poller.wiring import open_source
 from poller_cli.backfills import FINISHED, LONGEST_NAME, Backfills, default_name, free_name, origin, part_suffix
-from poller_cli.changes import identity
 from poller_cli.ranges import Range, RangeSource, is_settled, pending
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from poller.admin.changes import Plan, StateEditor
 from poller.admin.cursors import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller.admin.editor import Operator
-from poller.admin.effects import NOTHING, Effect, measure
+from poller.admin.effects import Effect, measure
 from poller.admin.refusals import WrongArgument, clean
 from poller.app import Poller
 from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
@@ -20,11 +21,10 @@ from poller.model.document import Change, State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, InspectableSource
-from poller_cli import exits
-from poller_cli.changes import Plan, StateEditor
 from poller_cli.terminal.printing import is_terminal
 
 if TYPE_CHECKING:
+    from poller.admin.change_result import ChangeOutput
     from poller.admin.restore import Recovery
     from poller.model.changes import Transition
 
@@ -84,8 +84,10 @@ class Restoring:
         rebind: accept a checkpoint of another source. token_at_least: for the document's fencing token.
     """
 
-    def __init__(self, desk: StateEditor, poller: Poller, origin: Origin, *, rebind: bool, token_at_least: int) -> None:
-        self.desk = desk
+    def __init__(
+        self, editor: StateEditor, poller: Poller, origin: Origin, *, rebind: bool, token_at_least: int
+    ) -> None:
+        self.editor = editor
         self.poller = poller
         self.origin = origin
         source = located(poller.source)
@@ -94,17 +96,17 @@ class Restoring:
         self._rebind = rebind
         self._token = token_at_least
 
-    def carry_out(self) -> int:
+    def carry_out(self) -> ChangeOutput:
         """The whole of it. Raises: FingerprintMismatch, and as `StateEditor.carry_out`."""
         self._refuse_other_source()
         self._refuse_impossible(self.origin.export.cursor)
         try:
-            gone = self.desk.operator.file.read() is None
+            gone = self.editor.operator.file.read() is None
         except StateCorrupt:
             gone = True
         if gone:
             return self._recover()
-        return self.desk.carry_out(
+        return self.editor.carry_out(
             Plan(
                 kind=KIND,
                 transition=self._transition(self._token),
@@ -185,32 +187,28 @@ class Restoring:
 
     # --- a document that is gone -----------------------------------------------------------------------------------
 
-    def _recover(self) -> int:
+    def _recover(self) -> ChangeOutput:
         """Raises: StateCorrupt (a newer version's document), StoreError, Refused."""
         from poller.admin.restore import Recovery
 
-        desk, operator = self.desk, self.desk.operator
+        operator = self.editor.operator
         recovery = Recovery(operator)
-        now = operator.file.clock.now()
-        start = begin(desk.name, self.source, self.origin, now=now)
+        start = begin(self.editor.name, self.source, self.origin, now=operator.file.clock.now())
         token = max(self._token, recovery.highest_token + 1)
-        change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
-        after = self._transition(token)(start, change, now)
         notes = [f"It goes back to the {self.origin.location}.", *self._foreign_notes(), _told(recovery)]
         if self.origin.export.fencing_token > recovery.highest_token:
             notes.append(f"The highest fencing token is that of the {self._of_token}: it goes on above it.")
-        output = desk.told.preview(KIND, None, after, NOTHING, notes)
-        lines = [
-            ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),
-            ("token", f"-> {after.lease.fencing_token}"),
-        ]
-        desk.told.say_preview(KIND, lines, notes)
-        if desk.consent.dry_run:
-            return desk.told.report(output)
-        desk.confirm(KIND, strict=True)
-        applied = recovery.apply(KIND, start, self._transition(token))
-        desk.told.report(desk.told.done(output, applied, NOTHING))
-        return exits.DONE
+        return self.editor.create(
+            recovery,
+            KIND,
+            start,
+            self._transition(token),
+            lines=lambda after: [
+                ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),
+                ("token", f"-> {after.lease.fencing_token}"),
+            ],
+            notes=notes,
+        )
 
 
 def _told(recovery: Recovery) -> str:

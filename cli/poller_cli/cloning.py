@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from poller.admin.change_result import ChangeOutput
+from poller.admin.changes import Conversation, Plan, Request, StateEditor
 from poller.admin.cursors import is_foreign
-from poller.admin.effects import NOTHING, Effect, measure
+from poller.admin.effects import Effect, measure
 from poller.admin.refusals import WrongArgument, clean
 from poller.admin.restore import Recovery
 from poller.app import App, Poller
@@ -14,10 +16,6 @@ from poller.config.types import is_name
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
 from poller.model.redact import redact
-from poller_cli import exits
-from poller_cli.changes import Plan, StateEditor
-from poller_cli.guards import Consent
-from poller_cli.session import Session
 from poller_cli.toml_tables import tables
 
 KIND = "clone-checkpoint"
@@ -29,7 +27,7 @@ class Cloning:
     Raises (here): WrongArgument, for a name that is none or the same.
     """
 
-    def __init__(self, session: Session, app: App, poller: Poller, new_name: str, consent: Consent) -> None:
+    def __init__(self, app: App, poller: Poller, new_name: str, request: Request, conversation: Conversation) -> None:
         if not is_name(clean(new_name, "NEW_NAME")):
             raise WrongArgument(f"NEW_NAME: {new_name[:80]!r} is no name: 1 to 63 lower-case letters, digits, hyphens.")
         if new_name == poller.name:
@@ -37,15 +35,15 @@ class Cloning:
         self._poller = poller
         self._app = app
         self._new = app.poller(new_name) if new_name in app.config.pollers else None
-        self._origin = StateEditor(session, app, poller, consent).operator.look().state
-        self._desk = StateEditor(session, app, self._new or poller, consent, name=new_name)
+        self._origin = StateEditor(poller, request, conversation).operator.look().state
+        self._editor = StateEditor(self._new or poller, request, conversation, name=new_name)
 
-    def carry_out(self, *, overwrite: bool) -> int:
+    def carry_out(self, *, overwrite: bool) -> ChangeOutput:
         """The whole of it. Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError."""
         plan = Plan(
             kind=KIND, transition=self._transition, effect=self._effect, notes=lambda _: self._notes(replacing=True)
         )
-        return self._desk.create_or_replace(plan, self._create, overwrite=overwrite)
+        return self._editor.create_or_replace(plan, self._create, overwrite=overwrite)
 
     def _transition(self, state: State, change: Change, now: datetime) -> State:
         return clone(state, self._origin, change=change, now=now)
@@ -60,7 +58,7 @@ class Cloning:
         )
 
     def _notes(self, *, replacing: bool = False) -> list[str]:
-        name, notes = self._desk.name, [f"It begins where {self._poller.name} stands."]
+        name, notes = self._editor.name, [f"It begins where {self._poller.name} stands."]
         if self._new is None:
             notes.append(f"{name} is not configured in {self._app.path} yet.")
             if replacing:
@@ -69,29 +67,26 @@ class Cloning:
             notes.append(f"{name} is configured with another source; before it runs: poller rebind {name}")
         return notes
 
-    def _create(self) -> int:
+    def _create(self) -> ChangeOutput:
         """A new document; one that was deleted goes on above its old fencing token."""
-        desk, operator = self._desk, self._desk.operator
+        editor, operator = self._editor, self._editor.operator
         recovery = Recovery(operator)
         now = operator.file.clock.now()
-        start = State(poller_name=desk.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now))
-        change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
-        after, notes = self._transition(start, change, now), self._notes()
-        output = desk.told.preview(KIND, None, after, NOTHING, notes)
-        lines = [("cursor", f"none -> {after.checkpoint.cursor or 'the beginning'}")]
-        desk.told.say_preview(KIND, lines, notes)
-        if desk.consent.dry_run:
-            return desk.told.report(output)
-        desk.confirm(KIND, strict=False)
-        applied = recovery.apply(KIND, start, self._transition, keep=bool(recovery.highest_token))
-        desk.told.report(
-            desk.told.done(output, applied, NOTHING).model_copy(update={"configure": self._to_configure()})
+        output = editor.create(
+            recovery,
+            KIND,
+            State(poller_name=editor.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now)),
+            self._transition,
+            lines=lambda after: [("cursor", f"none -> {after.checkpoint.cursor or 'the beginning'}")],
+            notes=self._notes(),
+            strict=False,
+            keep=bool(recovery.highest_token),
         )
-        return exits.DONE
+        return output.model_copy(update={"configure": self._to_configure()}) if output.changed else output
 
     def _to_configure(self) -> str | None:
         """What to add to the file, so that the new poller runs; None where it is there."""
         if self._new is not None:
             return None
         raw = parse(read_text(self._app.path), self._app.path)
-        return redact(tables(f"pollers.{self._desk.name}", raw["pollers"][self._poller.name]))
+        return redact(tables(f"pollers.{self._editor.name}", raw["pollers"][self._poller.name]))

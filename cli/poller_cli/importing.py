@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy.engine import make_url
 
+from poller.admin.change_result import ChangeOutput
+from poller.admin.changes import Plan, StateEditor
 from poller.admin.counts import number
 from poller.admin.cursors import changed_source, is_foreign, located
 from poller.admin.effects import measure, of_first
@@ -31,8 +33,6 @@ from poller.model.document import Change, Lease, State
 from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY, LONGEST_NAME, read_json
 from poller.ports import Found
 from poller.sources import SqlSource
-from poller_cli import exits
-from poller_cli.changes import Plan, StateEditor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,19 +231,19 @@ def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | Non
 class Importing:
     """Makes `foreign` the place of `poller`. Guarded like a reset."""
 
-    def __init__(self, desk: StateEditor, app: App, poller: Poller, foreign: Foreign) -> None:
-        self._desk = desk
+    def __init__(self, editor: StateEditor, app: App, poller: Poller, foreign: Foreign) -> None:
+        self._editor = editor
         self._foreign = foreign
         self._poller = poller
         self._source = cast("SqlSource", poller.source)
         self._described = located(poller.source)
         self._cursor, self._notes = convert(foreign, self._source, app.config.pollers[poller.name].source)
 
-    def carry_out(self, *, overwrite: bool) -> int:
+    def carry_out(self, *, overwrite: bool) -> ChangeOutput:
         """The whole of it. Raises: LeaseHeld (that library is at work), Refused (there is a checkpoint), StoreError."""
-        desk, foreign = self._desk, self._foreign
+        editor, foreign = self._editor, self._foreign
         left = foreign.live_for()
-        if left and not desk.consent.break_lease:
+        if left and not editor.request.break_lease:
             raise LeaseHeld(
                 f"azure-functions-db is at work on {foreign.poller!r}: its lease is live for up to {left:.0f} s more.",
                 owner_id=foreign.owner,
@@ -263,7 +263,7 @@ class Importing:
             differences=changed_source(self._described),
             notes=lambda _: self._told(),
         )
-        return desk.create_or_replace(plan, self._create, overwrite=overwrite)
+        return editor.create_or_replace(plan, self._create, overwrite=overwrite)
 
     def _transition(self, state: State, change: Change, now: datetime) -> State:
         moved = transitions.bind(transitions.reset(state, cursor=self._cursor, change=change, now=now), self._described)
@@ -288,22 +288,22 @@ class Importing:
             "Nothing keeps that library from going on: see that its function app is stopped.",
         ]
 
-    def _create(self) -> int:
-        desk, operator = self._desk, self._desk.operator
+    def _create(self) -> ChangeOutput:
+        editor, operator = self._editor, self._editor.operator
         recovery = Recovery(operator)
         now = operator.file.clock.now()
-        start = State(poller_name=desk.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now))
-        change = Change(id="preview", kind=KIND, by=operator.by, reason=operator.reason, at=now)
-        after, notes = self._transition(start, change, now), self._told()
+        notes = self._told()
         effect = of_first(self._source, self._cursor)
-        output = desk.told.preview(KIND, None, after, effect, notes)
-        lines = [("cursor", f"none -> {after.checkpoint.cursor}")]
-        lines += [("rows", line) for line in effect.lines() if effect.skips]
-        desk.told.say_preview(KIND, lines, notes)
-        desk.refuse_skipping(effect)
-        if desk.consent.dry_run:
-            return desk.told.report(output)
-        desk.confirm(KIND, strict=True)
-        applied = recovery.apply(KIND, start, self._transition, keep=bool(recovery.highest_token))
-        desk.told.report(desk.told.done(output, applied, effect))
-        return exits.DONE
+        return editor.create(
+            recovery,
+            KIND,
+            State(poller_name=editor.name, lease=Lease(fencing_token=recovery.highest_token, released_at=now)),
+            self._transition,
+            lines=lambda after: [
+                ("cursor", f"none -> {after.checkpoint.cursor}"),
+                *(("rows", line) for line in effect.lines() if effect.skips),
+            ],
+            notes=notes,
+            effect=effect,
+            keep=bool(recovery.highest_token),
+        )

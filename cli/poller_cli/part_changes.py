@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from poller.admin.change_result import ChangedPart, ChangeOutput, EffectOutput
+from poller.admin.changes import Plan, StateEditor
 from poller_cli import exits
-from poller_cli.changes import Plan, StateEditor
+from poller_cli.changes import change, request_of
 from poller_cli.naming import ConsoleApp, Named
-from poller_cli.output.change_models import ChangedPart, ChangeOutput, EffectOutput
 from poller_cli.output.change_report import Report, surely_told
 from poller_cli.output.models import as_json
 from poller_cli.terminal.confirmation import confirm, will_ask
@@ -31,7 +32,7 @@ def carry_out(
     """
     if len(named.pollers) == 1:
         (poller,) = named.pollers
-        return StateEditor(session, app, poller, consent).carry_out(plan_for(poller.name))
+        return change(session, app, poller, consent, plan_for(poller.name))
     kind = plan_for(named.name).kind
     shows = not session.json or will_ask(consent)
     if shows:
@@ -40,45 +41,40 @@ def carry_out(
             file=sys.stderr if session.json else sys.stdout,
             flush=True,
         )
-    outputs: list[ChangeOutput] = []
-    desks: list[StateEditor] = []
+    parts: list[tuple[StateEditor, Report]] = []
     for poller in named.pollers:
-        desk = StateEditor(session, app, poller, replace(consent, yes=True, confirm=None))
-        desk.told = _Told(desk.told, outputs)
-        desks.append(desk)
+        report = _PartReport(session, replace(consent, yes=True, confirm=None), poller.name, production=False)
+        parts.append((StateEditor(poller, request_of(consent), report), report))
     if not consent.dry_run:
         if shows:
-            for desk in desks:
-                nothing = desk.show(plan_for(desk.name))
+            for editor, _ in parts:
+                nothing = editor.show(plan_for(editor.name))
                 if nothing is not None:
                     print(printable(nothing), file=sys.stderr if session.json else sys.stdout, flush=True)
         confirm(consent, named.name, kind, production=None, typed=False)  # a pause or a resume
-    for desk in desks:
-        desk.carry_out(plan_for(desk.name))
+    outputs: list[ChangeOutput] = []
+    for editor, part in parts:
+        outputs.append(editor.carry_out(plan_for(editor.name)))
+        if not session.json:
+            part.report(outputs[-1])
     if session.json:
         with surely_told(*outputs):
             print_json(as_json(_together(app, named, outputs)))
     return exits.DONE
 
 
-class _Told(Report):
-    """Tells people as ever; what is for programs it keeps."""
+class _PartReport(Report):
+    """A preview that was shown before the question is not shown again after it."""
 
-    def __init__(self, told: Report, outputs: list[ChangeOutput]) -> None:
-        super().__init__(told.session, told.consent, told.operator)
-        self._outputs = outputs
+    def __init__(self, session: Session, consent: Consent, name: str, *, production: bool) -> None:
+        super().__init__(session, consent, name, production=production)
         self._previews: list[object] = []
 
-    def say_preview(self, kind: str, lines: list[tuple[str, str]], notes: list[str]) -> None:
-        """See `Report.say_preview`; one that was shown before the question is not shown again after it."""
-        if [kind, lines, notes] not in self._previews:
-            self._previews.append([kind, lines, notes])
-            super().say_preview(kind, lines, notes)
-
-    def report(self, output: ChangeOutput) -> int:
-        """See `Report.report`."""
-        self._outputs.append(output)
-        return exits.DONE if self.session.json else super().report(output)
+    def preview(self, output: ChangeOutput, lines: list[tuple[str, str]]) -> None:
+        """See `Report.preview`."""
+        if [output.command, lines, output.notes] not in self._previews:
+            self._previews.append([output.command, lines, list(output.notes)])
+            super().preview(output, lines)
 
 
 def _together(app: ConsoleApp, named: Named, outputs: list[ChangeOutput]) -> ChangeOutput:

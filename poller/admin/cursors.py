@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
 
+from poller.admin.refusals import WrongArgument
 from poller.delivery.preflight import put_back
 from poller.errors import FieldDifference, FingerprintMismatch, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
@@ -73,6 +74,25 @@ def fits(cursor: Cursor, source: SourceDescription) -> bool:
     """Whether a cursor is of the source's kind and key."""
     keys = cursor.tiebreaker
     return cursor.kind == source.cursor_kind and (keys is None or set(keys) == set(source.pk_columns))
+
+
+def typed_cursor(source: Source, value: str, keys: Mapping[str, str] | None, key: str) -> Cursor:
+    """The cursor that a person wrote, as the column itself writes it; `key`: what the key is called in an error.
+
+    Raises: WrongArgument, for what the database does not take; SourceUnavailable, SourceError where it cannot be asked.
+    """
+    asked = cast("InspectableSource", source)
+    asked.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
+    try:
+        cursor = asked.parse_cursor(value, keys)
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        raise WrongArgument(error.message, next_step=error.next_step) from None
+    why = not_held(asked, cursor)
+    if why:
+        raise WrongArgument(f"{key}: the key cannot hold it: {why}.")
+    return cursor
 
 
 def not_held(source: InspectableSource, cursor: Cursor) -> str:

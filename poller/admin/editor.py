@@ -73,6 +73,7 @@ class Operator:
         by: who, for the record and for the lease's owner while a broken lease is kept.
         reason: why, for the record.
         patience: how many seconds to go on trying against a busy worker.
+        break_option: what allows that a lease is broken, for the error that refuses it.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Operator:
         reason: str | None = None,
         patience: float = 60.0,
         emit: Emitter | None = None,
+        break_option: str = "--break-lease",
     ) -> None:
         self.file = StateFile(
             store, app_name=app_name, poller_name=poller_name, runtime=runtime, timing=timing, emit=emit
@@ -99,6 +101,7 @@ class Operator:
         self._runtime = runtime
         self._timing = timing
         self._patience = patience
+        self._break_option = break_option
 
     def look(self) -> Copy:
         """The document now. Raises: StoreError where there is none, StateCorrupt, StoreUnavailable, StoreDenied."""
@@ -157,7 +160,8 @@ class Operator:
                 owner_id=lease.owner_id,
                 fencing_token=lease.fencing_token,
                 expires_in_seconds=left,
-                next_step="Nothing was changed. Wait until it is released, pause the poller, or add --break-lease.",
+                next_step="Nothing was changed. Wait until it is released, pause the poller, or add "
+                f"{self._break_option}.",
             )
 
     def keeps_for(self, lease: Lease) -> float:

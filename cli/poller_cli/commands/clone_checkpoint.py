@@ -41,9 +41,12 @@ def clone_checkpoint(
 
     Example: poller clone-checkpoint orders orders-v2
     """
+    from poller_cli.changes import report_of, request_of
     from poller_cli.cloning import Cloning
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
     with session.app() as app:
         app.refuse_backfill(new_name)
-        return Cloning(session, app, app.poller(name), new_name, consent).carry_out(overwrite=overwrite)
+        report = report_of(session, app, consent, new_name)
+        cloning = Cloning(app, app.poller(name), new_name, request_of(consent), report)
+        return report.report(cloning.carry_out(overwrite=overwrite))

@@ -13,7 +13,7 @@ from poller_cli.session import NamedArgument, Session
 if TYPE_CHECKING:
     from poller.config import PollerOptions
     from poller_cli.naming import ConsoleApp
-    from poller_cli.output.change_models import HistoryRecord
+    from poller_cli.output.history_models import HistoryRecord
 
 SLACK = 50
 """So many lines more are read: copies of one record are one."""
@@ -32,7 +32,7 @@ def history(
 
     Example: poller history orders --limit 5
     """
-    from poller_cli.output.change_models import HistoryOutput
+    from poller_cli.output.history_models import HistoryOutput
     from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json, printable
 
@@ -87,7 +87,7 @@ def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
 
 def _record(entry: dict[str, Any]) -> HistoryRecord:
     """A line of the trail, whoever wrote it."""
-    from poller_cli.output.change_models import HistoryRecord
+    from poller_cli.output.history_models import HistoryRecord
 
     def text(key: str) -> str | None:
         value = entry.get(key)

@@ -55,13 +55,14 @@ def azure_functions_db(
     """
     from datetime import UTC, datetime
 
-    from poller_cli.changes import StateEditor
+    from poller.admin.changes import StateEditor
+    from poller_cli.changes import report_of, request_of
     from poller_cli.importing import Importing, read_foreign
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
     with session.app() as app:
         poller = app.poller(name)
         foreign = read_foreign(where, connection=app.config.state.connection, environ=os.environ, now=datetime.now(UTC))
-        return Importing(StateEditor(session, app, poller, consent), app, poller, foreign).carry_out(
-            overwrite=overwrite
-        )
+        report = report_of(session, app, consent, name)
+        importing = Importing(StateEditor(poller, request_of(consent), report), app, poller, foreign)
+        return report.report(importing.carry_out(overwrite=overwrite))

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from poller_cli.guards import ConfirmOption, Consent, DryRunOption, ReasonOption, YesOption
 from poller_cli.session import NamedArgument, Session
+
+if TYPE_CHECKING:
+    from poller.admin.changes import Plan
+    from poller.model.document import State
 
 
 def pause(
@@ -21,10 +28,8 @@ def pause(
 
     Example: poller pause orders --reason "migration of the warehouse"
     """
-    from poller.model.changes import to_pause
-    from poller.model.document import State
+    from poller.admin.plans import pause_plan
     from poller_cli.backfills import FINISHED
-    from poller_cli.changes import Plan
     from poller_cli.part_changes import carry_out
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
@@ -32,14 +37,13 @@ def pause(
         named = app.named(name)
 
         def plan(name: str) -> Plan:
+            plan = pause_plan(name)
+
             def nothing(state: State) -> str | None:
                 if named.documents and FINISHED in state.checkpoint.metadata:
                     return f"{name} is finished: there is nothing to pause."
-                if not state.control.paused:
-                    return None
-                by = f" by {state.control.by}" if state.control.by else ""
-                return f"{name} is paused already{by}: {state.control.reason or 'no reason given'}."
+                return plan.nothing(state)
 
-            return Plan(kind="pause", transition=to_pause, nothing=nothing, fenced=False, strict=False)
+            return replace(plan, nothing=nothing)
 
         return carry_out(session, app, named, consent, plan)

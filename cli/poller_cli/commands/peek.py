@@ -13,7 +13,7 @@ from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
     from poller.ports import Lag
-    from poller_cli.output.change_models import PeekOutput
+    from poller_cli.output.history_models import PeekOutput
 
 WIDEST = 40
 """A cell shows so many characters at most on a terminal."""
@@ -33,7 +33,7 @@ def peek(
     from poller.delivery.preflight import check_fingerprint
     from poller.delivery.result import bound_as_json
     from poller.delivery.runner import PENDING_CAP
-    from poller_cli.output.change_models import PeekOutput
+    from poller_cli.output.history_models import PeekOutput
     from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json
 

@@ -37,6 +37,7 @@ def rebind(
 
     Example: poller rebind orders --reason "the database moved to db2"
     """
+    from poller.admin.changes import Plan
     from poller.admin.cursors import is_foreign, located, refuse_foreign, unreadable
     from poller.admin.effects import Effect, rows_up_to
     from poller.delivery.preflight import put_back
@@ -44,7 +45,7 @@ def rebind(
     from poller.model.changes import to_rebind
     from poller.model.document import State
     from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
-    from poller_cli.changes import Plan, StateEditor
+    from poller_cli.changes import change
 
     consent = Consent(yes, confirm, dry_run, break_lease, reason=reason)
     with session.app() as app:
@@ -78,7 +79,7 @@ def rebind(
             differences=lambda state: differences(state.source, source),
             notes=notes,
         )
-        return StateEditor(session, app, poller, consent).carry_out(plan)
+        return change(session, app, poller, consent, plan)
 
 
 def _refuse_impossible(poller: Poller, cursor: Cursor | None) -> None:

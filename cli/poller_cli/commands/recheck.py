@@ -42,8 +42,8 @@ def recheck(
 
     Example: poller recheck orders --since 2h --redeliver
     """
+    from poller.admin.changes import checked_reason, identity
     from poller.errors import PollerError
-    from poller_cli.changes import identity, reason_of
     from poller_cli.output.check_models import RecheckOutput
     from poller_cli.output.models import as_json
     from poller_cli.terminal.confirmation import confirm as ask
@@ -51,7 +51,7 @@ def recheck(
     from poller_cli.terminal.printing import claim_stdout, complain, print_json
 
     window, consent = _duration(since), Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
-    why = reason_of(consent)
+    why = checked_reason(consent.reason, "--reason")
     again = session.command("recheck", name, *([] if since is None else ["--since", since]), "--redeliver")
     out = claim_stdout() if session.json else sys.stdout
     failure: str | None = None

@@ -29,10 +29,10 @@ def reset_to_beginning(
 
     Example: poller reset-to-beginning orders --reason "the handler dropped the discount"
     """
-    from poller_cli.changes import StateEditor
-    from poller_cli.resets import reset_plan
+    from poller.admin.plans import reset_plan
+    from poller_cli.changes import change
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
     with session.app() as app:
         poller = app.poller(name)
-        return StateEditor(session, app, poller, consent).carry_out(reset_plan(poller, "reset-to-beginning", None))
+        return change(session, app, poller, consent, reset_plan(poller, "reset-to-beginning", None))

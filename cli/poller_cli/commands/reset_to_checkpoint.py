@@ -51,12 +51,15 @@ def reset_to_checkpoint(
 
     Example: poller reset-to-checkpoint orders backups/shop/orders/20260407T012346_020000Z.json
     """
-    from poller_cli.changes import StateEditor
+    from poller.admin.changes import StateEditor
+    from poller_cli.changes import report_of, request_of
     from poller_cli.checkpoints import Restoring, find_origin
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
     with session.app() as app:
         poller = app.poller(name)
-        desk = StateEditor(session, app, poller, consent)
-        origin = find_origin(desk.operator, file, app=poller.app_name)
-        return Restoring(desk, poller, origin, rebind=rebind, token_at_least=token_at_least).carry_out()
+        report = report_of(session, app, consent, name)
+        editor = StateEditor(poller, request_of(consent), report)
+        origin = find_origin(editor.operator, file, app=poller.app_name)
+        restoring = Restoring(editor, poller, origin, rebind=rebind, token_at_least=token_at_least)
+        return report.report(restoring.carry_out())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -43,12 +44,53 @@ def reset_to_cursor(
 
     Example: poller reset-to-cursor orders --value 2026-04-07T01:23:45 --pk id=12093
     """
-    from poller_cli.changes import StateEditor
-    from poller_cli.resets import checked_cursor, reset_plan
+    from poller.admin.cursors import typed_cursor
+    from poller.admin.plans import reset_plan
+    from poller.admin.refusals import clean
+    from poller_cli.changes import change
 
     consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
     with session.app() as app:
         poller = app.poller(name)
-        pk_columns = app.config.pollers[name].source.pk_columns
-        cursor = checked_cursor(poller, value, pk or [], pk_columns, app.config.pollers[name].source.cursor_column)
-        return StateEditor(session, app, poller, consent).carry_out(reset_plan(poller, "reset-to-cursor", cursor))
+        clean(value, "--value")
+        options = app.config.pollers[name].source
+        keys = _keys(pk or [], options.pk_columns, options.cursor_column)
+        cursor = typed_cursor(poller.source, value, keys, f"--pk {', '.join(pk or [])[:80]}")
+        return change(session, app, poller, consent, reset_plan(poller, "reset-to-cursor", cursor))
+
+
+def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> dict[str, str]:
+    """`--pk` by column, every key column exactly once. Raises: WrongArgument."""
+    import difflib
+
+    from poller.admin.refusals import WrongArgument, clean
+
+    keys: dict[str, str] = {}
+    for one in pk:
+        name, equals, value = clean(one, "--pk").partition("=")
+        if not equals:
+            raise WrongArgument(
+                f"--pk {one[:80]}: must be COLUMN=VALUE.", next_step=f"Write --pk {pk_columns[0]}=12093."
+            )
+        if name not in pk_columns:
+            near = difflib.get_close_matches(name, pk_columns, 1, cutoff=0.5)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise WrongArgument(
+                f"--pk: {name[:80]!r} is no key column of {_key(pk_columns)}.{hint}",
+            )
+        if name in keys:
+            raise WrongArgument(f"--pk: {name} is given twice.")
+        keys[name] = value
+    missing = [name for name in pk_columns if name not in keys and name != cursor_column]
+    if missing:
+        raise WrongArgument(
+            f"--pk: the key column{'s' * (len(missing) > 1)} {', '.join(missing)} of {_key(pk_columns)} "
+            f"{'are' if len(missing) > 1 else 'is'} missing.",
+            next_step=f"Add {' '.join(f'--pk {name}=...' for name in missing)}",
+        )
+    return keys
+
+
+def _key(pk_columns: Sequence[str]) -> str:
+    """The key, for people."""
+    return f"the key ({', '.join(pk_columns)})"

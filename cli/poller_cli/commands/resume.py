@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from poller_cli.guards import ConfirmOption, Consent, DryRunOption, ReasonOption, YesOption
 from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
-    from poller.model.document import State
+    from poller.admin.changes import Plan
     from poller_cli.naming import ConsoleApp, Named
 
 
@@ -26,8 +27,7 @@ def resume(
 
     Example: poller resume orders --reason "the customer exists now"
     """
-    from poller.model.changes import to_resume
-    from poller_cli.changes import Plan
+    from poller.admin.plans import resume_plan
     from poller_cli.part_changes import carry_out
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
@@ -36,17 +36,8 @@ def resume(
         going_on = _going_on(session, app, named)
 
         def plan(name: str) -> Plan:
-            def nothing(state: State) -> str | None:
-                return None if state.control.paused or state.control.halted else f"{name} is neither paused nor halted."
-
-            return Plan(
-                kind="resume",
-                transition=to_resume,
-                nothing=nothing,
-                fenced=False,
-                strict=False,
-                notes=lambda state: [*_ends(state), *going_on],
-            )
+            plan = resume_plan(name)
+            return replace(plan, notes=lambda state: [*plan.notes(state), *going_on])
 
         return carry_out(session, app, named, consent, plan)
 
@@ -57,19 +48,3 @@ def _going_on(session: Session, app: ConsoleApp, named: Named) -> list[str]:
         return []
     command = app.backfills.command(named.documents[0], session.config) or "the same poller backfill command as before"
     return [f"To go on with it, run: {command}"]
-
-
-def _ends(state: State) -> list[str]:
-    """Which of the two it takes back. Where it is both, who and why are the pause's."""
-    from poller.model.stamps import to_the_second
-
-    control, error = state.control, state.delivery.last_error
-    if not control.paused and not control.halted:
-        return []
-    at = f" since {to_the_second(control.at)}" if control.at else ""
-    which = "pause" if control.paused else "halt"
-    told = [f"It ends the {which}{at}, by {control.by or 'unknown'}: {control.reason or 'no reason given'}."]
-    if control.paused and control.halted:
-        why = f", whose cause was {error.type}{f': {error.message}' if error.message else ''}" if error else ""
-        told.append(f"It ends the halt too{why.rstrip('.')}.")
-    return told

@@ -11,11 +11,13 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from poller import observability
+from poller.admin.change_result import ChangeOutput
 from poller.config import AppConfig, PollerConfig, SourceOptions, StateOptions
+from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
-from poller_cli.output import change_models, check_models, models, work_models
+from poller_cli.output import check_models, history_models, models, work_models
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,17 +26,17 @@ def all_schemas() -> dict[str, dict[str, Any]]:
     """Every schema by its file's name."""
     return {
         "backfill.schema.json": _output(work_models.BackfillOutput),
-        "change.schema.json": _output(change_models.ChangeOutput),
+        "change.schema.json": _output(ChangeOutput),
         "check.schema.json": _output(check_models.CheckOutput),
         "checkpoint.schema.json": _finished(
             "A checkpoint as poller export-checkpoint writes it",
-            change_models.CheckpointExport.model_json_schema(mode="serialization"),
+            CheckpointExport.model_json_schema(mode="serialization"),
         ),
         "config.schema.json": _config(),
         "demo.schema.json": _output(models.DemoOutput),
-        "history.schema.json": _output(change_models.HistoryOutput),
+        "history.schema.json": _output(history_models.HistoryOutput),
         "init.schema.json": _output(check_models.InitOutput),
-        "peek.schema.json": _output(change_models.PeekOutput),
+        "peek.schema.json": _output(history_models.PeekOutput),
         "recheck.schema.json": _output(check_models.RecheckOutput),
         "run-event.schema.json": _events(),
         "schema-export.schema.json": _output(models.SchemaExportOutput),

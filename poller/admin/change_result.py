@@ -1,30 +1,22 @@
-"""What commands that change or export state print under `--json`, as models (see `outputs`)."""
+"""What a change of a state document was, or would be: the result of a change in Python, and what `--json` prints."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from poller.admin.status import BoundOutput
-from poller.model.checkpoint_file import CheckpointExport
+from poller.admin.effects import Effect
+from poller.errors import plain
 from poller.model.cursor import Cursor
-from poller.model.stamps import Stamp
-from poller_cli.output.models import _Output
-
-__all__ = [
-    "ChangeOutput",
-    "ChangedPart",
-    "CheckpointExport",
-    "EffectOutput",
-    "HistoryOutput",
-    "HistoryRecord",
-    "PeekOutput",
-    "Place",
-]
+from poller.model.document import State
 
 
-class Place(_Output):
+class _Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Place(_Result):
     """What an operator's change can move."""
 
     cursor: Cursor | None
@@ -41,7 +33,7 @@ class Place(_Output):
     """Starts of the pending batch."""
 
 
-class EffectOutput(_Output):
+class EffectOutput(_Result):
     """What a moved checkpoint does to rows."""
 
     redelivered: int | None
@@ -56,7 +48,7 @@ class EffectOutput(_Output):
     """Why the database did not tell."""
 
 
-class FieldDifferenceOutput(_Output):
+class FieldDifferenceOutput(_Result):
     """One field in which two sources differ."""
 
     field: str
@@ -64,7 +56,7 @@ class FieldDifferenceOutput(_Output):
     after: Any
 
 
-class ChangedPart(_Output):
+class ChangedPart(_Result):
     """What was changed in one part of a backfill."""
 
     name: str
@@ -75,7 +67,7 @@ class ChangedPart(_Output):
     after: Place | None
 
 
-class ChangeOutput(_Output):
+class ChangeOutput(_Result):
     """A change of a state document: pause, resume, rebind, clone-checkpoint, import, reset-to-..."""
 
     command: Literal[
@@ -121,39 +113,55 @@ class ChangeOutput(_Output):
     """Of a backfill in parts that was named as a whole: each of them."""
 
 
-class HistoryRecord(_Output):
-    """One record of the audit trail."""
-
-    id: str
-    kind: str
-    """takeover, lease_lost, halt, or an operator's command."""
-    at: str | None = None
-    by: str | None = None
-    reason: str | None = None
-    before: Any = None
-    after: Any = None
+def effect_of(effect: Effect) -> EffectOutput:
+    """What an output tells of an effect."""
+    return EffectOutput(
+        redelivered=effect.redelivered,
+        skipped=effect.skipped,
+        capped=effect.capped,
+        open_ended=effect.open_ended,
+        not_counted=effect.not_counted,
+    )
 
 
-class HistoryOutput(_Output):
-    """`poller history --json`."""
+def place_of(state: State) -> Place:
+    """What an output tells of a state."""
+    return Place(
+        cursor=state.checkpoint.cursor,
+        generation=state.checkpoint.generation,
+        fencing_token=state.lease.fencing_token,
+        owner_id=state.lease.owner_id,
+        source_fingerprint=state.source_fingerprint,
+        paused=state.control.paused,
+        halted=state.control.halted,
+        attempts=state.delivery.attempts,
+    )
 
-    name: str
-    app_name: str
-    document: str
-    """Where the trail is kept."""
-    records: list[HistoryRecord]
-    """Newest last."""
+
+def moves(output: ChangeOutput) -> list[tuple[str, str]]:
+    """Before -> after, line by line; what stays is left out, but for the cursor."""
+    before, after = output.before, output.after
+    if after is None:
+        return []
+    if before is None:
+        return [("cursor", f"{after.cursor or 'the beginning'}"), ("token", str(after.fencing_token))]
+    start = before.cursor or "the beginning"
+    lines = [
+        ("cursor", f"{start} -> {after.cursor or 'the beginning'}" if before.cursor != after.cursor else f"{start}")
+    ]
+    for name, one, other in (
+        ("token", before.fencing_token, after.fencing_token),
+        ("attempts", before.attempts, after.attempts),
+        ("paused", _yes(before.paused), _yes(after.paused)),
+        ("halted", _yes(before.halted), _yes(after.halted)),
+    ):
+        if one != other:
+            lines.append((name, f"{one} -> {other}"))
+    lines += [("source", f"{d.field}: {plain(d.before)} -> {plain(d.after)}") for d in output.source_differences]
+    if before.source_fingerprint != after.source_fingerprint and not output.source_differences:
+        lines.append(("source", f"{before.source_fingerprint or 'unknown'} -> {after.source_fingerprint}"))
+    return lines
 
 
-class PeekOutput(_Output):
-    """`poller peek --json`."""
-
-    name: str
-    app_name: str
-    cursor: Cursor | None
-    """Where the checkpoint stands; null is the beginning."""
-    checkpoint_updated_at: Stamp | None = None
-    rows: list[dict[str, Any]]
-    """The next rows, in order; values that JSON has no form for are texts."""
-    bound: BoundOutput | None
-    """Below what rows are read."""
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
