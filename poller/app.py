@@ -31,7 +31,9 @@ from poller.runtime import SystemRuntime
 from poller.wiring import open_source, open_store
 
 if TYPE_CHECKING:
+    from poller.admin.change_result import ChangeOutput
     from poller.admin.status import PollerStatus
+    from poller.model.cursor import Cursor
 
 
 class Keywords(TypedDict, total=False):
@@ -207,6 +209,60 @@ class Poller:
 
         with self._runner.alone():
             return examine(self, load_handler=lambda: self.handler, folder=self.origin.folder)
+
+    def pause(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
+        """Let no new batch start, in no process; a batch in hand is finished and committed. Call it from any thread.
+
+        Args:
+            reason, by: why, and who asks for it, for the audit trail; `by` is by default `POLLER_OPERATOR`, else user
+                and host.
+            dry_run: only say what it would do.
+
+        Returns: what was changed; `changed` is false where it is paused already.
+        Raises: StoreError (also where there is no state document yet), WriteConflict, WrongArgument (`reason`).
+        """
+        from poller.admin.changes import Request, change
+        from poller.admin.plans import pause_plan
+
+        request = Request(reason=reason, by=by, dry_run=dry_run)
+        return change(self, pause_plan(self.name), request, file=self.origin.file)
+
+    def resume(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
+        """Take back a pause, a halt, or both; the pending batch is tried afresh. Arguments, result, errors: as `pause`;
+        `changed` is false where it is neither paused nor halted."""
+        from poller.admin.changes import Request, change
+        from poller.admin.plans import resume_plan
+
+        request = Request(reason=reason, by=by, dry_run=dry_run)
+        return change(self, resume_plan(self.name), request, file=self.origin.file)
+
+    def reset(
+        self,
+        to: Cursor | Literal["beginning"],
+        *,
+        allow_skip: bool = False,
+        break_lease: bool = False,
+        reason: str | None = None,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> ChangeOutput:
+        """Move the checkpoint, and keep a backup of what is replaced. It then belongs to this source.
+
+        Args:
+            to: `"beginning"`, so that every row is delivered again, or a cursor: the rows after it are delivered next.
+            allow_skip: also where rows would never be delivered.
+            break_lease: also while a worker holds the lease: fence it, and let nobody start for one `lease_ttl`.
+            reason, by, dry_run: as of `pause`.
+
+        Raises: Refused (rows would be skipped), LeaseHeld, WrongArgument, FingerprintMismatch (a cursor of another kind
+            or key), SourceUnavailable, SourceError, StoreError, WriteConflict. Nothing is changed then.
+        """
+        from poller.admin.changes import Request, change
+        from poller.admin.plans import place_plan
+
+        request = Request(dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, by=by, reason=reason)
+        with self._runner.alone():
+            return change(self, place_plan(self, to), request, file=self.origin.file)
 
     def emit(self, event: PollerEvent) -> None:
         """Give an event to this poller's observers. Raises nothing."""

@@ -415,6 +415,12 @@ class StateEditor:
         )
 
 
+def change(poller: WiredPoller, plan: Plan, request: Request, *, file: str = "") -> ChangeOutput:
+    """A change that a program asks for; `file`: see `AgreedByCall`. Raises: WrongArgument, and as
+    `StateEditor.carry_out`."""
+    return StateEditor(poller, request, AgreedByCall(file)).carry_out(plan)
+
+
 def checked_reason(reason: str | None, name: str) -> str | None:
     """What is kept of a reason; `name`: of the argument. Raises: WrongArgument, where it is no text, or too long."""
     if reason is None:

@@ -72,7 +72,7 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
     if way == SAME:
         return NOTHING
     if foreign:
-        return _uncounted("the checkpoint belongs to another source", way)
+        return uncounted("the checkpoint belongs to another source", way)
     asked = cast("InspectableSource", source)
     try:
         # Both ways, whatever the texts say: the database knows its order, and the wrong way round is an empty range.
@@ -81,9 +81,9 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
         risky = way != BACK and not again  # rows that wait there already do not say that no more will come
         return Effect(again, ahead, capped or many, open_ended=risky and not _below(asked.bound(), after))
     except SourceError as error:
-        return _uncounted(error.message.rstrip("."), way)
+        return uncounted(error.message.rstrip("."), way)
     except OverflowError:
-        return _uncounted("a value is out of the column's range", way)
+        return uncounted("a value is out of the column's range", way)
 
 
 def of_first(source: Source, after: Cursor | None) -> Effect:
@@ -92,7 +92,7 @@ def of_first(source: Source, after: Cursor | None) -> Effect:
     try:
         bound = cast("InspectableSource", source).bound()
     except SourceError as error:
-        return _uncounted(error.message.rstrip("."), None)
+        return uncounted(error.message.rstrip("."), None)
     return Effect(open_ended=bound.value is not None and not _below(bound, after))
 
 
@@ -148,7 +148,8 @@ def _below(bound: Bound, cursor: Cursor | None) -> bool:
     return _compare(cursor.value, bound.value) in ((FORWARD, SAME) if bound.inclusive else (FORWARD,))
 
 
-def _uncounted(why: str, way: int | None) -> Effect:
+def uncounted(why: str, way: int | None) -> Effect:
+    """Of a move in this direction, where the database did not tell."""
     if way == BACK:
         return Effect(None, 0, not_counted=why)
     return Effect(None, None, not_counted=why, unknown=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from poller.admin.changes import Plan
-from poller.admin.cursors import changed_source, is_foreign, located, unreadable
-from poller.admin.effects import measure
+from poller.admin.cursors import changed_source, is_foreign, located, refuse_foreign, typed_cursor, unreadable
+from poller.admin.effects import BACK, Effect, measure, uncounted
+from poller.admin.refusals import WrongArgument, clean
 from poller.admin.wired import WiredPoller
 from poller.model.changes import to_pause, to_reset, to_resume
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.stamps import to_the_second
+from poller.ports import InspectableSource
 
 
 def pause_plan(name: str) -> Plan:
@@ -36,13 +40,36 @@ def resume_plan(name: str) -> Plan:
 def reset_plan(poller: WiredPoller, kind: str, cursor: Cursor | None) -> Plan:
     """Move the checkpoint; it then belongs to the configured source, whatever it belonged to before."""
     source = located(poller.source)
+
+    def effect(state: State) -> Effect:
+        if not isinstance(poller.source, InspectableSource):
+            return uncounted("the source does not count rows", BACK if cursor is None else None)
+        return measure(poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state, source))
+
     return Plan(
         kind=kind,
         transition=to_reset(cursor, source),
-        effect=lambda state: measure(poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state, source)),
+        effect=effect,
         differences=changed_source(source),
         notes=lambda state: unreadable(poller.source, state, source),
     )
+
+
+def place_plan(poller: WiredPoller, to: Cursor | Literal["beginning"]) -> Plan:
+    """The reset to a place that a program names.
+
+    Raises: WrongArgument, for what is no place or no value of the columns; FingerprintMismatch, for a cursor of another
+    kind or key; SourceUnavailable, SourceError where the database cannot be asked.
+    """
+    if isinstance(to, Cursor):
+        refuse_foreign(poller.source, to, name=poller.name)
+        if isinstance(poller.source, InspectableSource):
+            keys = None if to.tiebreaker is None else {name: str(value) for name, value in to.tiebreaker.items()}
+            to = typed_cursor(poller.source, clean(to.value, "to"), keys, "to")
+        return reset_plan(poller, "reset-to-cursor", to)
+    if to != "beginning":
+        raise WrongArgument(f'to: {str(to)[:80]!r} is neither a Cursor nor "beginning".')
+    return reset_plan(poller, "reset-to-beginning", None)
 
 
 def _ends(state: State) -> list[str]:

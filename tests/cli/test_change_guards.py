@@ -1,0 +1,213 @@
+"""`Poller.pause()`, `.resume()` and `.reset()`: the guards of the commands, held against the commands themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
+from poller.admin.change_result import ChangeOutput
+from poller.model.cursor import Cursor
+from tests.cli.conftest import Project
+from tests.cli.console import Console
+from tests.cli.test_pause import ran
+from tests.cli.test_status_words import at_work
+
+Call = Callable[[Poller], ChangeOutput]
+
+
+def at(number: int, value: str = "2026-01-01 00:00:00") -> Cursor:
+    return Cursor(kind="timestamp+pk", value=value, tiebreaker={"id": number})
+
+
+def to(number: int, value: str = "2026-01-01T00:00:00") -> tuple[str, ...]:
+    return "reset-to-cursor", "orders", "--value", value, "--pk", f"id={number}"
+
+
+def nothing(_: Console) -> None:
+    """As `ran` leaves it."""
+
+
+def paused(console: Console) -> None:
+    console.done("pause", "orders", "--yes", "--reason", "night")
+
+
+def behind(console: Console) -> None:
+    console.done("reset-to-beginning", "orders", "--yes")
+
+
+def elsewhere(console: Console) -> None:
+    """Its checkpoint belongs to another table."""
+    source = console.state()["source"]
+    console.edit(source_fingerprint="sha256:" + "0" * 64, source={**source, "table": "others"})
+
+
+def gone(console: Console) -> None:
+    console.project.execute("DELETE FROM poller_documents", database="state.db")
+
+
+def with_poller(console: Console, call: Call) -> ChangeOutput:
+    path = console.project.folder / "poller.toml"
+    with (
+        patch.dict(os.environ, console.project.environ),
+        load_app(path, observers=[]) as app,
+    ):
+        return call(app.poller("orders"))
+
+
+REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
+    "a lease that is held": (
+        at_work,
+        ("reset-to-beginning", "orders"),
+        lambda poller: poller.reset("beginning"),
+    ),
+    "rows that would be skipped": (behind, to(2), lambda poller: poller.reset(at(2))),
+    "rows that may yet appear": (
+        nothing,
+        to(1, "2999-01-01T00:00:00"),
+        lambda poller: poller.reset(at(1, "2999-01-01 00:00:00")),
+    ),
+    "a checkpoint of another source": (elsewhere, to(2), lambda poller: poller.reset(at(2))),
+    "a value that is none of the column's": (
+        nothing,
+        to(2, "yesterday"),
+        lambda poller: poller.reset(at(2, "yesterday")),
+    ),
+    "no document to pause": (gone, ("pause", "orders"), lambda poller: poller.pause()),
+    "no document to resume": (gone, ("resume", "orders"), lambda poller: poller.resume()),
+    "no document to reset": (gone, ("reset-to-beginning", "orders"), lambda poller: poller.reset("beginning")),
+    "a reason that is too long": (
+        nothing,
+        ("pause", "orders", "--reason", "x" * 501),
+        lambda poller: poller.pause(reason="x" * 501),
+    ),
+}
+
+
+@pytest.mark.parametrize("guard", REFUSED)
+def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> None:
+    prepare, command, call = REFUSED[guard]
+    console = ran(project)
+    prepare(console)
+    before = console.everything()
+
+    ended = console.run(*command, "--yes")
+    with pytest.raises(PollerError) as raised:
+        with_poller(console, call)
+
+    assert console.everything() == before
+    assert ended.code == raised.value.exit_code
+    assert _as_command(raised.value.message) in ended.error
+    for option in ("allow-skip", "break-lease"):
+        assert (f"--{option}" in ended.error) == (f"{option.replace('-', '_')}=True" in str(raised.value)), option
+
+
+DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
+    "pause": (nothing, ("pause", "orders", "--reason", "night"), lambda poller: poller.pause(reason="night")),
+    "paused already": (paused, ("pause", "orders"), lambda poller: poller.pause()),
+    "resume": (paused, ("resume", "orders"), lambda poller: poller.resume()),
+    "neither paused nor halted": (nothing, ("resume", "orders"), lambda poller: poller.resume()),
+    "back": (nothing, to(2), lambda poller: poller.reset(at(2))),
+    "to the beginning": (nothing, ("reset-to-beginning", "orders"), lambda poller: poller.reset("beginning")),
+    "a skip that is allowed": (
+        behind,
+        (*to(2), "--allow-skip"),
+        lambda poller: poller.reset(at(2), allow_skip=True),
+    ),
+    "a lease that is broken": (
+        at_work,
+        ("reset-to-beginning", "orders", "--break-lease"),
+        lambda poller: poller.reset("beginning", break_lease=True),
+    ),
+    "a dry run": (
+        nothing,
+        ("reset-to-beginning", "orders", "--dry-run"),
+        lambda poller: poller.reset("beginning", dry_run=True),
+    ),
+    "a dry run of a pause": (nothing, ("pause", "orders", "--dry-run"), lambda poller: poller.pause(dry_run=True)),
+}
+
+
+@pytest.mark.parametrize("change", DONE)
+def test_both_change_the_same_and_say_the_same(project: Project, change: str) -> None:
+    prepare, command, call = DONE[change]
+    project.environ["POLLER_OPERATOR"] = "ada@console"
+    console = ran(project)
+    prepare(console)
+    document = console.document()
+
+    printed = console.done(*command, "--yes")
+    written = console.state()
+    console.put(document)
+    output = with_poller(console, call)
+
+    assert _without_times(output.model_dump(mode="json")) == _without_times(printed)
+    if output.changed:
+        assert console.state()["checkpoint"]["cursor"] == written["checkpoint"]["cursor"]
+        assert console.state()["control"]["paused"] == written["control"]["paused"]
+        assert console.state()["control"]["last_change"]["by"] == "ada@console"
+    else:
+        assert console.document() == document
+    if output.backup is not None:
+        assert console.document(output.backup) == document, "the backup is exactly what was replaced"
+
+
+def test_a_program_says_who_asked_and_why(project: Project) -> None:
+    console = ran(project)
+
+    output = with_poller(console, lambda poller: poller.pause(by="deploy 42\n", reason="migration"))
+
+    change = console.state()["control"]["last_change"]
+    assert (output.by, change["by"], change["reason"]) == ("deploy 42", "deploy 42", "migration")
+
+
+def test_a_cursor_of_another_kind_or_key_and_what_is_no_place_are_refused(project: Project) -> None:
+    console = ran(project)
+    before = console.everything()
+    for cursor in (
+        Cursor(kind="integer+pk", value="7", tiebreaker={"id": 1}),
+        at(1).model_copy(update={"tiebreaker": {"no": 1}}),
+    ):
+        with pytest.raises(FingerprintMismatch, match="it means nothing there"):
+            with_poller(console, lambda poller, cursor=cursor: poller.reset(cursor))  # type: ignore[misc]
+    with pytest.raises(PollerError, match="neither a Cursor"):
+        with_poller(console, lambda poller: poller.reset("end"))  # type: ignore[arg-type]
+    assert console.everything() == before
+
+
+def test_a_handler_may_pause_its_own_poller_but_not_reset_it(project: Project) -> None:
+    console = ran(project)
+    project.insert(2)
+
+    with load_app(project.folder / "poller.toml", observers=[]) as app:
+        poller = app.poller("orders")
+
+        def stop(_: Batch) -> None:
+            with pytest.raises(LeaseHeld, match="still runs in this process"):
+                poller.reset("beginning", break_lease=True)
+            poller.pause(reason="enough")
+
+        result = poller.tick(stop)
+        assert result.rows == 2, "the batch in hand is committed"
+        assert poller.tick(stop).outcome == "paused"
+        assert poller.resume().changed
+    assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 7}
+
+
+def _as_command(message: str) -> str:
+    """In the words of the command; how long a lease is live yet differs by the moment."""
+    return message.replace("reason has", "--reason has").partition(" for up to ")[0]
+
+
+def _without_times(output: dict[str, Any]) -> dict[str, Any]:
+    """What differs from one call to the next."""
+    changed = {"id": None, "backup": None, "undo": None}
+    if output["undo"] is not None:
+        changed["undo"] = output["undo"].rpartition(" --allow-skip")[1]
+    owner = output["after"]["owner_id"]
+    after = output["after"] | {"owner_id": owner and owner.rpartition("/")[0]}
+    return output | changed | {"after": after}
