@@ -68,6 +68,8 @@ _CONNECTING = (
 )
 
 _FORMS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1", "client_encoding": "UTF8"}
+_INTERVAL = 1186
+"""The oid of `interval` (pg_type.dat)."""
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
 
 
@@ -110,6 +112,7 @@ class PostgreSql(Dialect):
             seconds = timeout.total_seconds()
             limit = seconds + min(5.0, seconds)
             dbapi.wait = lambda generator, *args, **kwargs: consume(_bounded(generator, limit), *args, **kwargs)
+            _check_intervals(dbapi)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The types as the server itself describes them, domains by what they are made of; also for a query without
@@ -236,6 +239,19 @@ def _from_text(cursor: Any, sent: Any) -> Reread:
         columns.append(values)
         any_text = any_text or odd
     return plain(zip(*columns, strict=True), any_text=any_text)
+
+
+def _check_intervals(dbapi: Any) -> None:
+    """Have intervals read by psycopg's loader in Python: the compiled one counts days in 32 bits, so that 178,000,000
+    years come as 1,500,000, while this one raises, and they are handed over as text. A loader of the user's stays."""
+    from psycopg.types.datetime import IntervalLoader
+
+    class InPython(IntervalLoader):
+        """A subclass, which psycopg does not replace by its compiled twin."""
+
+    standard = dbapi.adapters.get_loader(_INTERVAL, 0)
+    if standard is not None and standard.__name__ == IntervalLoader.__name__:
+        dbapi.adapters.register_loader(_INTERVAL, InPython)
 
 
 @contextlib.contextmanager
