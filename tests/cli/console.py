@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -120,3 +121,49 @@ class Console:
 def write(path: Path, text: str) -> str:
     path.write_text(text)
     return str(path)
+
+
+# --- a shop that works ------------------------------------------------------------------------------------------
+
+
+def ran(project: Project, rows: int = 5) -> Console:
+    """A poller `orders` that delivered so many rows."""
+    project.configure("orders")
+    project.insert(rows)
+    console = Console(project)
+    assert console.run("run", "--once").code == 0
+    return console
+
+
+def changed(project: Project, old: str, new: str) -> None:
+    """The configuration with one text in the place of another."""
+    text = (project.folder / "poller.toml").read_text()
+    assert old in text
+    project.write(text.replace(old, new))
+
+
+def exported(console: Console, name: str = "kept.json") -> str:
+    """The checkpoint of `orders` in a file: its path."""
+    path = str(console.project.folder / name)
+    assert console.run("export-checkpoint", "orders", path, "--overwrite").code == 0
+    return path
+
+
+def deleted(console: Console) -> None:
+    """As if somebody had deleted the state document of `orders`."""
+    console.project.execute(f"DELETE FROM poller_documents WHERE name = '{STATE}'", database="state.db")
+
+
+def at_work(console: Console, owner: str = "host/somebody", *, kept: bool = False) -> None:
+    """As if a worker held the lease, for a minute from now; or as if an operator kept it."""
+    now = datetime.now(UTC)
+    lease = {"owner_id": owner, "acquired_at": now.isoformat(), "heartbeat_at": now.isoformat(), "ttl_seconds": 60.0}
+    lease |= {"expires_at": (now + timedelta(seconds=60)).isoformat(), "released_at": None}
+    lease["operator_token"] = console.state()["lease"]["fencing_token"] if kept else None
+    console.edit(lease=lease)
+
+
+def word(console: Console, name: str = "orders") -> str:
+    """What stands behind its name."""
+    (line,) = [line for line in console.run("status").out.splitlines() if line.startswith(f"{name}  ")]
+    return line.partition(f"{name}  ")[2]

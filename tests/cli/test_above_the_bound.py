@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.cli.conftest import Project
-from tests.cli.test_pause import ran
-from tests.cli.test_status_words import word
+from tests.cli.console import ran, word
 
 
 def test_a_row_above_the_bound_is_told_as_waiting(project: Project) -> None:

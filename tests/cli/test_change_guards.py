@@ -13,9 +13,7 @@ from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, l
 from poller.admin.change_result import ChangeOutput
 from poller.model.cursor import Cursor
 from tests.cli.conftest import Project
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
-from tests.cli.test_status_words import at_work
+from tests.cli.console import Console, at_work, ran
 
 Call = Callable[[Poller], ChangeOutput]
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.cli.azure_functions_db import fixture
 from tests.cli.conftest import Ended, Project
 from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows
 from tests.cli.forge import Forge
 from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, freed, race
-from tests.cli.test_import import fixture
 from tests.resilience.faults.proxy import FaultProxy
 
 HALF, FOURTH = 6, 4

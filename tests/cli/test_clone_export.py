@@ -14,8 +14,7 @@ import pytest
 
 from poller_cli.toml_tables import tables
 from tests.cli.conftest import NOTING, Project, end, wait_until
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
+from tests.cli.console import Console, ran
 from tests.cli.test_schemas import validator
 
 NEW = "state/shop/orders-v2.json"

@@ -10,9 +10,7 @@ import pytest
 from poller.model.escape import LONGEST_VALUE
 from poller.model.limits import LARGEST_BODY, LONGEST_CURSOR
 from tests.cli.conftest import Project
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
-from tests.cli.test_reset_to_checkpoint import exported
+from tests.cli.console import Console, exported, ran
 
 BEYOND = {
     "nested": lambda text: text.replace("{", '{"x": ' + "[" * 300 + "]" * 300 + ", ", 1),

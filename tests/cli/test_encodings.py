@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import COMMAND, Project
-from tests.cli.test_pause import ran
+from tests.cli.console import ran
 
 NAME = "Łódź ★"
 

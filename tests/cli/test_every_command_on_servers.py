@@ -13,10 +13,10 @@ import typer.main
 from azure.storage.blob import ContainerClient
 
 from poller_cli.main import build
+from tests.cli.azure_functions_db import fixture
 from tests.cli.conftest import Ended, Project
 from tests.cli.forge import Forge
 from tests.cli.test_commands_on_servers import servers
-from tests.cli.test_import import fixture
 from tests.cli.test_schemas import validator
 from tests.support.azurite import KEY, Azurite
 

@@ -7,10 +7,9 @@ import json
 
 import pytest
 
+from tests.cli.azure_functions_db import ROWS, fixture
 from tests.cli.conftest import Project
-from tests.cli.console import Console
-from tests.cli.test_import import ROWS, fixture
-from tests.cli.test_pause import ran
+from tests.cli.console import Console, ran
 
 FAR = "2099-01-01T00:00:00"
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.cli.conftest import Project
-from tests.cli.test_pause import ran
-from tests.cli.test_reset_to_checkpoint import exported
+from tests.cli.console import exported, ran
 
 
 def test_the_command_that_the_error_names_mends_it(project: Project) -> None:

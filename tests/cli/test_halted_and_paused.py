@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Project
-from tests.cli.console import Console
-from tests.cli.test_status_words import word
+from tests.cli.console import Console, word
 
 FAILING = "def handle(batch): raise ValueError('no customer 7')\n"
 

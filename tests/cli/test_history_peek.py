@@ -7,8 +7,7 @@ import sqlite3
 from contextlib import closing
 
 from tests.cli.conftest import NOTING, Project, end, wait_until
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
+from tests.cli.console import Console, ran
 from tests.cli.test_schemas import validator
 
 TRAIL = "audit/shop/orders.jsonl"

@@ -10,7 +10,6 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,17 +23,12 @@ from azure.storage.blob import (
     generate_container_sas,
 )
 
+from tests.cli.azure_functions_db import ROWS, fixture
 from tests.cli.conftest import NOTING, Project
 from tests.cli.console import Console
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 
-FIXTURES = Path(__file__).parent / "fixtures"
-ROWS = [(n, f"2026-04-07 01:23:{n // 4:02d}.{n // 4:03d}") for n in range(1, 21)]
 TIE = "2026-04-07 01:23:02.002"
-
-
-def fixture(name: str) -> Path:
-    return FIXTURES / f"azure-functions-db-{name}.json"
 
 
 def command(name: str, *more: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from azure_functions_db import SqlAlchemySource
 
 from poller.config.options import SourceOptions
 from poller_cli.importing import key_order
-from tests.cli.test_import import FIXTURES, ROWS
+from tests.cli.azure_functions_db import FIXTURES, ROWS
 from tests.support.azurite import Azurite
 
 

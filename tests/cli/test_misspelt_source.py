@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Project
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
-from tests.cli.test_rebind import changed
+from tests.cli.console import Console, changed, ran
 
 TYPOS = [
     ('table = "orders"', 'table = "ordres"', "table = orders (it says ordres)"),

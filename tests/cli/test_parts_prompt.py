@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Project
 from tests.cli.console import Console
-from tests.cli.test_prompts import Terminal
+from tests.cli.terminal import Terminal
 
 RANGE = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:03")
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import NOTING, Project, end, wait_until
-from tests.cli.console import Console
-
-
-def ran(project: Project, rows: int = 5) -> Console:
-    project.configure("orders")
-    project.insert(rows)
-    console = Console(project)
-    assert console.run("run", "--once").code == 0
-    return console
+from tests.cli.console import Console, ran
 
 
 def test_a_paused_poller_delivers_nothing_until_it_is_resumed(project: Project) -> None:

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 
 from tests.cli.conftest import Project
 from tests.cli.console import Console
-from tests.cli.test_prompts import Terminal
+from tests.cli.terminal import Terminal
 
 
 def filled(project: Project, *notes: str | None) -> Console:

@@ -10,9 +10,8 @@ import pexpect
 import pytest
 
 from tests.cli.conftest import Project
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
-from tests.cli.test_prompts import Terminal
+from tests.cli.console import Console, ran
+from tests.cli.terminal import Terminal
 
 
 def test_one_row_is_one_row_in_one_batch(project: Project) -> None:

@@ -3,50 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
-import pexpect
 import pytest
 
-from tests.cli.conftest import COMMAND, Project
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
-
-ASKED = "Type orders to go on: "
-
-
-def _plain_environment() -> dict[str, str]:
-    """As in a terminal: its width is asked of it, not of what the tests' own runner put into the environment."""
-    return {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")} | {"TERM": "xterm"}
-
-
-class Terminal:
-    """`poller` on a pseudo-terminal; with `file` its stdout goes there, as with `> file`."""
-
-    def __init__(self, project: Project, *arguments: str, columns: int = 100, file: str = "") -> None:
-        command = " ".join([*COMMAND, *arguments, *([">", file] if file else [])])
-        self.child: pexpect.spawn[str] = pexpect.spawn(
-            "/bin/sh",
-            ["-c", f"exec {command}"],
-            cwd=str(project.folder),
-            env=_plain_environment(),
-            timeout=60,
-            encoding="utf-8",
-            dimensions=(40, columns),
-        )
-
-    def answer(self, text: str) -> str:
-        """What was shown before the question."""
-        self.child.expect_exact(ASKED)
-        shown = self.child.before or ""
-        self.child.send(text)
-        return shown
-
-    def end(self) -> tuple[int, str]:
-        self.child.expect(pexpect.EOF)
-        self.child.close()
-        return self.child.exitstatus, self.child.before or ""
+from tests.cli.conftest import Project
+from tests.cli.console import Console, ran
+from tests.cli.terminal import ASKED, Terminal
 
 
 def test_the_name_typed_is_consent_and_the_preview_comes_first(project: Project) -> None:

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from tests.cli.conftest import Project
-from tests.cli.test_pause import ran
-
-
-def changed(project: Project, old: str, new: str) -> None:
-    text = (project.folder / "poller.toml").read_text()
-    assert old in text
-    project.write(text.replace(old, new))
+from tests.cli.console import changed, ran
 
 
 def test_a_changed_source_is_accepted_with_the_cursor_kept(project: Project) -> None:

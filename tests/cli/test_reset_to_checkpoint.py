@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import COMMAND, Project
-from tests.cli.console import STATE, Console, write
-from tests.cli.test_pause import ran
+from tests.cli.console import deleted, exported, ran, write
 
 EXAMPLE = {
     "version": 1,
@@ -25,12 +24,6 @@ EXAMPLE = {
     "lease": {"owner_id": None, "fencing_token": 42},
     "theirs": {"kept": True},
 }
-
-
-def exported(console: Console, name: str = "kept.json") -> str:
-    path = str(console.project.folder / name)
-    assert console.run("export-checkpoint", "orders", path, "--overwrite").code == 0
-    return path
 
 
 def test_an_export_is_gone_back_to(project: Project) -> None:
@@ -152,10 +145,6 @@ def test_the_token_is_raised_after_a_restore(project: Project) -> None:
 
 
 # --- gone, or unreadable -------------------------------------------------------------------------------------------
-
-
-def deleted(console: Console) -> None:
-    console.project.execute(f"DELETE FROM poller_documents WHERE name = '{STATE}'", database="state.db")
 
 
 def test_a_deleted_document_is_put_back_with_a_higher_token(project: Project) -> None:

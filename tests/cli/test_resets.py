@@ -7,8 +7,7 @@ import json
 import pytest
 
 from tests.cli.conftest import NOTING, Project, end, wait_until
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
+from tests.cli.console import Console, ran
 
 VALUE = ("--value", "2026-01-01T00:00:00", "--pk", "id=2")
 

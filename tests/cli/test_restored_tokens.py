@@ -7,9 +7,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Project
-from tests.cli.console import Console, write
-from tests.cli.test_pause import ran
-from tests.cli.test_reset_to_checkpoint import deleted, exported
+from tests.cli.console import Console, deleted, exported, ran, write
 
 HIGHEST = 2**53
 

@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from tests.cli.conftest import NOTING, Project, end, wait_until
-from tests.cli.console import Console
-from tests.cli.test_pause import ran
-
-
-def word(console: Console, name: str = "orders") -> str:
-    """What stands behind its name."""
-    (line,) = [line for line in console.run("status").out.splitlines() if line.startswith(f"{name}  ")]
-    return line.partition(f"{name}  ")[2]
-
-
-def at_work(console: Console, owner: str = "host/somebody", *, kept: bool = False) -> None:
-    """As if a worker held the lease, for a minute from now; or as if an operator kept it."""
-    now = datetime.now(UTC)
-    lease = {"owner_id": owner, "acquired_at": now.isoformat(), "heartbeat_at": now.isoformat(), "ttl_seconds": 60.0}
-    lease |= {"expires_at": (now + timedelta(seconds=60)).isoformat(), "released_at": None}
-    lease["operator_token"] = console.state()["lease"]["fencing_token"] if kept else None
-    console.edit(lease=lease)
+from tests.cli.console import Console, at_work, ran, word
 
 
 def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import COMMAND, NOTING, Project
-from tests.cli.test_pause import ran
+from tests.cli.console import ran
 
 
 def piped(project: Project, command: str) -> tuple[int, list[str]]:
