@@ -138,8 +138,8 @@ def _die_at(wanted: int, when: str, steps_told: Path) -> None:
 
         return call
 
+    from poller import files
     from poller.stores import SqlStore
-    from poller_cli import files
 
     of_files = [(files, "write_new"), (os, "link"), (Path, "replace")]
     of_store = [(SqlStore, name) for name in ("read", "write", "append", "lines", "names")]

@@ -50,7 +50,7 @@ def _write(file: Path, text: str, *, overwrite: bool) -> None:
     """Whole or not at all; a device or a pipe is written to, never replaced. Raises: Refused, where the file exists;
     WrongArgument, where it cannot be written."""
     from poller.admin.refusals import Refused, WrongArgument
-    from poller_cli.files import write_whole
+    from poller.files import write_whole
 
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):

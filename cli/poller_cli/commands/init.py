@@ -145,7 +145,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> None:
     Raises: Refused, where another is there; WrongArgument, where it cannot be written.
     """
     from poller.admin.refusals import WrongArgument
-    from poller_cli.files import write_whole
+    from poller.files import write_whole
 
     try:
         write_whole(path, text, overwrite=overwrite)
