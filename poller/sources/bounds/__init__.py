@@ -1,14 +1,14 @@
 """Below what rows are read (sources.md, "Rows that commit late"): one module per way to know it.
 
-The seam. A way to know the bound is a `BoundStrategy`: `sample(connection) -> Bound`, called before every page on the
-source's autocommit connection. It runs its own statements, each a snapshot of its own, and never shares one with the
-page. The page then reads `cursor < CAST(:bound AS type)`. `Bound.kind == "none"` means: no bound at all. Any other kind
-whose `value` is None means: not known yet, and no row is read. `MonotonicBound` stands around every strategy, so that
-no bound ever moves back and a clock that does is waited for; a strategy need not care.
+A way to know the bound is a `BoundStrategy`: `sample(connection) -> Bound`, called before every page on the source's
+autocommit connection, in statements of which each has its own snapshot, never the page's. The page then reads
+`cursor < CAST(:bound AS type)`. `Bound.kind == "none"` means that there is no bound. Any other kind with a `value` of
+None means that it is not known yet, and no row is read. `MonotonicBound` wraps every strategy: it keeps the bound from
+moving back, and waits for a clock that did.
 
-To add a way: a module beside this one with `choose(wanted, context, connection)`, which returns a strategy, or a
-text: why only the heuristic is left. What a strategy may know is in `BoundContext`, whose `bound()` turns an instant
-into a `Bound` in the column's own form, rounded down and one unit less.
+To add one: a module beside this one with `choose(wanted, context, connection)`, which returns a strategy, or the
+reason (a text) why only the heuristic is left. What a strategy may know is in `BoundContext`, whose `bound()` turns an
+instant into a `Bound` in the column's own form, rounded down and one unit less.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _ASKED = {
     "mssql": ("exact",),
     "oracle": ("exact",),
 }
-"""What may be asked for by name. On MySQL and MariaDB both names mean the one way there is: tracked sessions."""
+"""What may be asked for by name. On MySQL and MariaDB both names mean tracked sessions."""
 
 _KNOWN_BY_DATABASE = {"xid8+pk": "postgresql", "rowversion+pk": "mssql"}
-"""Kinds whose column the database itself bounds: no other bound makes sense."""
+"""Kinds whose bound the database itself knows: no other bound makes sense."""
 
 
 def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
-    """Refuse a bound that cannot be had for a kind of cursor, or on a family of databases; needs no connection.
+    """Refuse a bound that does not exist for a kind of cursor or a family of databases; needs no connection.
 
     Raises: ConfigError naming `bound` or `cursor_kind`.
     """
     if wanted not in WANTED:
         raise ConfigError(
-            f"`bound` is {wanted!r}, which is none of {', '.join(WANTED)}.", key="bound", next_step='Use "auto".'
+            f"`bound` is {wanted!r}, not one of {', '.join(WANTED)}.", key="bound", next_step='Use "auto".'
         )
     owner = _KNOWN_BY_DATABASE.get(kind)
     if owner is not None and wanted not in ("auto", "exact", "none"):
         raise ConfigError(
-            f"`bound` is {wanted}, but a column of kind {kind} has a bound of its own.",
+            f"`bound` is {wanted}, but the database itself bounds a column of kind {kind}.",
             key="bound",
             next_step='Use "auto".',
         )
@@ -68,15 +68,15 @@ def check(wanted: str, kind: CursorKind, family: str | None = None) -> None:
         )
     if wanted not in ("auto", "heuristic", "none") and wanted not in _ASKED.get(family, ()):
         raise ConfigError(
-            f"`bound` is {wanted}, which there is none of on {family}.",
+            f"`bound` is {wanted}, which {family} does not support.",
             key="bound",
             next_step=f"Use one of {', '.join(('auto', *_ASKED.get(family, ()), 'heuristic'))}.",
         )
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy:
-    """The strategy that `bound` asks for; for `auto` the best that this database and its privileges allow. What was
-    asked for by name is not replaced by a guess.
+    """The strategy that `bound` asks for; for `auto` the best that this database and the user's privileges allow. One
+    that was asked for by name is never replaced by the heuristic.
 
     Raises: ConfigError naming `bound` (not available here), SourceError (a standby), what the driver raises.
     """
@@ -93,7 +93,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
             raise ConfigError(
                 f"`bound` is {wanted}, which is not available here: {found}.",
                 key="bound",
-                next_step='Mend that, or set bound = "auto", which then falls back to "heuristic".',
+                next_step='Fix that, or set bound = "auto", which then falls back to "heuristic".',
             )
         reason = found
     return Heuristic(context, reason) if context.kind == "timestamp+pk" else HighestSeen(context, reason)

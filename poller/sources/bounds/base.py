@@ -1,4 +1,4 @@
-"""What every way to know the bound has in common."""
+"""What all bound strategies have in common."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
 
+from poller.errors import SourceError
 from poller.model.cursor import CursorKind
 from poller.model.limits import LONGEST_CURSOR
 from poller.ports import Bound
@@ -17,10 +18,10 @@ from poller.sources.columns.moments import floor_to, iso_text, to_zone, unit_of
 
 
 class BoundStrategy(Protocol):
-    """Takes the bound of this moment.
+    """Determines the current bound.
 
-    `sample` runs one or more statements of its own on an autocommit connection, BEFORE the page, and never moves the
-    connection into a transaction it does not end. It may raise what the driver raises; the source translates it.
+    `sample` runs one or more statements on an autocommit connection, BEFORE the page, and ends every transaction that
+    it begins. It may raise what the driver raises; the source translates it.
     """
 
     @property
@@ -29,17 +30,37 @@ class BoundStrategy(Protocol):
         ...
 
     def sample(self, connection: Connection) -> Bound:
-        """The bound now; with `value=None` where it is not known yet, and a `reason`."""
+        """The bound now; `value` is None while it is not known, with a `reason`."""
         ...
 
     def remember(self) -> dict[str, Any] | None:
-        """What another process could go on from, as JSON; None where there is nothing."""
+        """What another process can continue from, as JSON; None where there is nothing."""
         ...
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from what another process remembered, where that is newer than what this one knows; `clock`: the
+        """Continue from what another process remembered, where that is newer than what this one knows; `clock`: the
         highest that it saw."""
         ...
+
+
+class Stateless:
+    """A strategy or sampler whose every sample is complete: there is nothing to remember."""
+
+    def remember(self) -> dict[str, Any] | None:
+        """None."""
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Ignores it."""
+
+
+def on_copy(kind: str, table: str | None) -> SourceError:
+    """The error for a copy of a database, such as `a standby`, which does not show transactions of its primary."""
+    return SourceError(
+        f"The database is {kind}: transactions that are open on its primary cannot be seen here.",
+        table=table or "",
+        next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
+    )
 
 
 @dataclass(frozen=True)
@@ -50,11 +71,11 @@ class BoundContext:
         family: postgresql, mysql, sqlite, mssql, oracle; mariadb: whether a mysql server is a MariaDB.
         kind: the cursor's kind; column: the cursor's column; zone: what naive values of it mean (None: it is zoned).
         schema, table: the table, None for a query; query: the user's SQL, None for a table.
-        margin: the longest stall between taking a timestamp and becoming visible.
+        margin: the longest time between taking a timestamp and becoming visible.
         commit_delay: what the heuristic subtracts; extra_delay: what was configured explicitly, to be added to an
             exact bound (else zero).
         ignore_users: users that only read.
-        stamped_by: who gives the column its values, `database` or `application`.
+        stamped_by: who sets the column's values, `database` or `application`.
         clock: a SELECT of the server's clock in UTC as text; highest: a SELECT of the greatest cursor as text;
             highest_below: the same, of those below `:below`.
     """
@@ -94,7 +115,7 @@ class BoundContext:
         return iso_text(floor_to(local, unit) - unit, self.column.digits, zoned=zoned)
 
     def remembered(self, value: Any) -> str:
-        """A bound's text out of what an earlier process remembered. Raises: ValueError, for what is foreign."""
+        """A bound's text that an earlier process remembered. Raises: ValueError where it is not one."""
         if not isinstance(value, str) or len(value) > LONGEST_CURSOR or "\0" in value:
             raise ValueError("not the text of a bound")
         if self.kind in ("integer+pk", "xid8+pk"):

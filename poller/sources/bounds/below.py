@@ -1,10 +1,11 @@
-"""A server that has not come as far as the checkpoint: what it writes from there on lies below, where no page looks.
+"""A server that has not reached the checkpoint: the rows that it writes next lie below it, where no page looks.
 
 A crash that lost commits, a restore or a fail-over takes a server back, and it hands out the same transaction ids and
-numbers again. A checkpoint may also have been put ahead of it. Either way rows would be skipped, so none is read.
+numbers again. A checkpoint may also have been set ahead of the server. Either way rows would be skipped, so none is
+read.
 
-What was delivered lies below its bound, and that below what had been handed out. So a checkpoint that a delivery left
-is never met by a server that only grew, however often it was restarted: only committed rows are compared, and those
+Delivered rows lie below their bound, and the bound below what had been handed out. So a server that only grew is never
+below a checkpoint that a delivery wrote, however often it restarts: only committed rows are compared, and those
 survive a plain restart and a crash with synchronous commit.
 """
 
@@ -22,14 +23,14 @@ from poller.sources.bounds.base import BoundContext
 from poller.sources.columns.moments import parse_utc
 
 BY_SERVER = frozenset({"xid8+pk", "rowversion+pk"})
-"""Kinds whose bound is one number of the server, which only grows: samples of several processes never cross."""
+"""Kinds whose bound is one number of the server that only grows: samples of several processes agree."""
 
 
 class BelowCheckpoint:
-    """Looks at each bound beside the checkpoint.
+    """Compares each bound with the checkpoint.
 
     For numbers the hold stays until an operator moves the checkpoint: once the server has passed it again, nothing
-    would tell that rows lie below. So it is remembered with the bound. For timestamps it ends when the clock has passed
+    would show that rows lie below. So it is remembered with the bound. For timestamps it ends when the clock has passed
     the checkpoint, as with a clock that went back (`MonotonicBound`).
     """
 
@@ -56,8 +57,8 @@ class BelowCheckpoint:
         )  # fmt: skip
 
     def ahead_of_clock(self, taken: Bound, after: Cursor | None) -> str | None:
-        """What to tell where the checkpoint lies ahead of the server's clock; else None. A start in the future is no
-        checkpoint: somebody means to begin then."""
+        """The message where the checkpoint lies ahead of the server's clock; else None. A start in the future is not a
+        checkpoint: polling is to begin then."""
         if self._context is None or after is None or after.tiebreaker is None or taken.clock is None:
             return None
         if self._context.kind != "timestamp+pk":
@@ -67,27 +68,26 @@ class BelowCheckpoint:
             return None
         return (
             f"the checkpoint {after.value} lies ahead of the database's clock, {taken.clock}: the clock went back, or"
-            " the checkpoint was put ahead; rows wait until the clock has passed it, and those stamped meanwhile lie"
+            " the checkpoint was set ahead; rows wait until the clock has passed it, and those stamped meanwhile lie"
             " below the checkpoint, where `poller recheck` finds them (audit_window); `poller reset-to-cursor` to the"
             " last row before that time ends the wait"
         )
 
     def remember(self) -> dict[str, str] | None:
-        """What another process needs to go on holding."""
+        """What another process needs to keep holding."""
         return self._held
 
     @staticmethod
     def read(memory: Mapping[str, Any] | None) -> dict[str, str] | None:
-        """What another process remembered, None where it held nothing. Raises: KeyError, TypeError, for what no process
-        of ours wrote."""
+        """What another process remembered, None where it held nothing. Raises: KeyError, TypeError, for other data."""
         return {"checkpoint": str(memory["checkpoint"]), "next": str(memory["next"])} if memory else None
 
     def recall(self, held: dict[str, str] | None) -> None:
-        """Go on holding where another process did."""
+        """Keep holding where another process did."""
         self._held = self._held or held
 
     def fell(self, taken: Bound, last: Bound | None) -> bool:
-        """Whether the server itself lies below the last bound: what that bound allowed is not right any more."""
+        """Whether the server itself lies below the last bound, which is then too high."""
         if self._context is None or last is None:
             return False
         was, now = self._place(last.value), self._place(taken.next)
@@ -106,7 +106,7 @@ class BelowCheckpoint:
             if delivered or self.fell(taken, last):
                 self._held = fact
             return fact
-        # It has passed the checkpoint again, but transactions from below it are still open.
+        # The server has passed the checkpoint again, but transactions from below it are still open.
         was, low = self._place(None if last is None else last.value), self._place(taken.value)
         if self._context is None or self._context.kind not in BY_SERVER or was is None or low is None:
             return None
@@ -116,7 +116,7 @@ class BelowCheckpoint:
         return self._held
 
     def _place(self, text: str | None) -> Decimal | None:
-        """A number by which values of the column compare; None for what is none."""
+        """The value as a number, for comparison; None where it is not a number."""
         if text is None or self._context is None:
             return None
         try:
@@ -132,8 +132,9 @@ def _handed_out_again(checkpoint: str, next: str) -> str:  # noqa: A002 - the na
     return (
         f"the checkpoint {checkpoint} lies above what the server has handed out (its next value was {next} when this"
         " was noticed): the server went back (a crash that lost commits, a restore, a fail-over, TRUNCATE ... RESTART"
-        " IDENTITY), or the checkpoint was put ahead; rows that it has written since lie below the checkpoint, so none"
-        " is read until somebody moves it: `poller reset-to-cursor` to the last row from before, or `poller"
-        " reset-to-beginning`; `poller recheck` lists rows below it that were never delivered (audit_window), but none"
-        " that has the key and number of one that was"
+        " IDENTITY), or the checkpoint was set ahead; rows written since lie below the checkpoint, so none is read"
+        " until an operator moves it: `poller reset-to-cursor` to the last row from before, or `poller"
+        " reset-to-beginning`;"
+        " `poller recheck` lists rows below it that were never delivered (audit_window), except those that have the key"
+        " and number of a delivered one"
     )

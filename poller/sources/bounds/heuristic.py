@@ -1,5 +1,4 @@
-"""The fallback: what is older than `commit_delay`. Safe only while no transaction stays open longer, so it says its
-name."""
+"""The fallback: what is older than `commit_delay`. Safe only while no transaction stays open longer."""
 
 from __future__ import annotations
 
@@ -12,15 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext
+from poller.sources.bounds.base import BoundContext, Stateless
 from poller.sources.columns.moments import remembered
 
 _MISSED = "rows of transactions open longer than commit_delay are missed"
 _KEPT = 64
 
 
-class Heuristic:
-    """The database's clock less a delay that somebody guessed."""
+class Heuristic(Stateless):
+    """The database's clock less an estimated delay."""
 
     kind = "heuristic"
 
@@ -33,18 +32,11 @@ class Heuristic:
         clock = datetime.fromisoformat(connection.execute(sa.text(self._context.clock)).scalar_one())
         return self._context.bound(clock - self._context.commit_delay, clock, kind=self.kind, reason=self._reason)
 
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing: the clock is enough."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""
-
 
 class HighestSeen:
-    """For cursors that are no time: up to the greatest value that was already there `commit_delay` ago.
+    """For cursors that are not times: up to the greatest value that was already there `commit_delay` ago.
 
-    With another `kind` and `delay`, for databases whose writers take turns. `missed`: which rows are lost.
+    With another `kind` and `delay`, for databases with one writer at a time. `missed`: which rows are lost.
     `handed_out`: the greatest number that the database has handed out, where it keeps count.
     """
 

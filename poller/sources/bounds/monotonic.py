@@ -16,16 +16,16 @@ from poller.sources.bounds.below import BelowCheckpoint
 from poller.sources.columns.moments import remembered
 
 _GUARDS = frozenset({"exact", "observed", "observed-strict"})
-"""A bound of one of these may follow one of another."""
+"""A bound of one of these kinds may follow one of another."""
 
 
 class MonotonicBound:
     """Keeps the last bound and the highest clock seen.
 
-    `highest_clock` may be set from what an earlier process saw. While the server's clock is lower (a fail-over), its
-    writers stamp rows anew below the last bound. So that one only limits: the lower of it and the strategy's is read
-    below, and nothing where the strategy knows none. This lasts until the strategy's own bound has reached the last
-    one; a clock that has caught up is not enough, since a transaction that began before that may still be open.
+    `highest_clock` may come from an earlier process. While the server's clock is lower (a fail-over), its writers stamp
+    rows below the last bound again. Then the last bound is only a limit: the bound in force is the lower of it and the
+    strategy's, and no row is read while the strategy knows none. This ends when the strategy's bound has reached the
+    last one; a clock that has caught up is not enough, since an earlier transaction may still be open.
     """
 
     def __init__(self, strategy: BoundStrategy, context: BoundContext | None = None) -> None:
@@ -44,7 +44,7 @@ class MonotonicBound:
 
     def sample(self, connection: Connection, after: Cursor | None = None) -> Bound:
         """The strategy's bound, or a lower one with the reason why it did not advance; no value where the server has
-        not come as far as the checkpoint `after`."""
+        not reached the checkpoint `after`."""
         taken = self._strategy.sample(connection)
         if taken.kind == "none":
             return taken
@@ -72,7 +72,7 @@ class MonotonicBound:
         return taken
 
     def remember(self) -> dict[str, Any] | None:
-        """What goes with a commit: the highest clock, the bound in force, the strategy's samples; None for no bound."""
+        """What a commit stores: the highest clock, the bound in force, the strategy's samples; None for no bound."""
         if self._strategy.kind == "none":
             return None
         last = self._last
@@ -88,10 +88,10 @@ class MonotonicBound:
         return {name: value for name, value in memory.items() if value is not None}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from what another process remembered; what this one knows better stays.
+        """Continue from what another process remembered; what this one knows better stays.
 
-        Raises, before anything is taken in: ValueError, TypeError, KeyError, AttributeError, OverflowError, for what no
-        process of ours wrote.
+        Raises, before anything is changed: ValueError, TypeError, KeyError, AttributeError, OverflowError, for data
+        that no such process wrote.
         """
         clock, kind, last = memory.get("clock"), str(memory.get("kind")), self._last
         seen = remembered(clock) if clock else None
@@ -124,7 +124,7 @@ class MonotonicBound:
         return replace(last, age_seconds=age, clock=taken.clock, held_by=taken.held_by, reason=reason, cold=taken.cold)
 
     def _limited(self, taken: Bound, reason: str) -> Bound:
-        """The lower of the last bound and the taken one; none where either is not known."""
+        """The lower of the last bound and the sampled one; no value where either is not known."""
         last = self._last
         if last is None or taken.value is None:
             return replace(taken, value=None, at=None, age_seconds=None, reason=reason)
@@ -145,7 +145,8 @@ def _before(one: str, other: str) -> bool:
 
 def _moves_back(last: Bound, new: Bound) -> bool:
     """By instant where both have one; numbers (xid8, sequences) as numbers; hex of one width (rowversion) as text.
-    Only the database knows the order of other texts; what was seen in the table does not need it."""
+    Only the database knows the order of other texts; those are values seen in the table (`inclusive`), which only
+    grow."""
     if new.inclusive:
         return False
     if last.at is not None and new.at is not None:

@@ -1,14 +1,12 @@
 """SQL Server's bounds: `rowversion+pk` from MIN_ACTIVE_ROWVERSION(), timestamps from what is open.
 
-Tried by their SQL text and against a pretended connection only, not against a server.
+Tested by their SQL text and on a simulated connection only, not on a server.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -17,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases.samplers import Sample
 from poller.errors import SourceError
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext, BoundStrategy
+from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless, on_copy
 from poller.sources.bounds.mssql_origin import elsewhere
 from poller.sources.bounds.sampled import BLOCKS, SET_BACK, SHOWS_HOLDER_AFTER, ByCounter, ByTime
 
@@ -49,8 +47,8 @@ _COUNTER = sa.text("SELECT CAST(IDENT_CURRENT(:name) AS bigint)")
 _DIRTY = re.compile(r"\b(nolock|readpast|readuncommitted)\b", re.IGNORECASE)
 
 
-class Rowversion:
-    """The least rowversion that an open transaction has taken."""
+class Rowversion(Stateless):
+    """The lowest rowversion that an open transaction has taken."""
 
     kind = "exact"
 
@@ -63,15 +61,8 @@ class Rowversion:
         following = f"{int(row.used, 16) + 1:016x}"
         return Bound(kind=self.kind, value=row.least, reason=self._reason, next=following)
 
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing."""
-        return None
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-
-class Views:
+class Views(Stateless):
     """The oldest of what dm_tran_active_transactions and dm_exec_requests show. Needs VIEW SERVER STATE."""
 
     kind = "exact"
@@ -88,26 +79,14 @@ class Views:
         what = "a transaction" if (row.transaction_age or 0) >= (row.request_age or 0) else "a request"
         return Sample(clock, clock, oldest, f"{what} open since {oldest:%Y-%m-%d %H:%M:%S}" if held else None)
 
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing: each sample tells all."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""
-
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
     """The strategy, or the reason (a `str`) why only the heuristic is left.
 
-    Raises: SourceError on a readable secondary, and for a query that reads what is not committed or skips what is
-    locked.
+    Raises: SourceError on a readable secondary, and for a query that reads uncommitted rows or skips locked ones.
     """
     if connection.execute(_STANDING).scalar() == "READ_ONLY":
-        raise SourceError(
-            "The database is read-only, as a secondary is: transactions open on its primary cannot be seen here.",
-            table=context.table or "",
-            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
-        )
+        raise on_copy("read-only, as a secondary is", context.table)
     dirty = _DIRTY.search(context.query or "")
     if dirty is not None:
         raise SourceError(
@@ -133,7 +112,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
         return ByTime(context, Views(), "the user may see all transactions and requests")
     parameters = {"name": name, "column": context.column.name}
     if not name or connection.execute(_IDENTITY, parameters).scalar() != 1:
-        return f"the column {context.column.name} is no IDENTITY"
+        return f"the column {context.column.name} is not an IDENTITY"
     step = int(connection.execute(_STEP, {"name": name}).scalar_one())
     if step != 1:
         return f"the IDENTITY of {context.column.name} has an INCREMENT of {step}: {BLOCKS}"

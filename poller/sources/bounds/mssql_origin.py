@@ -1,5 +1,5 @@
-"""SQL Server: rows of another server, which views of this one's transactions do not show. Followed through the text of
-queries, views and synonyms. Tried against a pretended connection only, not against a server."""
+"""SQL Server: rows of another server, whose transactions this server's views do not show. Followed through the text of
+queries, views and synonyms. Tested on a simulated connection only, not on a server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.sources import user_sql
+from poller.sources.bounds.named_tables import NO_TABLE
 
 _ABOUT = sa.text("""
 SELECT OBJECT_DEFINITION(OBJECT_ID(:name)) AS definition,
@@ -16,11 +17,10 @@ SELECT OBJECT_DEFINITION(OBJECT_ID(:name)) AS definition,
        (SELECT COUNT(*) FROM sys.external_tables WHERE object_id = OBJECT_ID(:name)) AS outside
 """)
 _REMOTE = re.compile(r"\b(openquery|openrowset|opendatasource)\s*\(", re.IGNORECASE)
-NO_TABLE = "rows come from no table of this database"
 
 
 def elsewhere(connection: Connection, table: str | None, query: str | None) -> str | None:
-    """Why the rows are not of this server's transactions; None where nothing says so.
+    """Why the rows do not come from this server's transactions; None where nothing says so.
 
     Args:
         table: its quoted name; or query: the user's SQL. Raises: what the driver raises.
@@ -48,7 +48,7 @@ def _read(text: str) -> tuple[str | None, list[str] | None]:
     """Why a text reads from elsewhere, and the tables and views that it names; None where it cannot be parsed."""
     remote = _REMOTE.search(text)
     if remote is not None:
-        return f"it reads by {remote[1].upper()}, from a server with transactions of its own", []
+        return f"it reads by {remote[1].upper()}, from a server with other transactions", []
     try:
         tree = user_sql.parse(text, "mssql")
     except user_sql.Unreadable:

@@ -9,8 +9,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases.samplers import Reading, SharedSampler, join, session_of
-from poller.errors import SourceError
-from poller.sources.bounds.base import BoundContext, BoundStrategy
+from poller.sources.bounds.base import BoundContext, BoundStrategy, on_copy
 from poller.sources.bounds.mysql_engines import engines
 from poller.sources.bounds.mysql_look import lacking, look, sessions_statement
 from poller.sources.bounds.mysql_tracked import APART, Tracked
@@ -32,24 +31,20 @@ _READING = (
     " as server, current_user() as username, connection_id() as session, @@session.{reads} as only_reads"
     " from {schema}.global_status where variable_name = 'Uptime'"
 )
-"""When the server started is its clock less the time since, both as they were when this statement began: so it is the
-same for every connection."""
+"""The server's start is its clock less its uptime, both as of this statement's beginning: the same for every
+connection."""
 _MAY_LOOK = "select count(*) from information_schema.innodb_cmp"
-"""Needs PROCESS, as innodb_trx does, and spoils nobody's look."""
+"""Needs PROCESS, as innodb_trx does, and does not disturb other readers of that view."""
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
-    """The strategy for this server, or the reason (a `str`) why only the heuristic is left. There is one way to know
-    the bound here, so `exact`, `observed` and `auto` all mean it; it calls itself observed.
+    """The strategy for this server, or the reason (a `str`) why only the heuristic is left. There is one strategy here:
+    `exact`, `observed` and `auto` all mean it, and its kind is `observed`.
 
     Raises: SourceError on a server that is read-only, as replicas are.
     """
     if connection.exec_driver_sql("select @@global.read_only").scalar_one() not in (0, "OFF", "0"):
-        raise SourceError(
-            "The database is read-only, as a replica is: transactions open on its primary cannot be seen here.",
-            table=context.table or "",
-            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
-        )
+        raise on_copy("read-only, as a replica is", context.table)
     if _variable(connection, "wsrep_on") in ("ON", "1") or _variable(connection, "group_replication_group_name"):
         return "in a cluster other nodes' transactions cannot be seen here"
     server = str(connection.exec_driver_sql(_SERVER).scalar_one())
@@ -85,7 +80,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
     if kept.other is not None:
         return f"{kept.other}, whose transactions cannot be seen"
     if context.kind == "timestamp+pk":
-        unseen = "" if kept.untold is None else f"; the engines behind {kept.untold} cannot be told, InnoDB is assumed"
+        unseen = "" if kept.unknown is None else f"; the engines behind {kept.unknown} are not known, InnoDB is assumed"
         return ByTime(context, sampler, f"sessions tracked from sample to sample{unseen}")
     return _counted(context, sampler, connection)
 
@@ -102,7 +97,7 @@ def _counted(context: BoundContext, sampler: SharedSampler, connection: Connecti
         connection.exec_driver_sql("set session information_schema_stats_expiry = 0")  # else it is a day old
     return ByCounter(
         sampler,
-        lambda c: c.execute(_COUNTER, names).scalar_one(),  # NULL: MySQL does not tell yet
+        lambda c: c.execute(_COUNTER, names).scalar_one(),  # NULL: MySQL does not know it yet
         "the table's AUTO_INCREMENT counter; sessions tracked from sample to sample",
         delay=context.extra_delay,
     )
@@ -114,12 +109,12 @@ def _variable(connection: Connection, name: str) -> str | None:
 
 
 def _reading(connection: Connection, *, mariadb: bool) -> Reading | None:
-    """This connection, for samples to be shared, of all databases alike. None where it may lead to another server than
-    it did (behind a proxy the driver holds another number for the session than the server), could write, or may not
-    look: what a user may is settled when a connection opens, and without PROCESS it would see a server at rest.
+    """This connection, for sharing samples, of all databases alike. None where it may lead to another server than
+    before (behind a proxy the driver's number of the session differs from the server's), could write, or lacks the
+    privilege: privileges are fixed when a connection opens, and without PROCESS the server would look idle.
 
-    Two servers in containers may have one host name, port and number, and have started in the same second: so the
-    address belongs to it as well."""
+    Two servers in containers may have the same host name, port and number, and have started in the same second: so the
+    address is part of it as well."""
     names = ("information_schema", "tx_read_only") if mariadb else ("performance_schema", "transaction_read_only")
     try:
         row = connection.exec_driver_sql(_READING.format(schema=names[0], reads=names[1])).one_or_none()

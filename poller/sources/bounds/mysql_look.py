@@ -19,7 +19,7 @@ MARIADB = sa.text(
     " query_id, id = connection_id() as ours, if(info like 'select get_lock(%', info, null) as info"
     " from information_schema.processlist"
 )
-# MySQL has whole seconds there, from a clock that may be a tick behind: so much earlier is never too late.
+# MySQL has whole seconds there, from a clock that may be a tick behind: this much earlier is never too late.
 _SECONDS = (
     "select now(6) as clock, p.id as id, p.user as user, {took} as took, p.command as command, 0 as query_id,"
     " now(6) - interval p.time * 1000000 + 1050000 microsecond as started, p.id = connection_id() as ours,"
@@ -32,15 +32,15 @@ MYSQL = sa.text(
     " left join performance_schema.events_statements_current e"
     " on e.thread_id = t.thread_id and e.nesting_event_level = 0 and e.end_event_id is null"
 )
-"""The list of sessions is the first one's, which is complete; performance_schema only tells the time more finely, since
-when a statement has been running, in picoseconds, where it is switched on and knows the session."""
+"""The list of sessions comes from processlist, which is complete; performance_schema only adds how long a statement has
+been running in picoseconds, where it is switched on and knows the session."""
 _WITHIN = timedelta(seconds=2.1)
-"""A start by whole seconds is at most so much too early; one that is told finely and lies outside is not believed."""
+"""A start by whole seconds is at most this much too early; a finer one outside of this range is ignored."""
 _DENIED = frozenset({1044, 1045, 1142, 1227})
 _DENIED_XA = 1401
 """MySQL 8's XA RECOVER without XA_RECOVER_ADMIN: "a fatal error occurred in the transaction branch"."""
 _NOBODY = "unauthenticated user"
-"""A connection that has not said who it is runs no statement yet, whatever its command."""
+"""A connection that has not logged in runs no statement yet, whatever its command."""
 _IDLE = frozenset({"Sleep", "Daemon", "Binlog Dump", "Binlog Dump GTID"})
 
 
@@ -50,10 +50,10 @@ class Look:
 
     Attributes:
         clock: the server's clock when the first statement of the look began.
-        users: who each session belongs to; running: when each one's statement began, or earlier, of those that run one.
-        queries: the number of each session's last statement; it changes with every one (MariaDB alone tells it).
-        transactions: rows with `session`, `trx_id`, `trx_started`, our own left out.
-        fresh: whether innodb_trx showed our own row as it is now: it is a cache.
+        users: the user of each session; running: when each running statement began, or earlier, by session.
+        queries: the number of each session's last statement; every statement changes it (MariaDB only).
+        transactions: rows with `session`, `trx_id`, `trx_started`, without our own.
+        fresh: whether innodb_trx showed our own row as it is now: the view is a cache.
         xa: the names of prepared XA transactions.
         replica: whether a replica's thread applies its primary's writes here.
     """
@@ -69,7 +69,7 @@ class Look:
 
 
 def sessions_statement(connection: Connection, *, mariadb: bool) -> sa.TextClause:
-    """The statement that lists the sessions, the finest that the user may run."""
+    """The statement that lists the sessions, the most precise that the user may run."""
     if mariadb:
         return MARIADB
     try:
@@ -82,7 +82,7 @@ def sessions_statement(connection: Connection, *, mariadb: bool) -> sa.TextClaus
 
 
 def lacking(error: DBAPIError) -> str | None:
-    """The privilege whose lack the server means; None where it means something else."""
+    """The privilege that the server reports as missing; None for other errors."""
     arguments: Any = getattr(error.orig, "args", ())
     number = arguments[0] if arguments else None
     if number == _DENIED_XA:
@@ -91,8 +91,8 @@ def lacking(error: DBAPIError) -> str | None:
 
 
 def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[int] = ()) -> Look:
-    """Three statements, each on its own: one snapshot of all would be older than the clock. `own`: sessions of this
-    process that only read; they are left out, as ours is."""
+    """Three statements, each with its own snapshot: one snapshot of all would be older than the clock. `own`: sessions
+    of this process that only read; they are left out, as this one is."""
     sessions = connection.execute(sessions_sql).all()
     others = [row for row in sessions if not row.ours and row.id not in own]
     nonce = secrets.token_hex(8)
@@ -118,12 +118,12 @@ def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[in
 
 
 def still_quiet(connection: Connection, last: Look, own: Collection[int] = ()) -> datetime | None:
-    """The server's clock, where no session has done anything since a look that found all of them at rest.
+    """The server's clock, where no session has done anything since a look that found all of them idle.
 
-    Then what that look saw open is what is open now: nothing begins or ends without a statement, each statement has a
-    number of its own, and a session is shown as busy before its statement reads the clock. Of a session that came and
-    went only a prepared XA transaction can be left, so those are asked for. innodb_trx is not, so this may be done as
-    often as one likes.
+    Then the same transactions are open as at that look: nothing begins or ends without a statement, each statement has
+    a new number, and a session is shown as busy before its statement reads the clock. A session that came and went can
+    only leave a prepared XA transaction, so those are listed. innodb_trx is not read, so this can be repeated at any
+    rate.
     """
     sessions = connection.execute(MARIADB).all()
     others = [row for row in sessions if not row.ours and row.id not in own]
@@ -137,14 +137,14 @@ def still_quiet(connection: Connection, last: Look, own: Collection[int] = ()) -
 
 
 def _runs(row: Any) -> bool:
-    """Whether a session runs a statement that may write. One that waits for its turn to look does not; a transaction
-    that it has open is seen as such."""
+    """Whether a session runs a statement that may write. Waiting for a turn to look is none; an open transaction of
+    that session is seen as such."""
     return row.command not in _IDLE and row.user != _NOBODY and not waits(row.info)
 
 
 def _began(row: Any) -> datetime:
-    """When a running statement began, or earlier. The time that it took is of another clock than the wall's, which may
-    be slewed meanwhile, by 500 ppm at most: so a thousandth more."""
+    """When a running statement began, or earlier. Its duration is not measured by the wall clock, which may be slewed
+    meanwhile, by at most 500 ppm: so a thousandth is added."""
     started = utc(row.started)
     if row.took is None:
         return started

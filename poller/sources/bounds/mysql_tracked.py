@@ -1,8 +1,8 @@
 """MariaDB and MySQL: what each session has open, tracked from look to look (sources.md, "MySQL, MariaDB").
 
-No fixed margin over `trx_started` would do: it can be seconds later than NOW() (behind a metadata lock),
-and innodb_trx is a cache. So a running statement counts from its own start, and a transaction from the last sample
-at which its session did not have it. Each look proves that innodb_trx is fresh by finding its own row in it.
+No fixed margin over `trx_started` is enough: it can be seconds later than NOW() (behind a metadata lock), and
+innodb_trx is a cache. So a running statement counts from its start, and a transaction from the last sample at which its
+session did not have it. Each look proves that innodb_trx is fresh by finding its own row in it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import Sample
 from poller.sources.bounds.mysql_look import Look, look, still_quiet, utc
 from poller.sources.bounds.mysql_turn import WAIT, Turn, Turns
-from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, some, told_by_another
+from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, sampled_elsewhere, some
 from poller.sources.columns.moments import remembered
 
 APART = 0.11
 """innodb_trx does not refresh while anybody reads it more often than every 0.1 s."""
 AGAIN = 4
 """How many more looks a sample takes where innodb_trx was stale and the server has no named locks: then pollers of one
-server spoil it for each other. With a lock one is enough, if only ours was too early."""
+server keep it stale for each other. With a lock one is enough: only our own look was too early."""
 OTHERS = "other pollers of this server"
 WAITED = (
-    f"they were looking at its open transactions for {WAIT} s, one after another, which can be done eight times a"
+    f"they were looking at its open transactions for {WAIT} s, one after another, which is possible eight times a"
     " second; fewer processes, or longer schedules, leave time for all"
 )
 REAL_TRX = 1 << 47
@@ -46,10 +46,10 @@ class _Open:
     """What one session had open at a sample.
 
     Attributes:
-        since: since when at the earliest; None: since before we looked.
-        running: when the statement began that it ran then.
+        since: the earliest time since when; None: since before we looked.
+        running: when the statement that it ran began.
         transactions: its transactions' ids and starts; none where only a statement ran. MySQL may show two: it reads
-            its data dictionary in one beside the user's.
+            its data dictionary in a second one.
     """
 
     since: datetime | None
@@ -58,23 +58,23 @@ class _Open:
     user: str
 
     def same(self, trx: Trx) -> bool:
-        """Whether a transaction seen now may be one seen then. It gets its id at its first write, and a statement seen
-        running may have begun it; only a difference proves another."""
+        """Whether a transaction seen now may be one seen then. It gets its id at its first write, and a statement that
+        was running may have begun it; only a difference proves that it is another one."""
         if not self.transactions:
             return True
         return any(then[0] == trx[0] if 0 < then[0] < REAL_TRX else then[1] == trx[1] for then in self.transactions)
 
 
 _Seen: TypeAlias = tuple[datetime | None, dict[int, _Open]]
-"""When the last look was, and what each session had open then. Never changed but replaced, both at once: another thread
+"""The time of the last look, and what each session had open then. Replaced as a whole, never changed: another thread
 may remember it meanwhile."""
 
 
 class Tracked:
-    """The least of what all sessions have open. Needs PROCESS; without it, other users' threads are not seen.
+    """The oldest of what all sessions have open. Needs PROCESS; without it, other users' threads are not seen.
 
-    The look that rest is judged by is set last, so that a copy taken in between knows too little rather than something
-    wrong.
+    `_looked`, by which a quiet server is recognised, is set last, so that a copy taken in between knows too little
+    rather than something wrong.
     """
 
     kind = "observed"
@@ -90,7 +90,7 @@ class Tracked:
         self._turns = Turns()
         self._seen: _Seen = (None, {})
         self._first: datetime | None = None
-        """When this process first saw a session of which it does not know since when it has something open."""
+        """When this process first saw a session that had something open since an unknown time."""
         self._sampled = time.monotonic()
         self._last = self._judge(first)
         self._looked = first
@@ -101,7 +101,7 @@ class Tracked:
         return self._looked.replica
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:
-        """One sample; the last one, where it is too young for another. While all sessions rest, none is too young."""
+        """One sample; the last one, where it is too young for another. While all sessions are idle, none is."""
         left_out = frozenset(map(int, own))
         quiet = self._quiet(connection, left_out)
         if quiet is not None:
@@ -147,7 +147,7 @@ class Tracked:
         return self._last
 
     def _missed(self, connection: Connection, *, later: bool) -> Sample:
-        """Without a look: what the last one found, as old as it is now."""
+        """Without a look: the last one's result, at its present age."""
         self.began = time.monotonic()
         clock = utc(connection.exec_driver_sql("select now(6)").scalar_one())
         last = self._last
@@ -169,11 +169,11 @@ class Tracked:
         if not seen.fresh:
             return _hold(
                 seen,
-                "somebody who reads information_schema.innodb_trx more often than every 0.1 s",
-                "it is a cache that does not refresh meanwhile, so open transactions cannot be seen",
+                "another client that reads information_schema.innodb_trx more often than every 0.1 s",
+                "the view is a cache that does not refresh meanwhile, so open transactions cannot be seen",
             )
         if self._seen[0] is not None and seen.clock < self._seen[0]:
-            self._seen = (None, {})  # the clock went back: what was known of before says nothing now
+            self._seen = (None, {})  # the clock went back: earlier samples no longer count
         self._seen = (seen.clock, self._follow(seen))
         return self._known(seen.clock)
 
@@ -199,9 +199,9 @@ class Tracked:
         who = "transactions that were open at the first sample"
         if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
             opened = sorted(self._seen[1].items())
-            told = [f"connection {number} of {o.user}" for number, o in opened if o.since is None]
-            who = f"{some(told)}, open since before {first:%Y-%m-%d %H:%M:%S}"
-        return Sample(clock, clock, None, who, "nothing is known yet of when they began", cold=True)
+            named = [f"connection {number} of {o.user}" for number, o in opened if o.since is None]
+            who = f"{some(named)}, open since before {first:%Y-%m-%d %H:%M:%S}"
+        return Sample(clock, clock, None, who, "it is not known yet when they began", cold=True)
 
     def _follow(self, seen: Look) -> dict[int, _Open]:
         """What each session has open now, from what it had before and what is seen."""
@@ -227,8 +227,8 @@ class Tracked:
         return now
 
     def _running(self, before: _Open | None, began: datetime) -> datetime:
-        """When a statement that runs began. MySQL may tell it a second or two too early; but one that runs in a session
-        that was at rest at the last sample began after it, and any other after the one that ran there then."""
+        """When a running statement began. MySQL may report it a second or two too early; but in a session that was idle
+        at the last sample it began after that sample, and in any other after the statement that ran there then."""
         previous = self._seen[0]
         if self._mariadb or previous is None:
             return began
@@ -237,8 +237,8 @@ class Tracked:
         return max(began, before.running)
 
     def _since(self, before: _Open | None, trx: Trx) -> datetime | None:
-        """Since when a transaction may be open: as its session was, or else since the sample that did not see it; a
-        statement that ran then may have begun this one too."""
+        """The earliest time since when a transaction may be open: its session's, or else the last sample that did not
+        show it; a statement that ran then may have begun it."""
         if before is not None and before.same(trx):
             return before.since
         previous = self._seen[0]
@@ -262,8 +262,8 @@ class Tracked:
         return {**found, "ignored": sorted(self._ignored)} if self._ignored else found
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from another process's samples of the same server, where they are newer."""
-        sampled = told_by_another(
+        """Continue from another process's samples of the same server, where they are newer."""
+        sampled = sampled_elsewhere(
             memory,
             server=self._server,
             ignored=self._ignored,

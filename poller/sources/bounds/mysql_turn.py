@@ -1,12 +1,12 @@
-"""MariaDB and MySQL: whose turn it is to look at innodb_trx, among all processes that poll one server.
+"""MariaDB and MySQL: turns at looking at innodb_trx, among all processes that poll one server.
 
-Two looks less than 0.1 s apart spoil each other: the view is a cache that does not refresh while it is read more often.
-So a look is made under a named lock of the server (GET_LOCK; a read-only session may take it, and no replica hears of
-it). The server hands the lock on in the order in which it was asked for. Who looks at the view without it is not kept
-out: a look still proves that it is fresh.
+Two looks less than 0.1 s apart show stale data: the view is a cache that does not refresh while it is read more often.
+So a look is made under a named lock of the server (GET_LOCK; a read-only session may take it, and it is not
+replicated). The server grants the lock in the order of the requests. Other clients may read the view without it: each
+look still proves that it is fresh.
 
-A look takes milliseconds. Who has the lock for a whole wait is stopped, or cut off from the server, which keeps its
-lock for hours. The others pass it by: they take turns by another lock, named after the session that hangs.
+A look takes milliseconds. A session that holds the lock for a whole wait hangs, or has lost its connection without the
+server noticing, which keeps the lock for hours. The others then use another lock, named after that session.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _CUT_SHORT = frozenset({1317, 1969, 3024, 3058, 3168})
 
 
 class Turn(enum.Enum):
-    """How a turn was come by."""
+    """How a turn was obtained."""
 
     AT_ONCE = "at once"
     AFTER_ANOTHER = "after another's look"
-    """Which ended just now: a look at once would be too early."""
+    """That look has just ended: another one now would be too early."""
     MISSED = "others were looking all the time"
     UNREGULATED = "the server has no named locks"
 
 
 class Turns:
-    """The turns of one who looks again and again, and the sessions that it found to hang in theirs."""
+    """The turns of one tracker, and the sessions that it found to hang in theirs."""
 
     def __init__(self) -> None:
         self._hang: frozenset[int] = frozenset()
@@ -83,7 +83,7 @@ def lock(name: str, seconds: int) -> str:
 
 
 def waits(statement: str | None) -> bool:
-    """Whether a session that runs this only waits for its turn, and writes nothing by it."""
+    """Whether a session that runs this only waits for its turn."""
     return statement is not None and _WAITS.fullmatch(statement) is not None
 
 
@@ -97,7 +97,7 @@ def _holder(connection: Connection, name: str) -> int | None:
 
 
 def _release(connection: Connection, name: str) -> None:
-    """A lock that stayed would keep everybody else from looking."""
+    """Twice if need be: a lock that stayed would keep all others from looking."""
     for _ in range(2):
         with contextlib.suppress(DBAPIError):  # a connection that broke has lost its lock
             connection.exec_driver_sql(f"select release_lock('{name}')")

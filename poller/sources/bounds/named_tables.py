@@ -1,15 +1,18 @@
-"""The tables and views that the text of a SELECT names, for databases that cannot be asked what a query reads."""
+"""The tables and views that the text of a SELECT names, for databases that do not say what a query reads."""
 
 from __future__ import annotations
 
 from poller.sources import user_sql
 
+NO_TABLE = "rows come from no table of this database"
+"""Why open transactions of this server do not bound them: generated values, table functions."""
+
 
 def tables(sql: str, schema: str | None, family: str) -> list[tuple[str | None, str]] | None:
-    """Schema and name of each, at any depth; None where the text cannot be read. A function in FROM has no name.
+    """Schema and name of each, at any depth; None where the text cannot be parsed. Functions in FROM are left out.
 
     Args:
-        schema: of those that name none.
+        schema: for tables that name none.
     """
     try:
         tree = user_sql.parse(sql, family)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sqlalchemy.engine import Connection
 
 from poller.ports import Bound
+from poller.sources.bounds.base import Stateless
 
 
-class NoBound:
-    """Right for tables that one writer fills, and for measuring what a bound costs."""
+class NoBound(Stateless):
+    """For tables with a single writer, and for measuring what a bound costs."""
 
     kind = "none"
 
@@ -21,10 +19,3 @@ class NoBound:
     def sample(self, connection: Connection) -> Bound:  # noqa: ARG002
         """Costs nothing."""
         return self._bound
-
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""

@@ -1,22 +1,19 @@
 """Oracle's bound for timestamps: the oldest of its open transactions and running calls.
 
-Tried by its SQL text and against a pretended connection only, not against a server.
+Tested by its SQL text and on a simulated connection only, not on a server.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases.samplers import Sample
-from poller.errors import SourceError
-from poller.sources.bounds.base import BoundContext, BoundStrategy
+from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless, on_copy
 from poller.sources.bounds.sampled import SET_BACK, SHOWS_HOLDER_AFTER, ByTime
 
 # GV$TRANSACTION shows what has written, on each instance of a cluster; before its first write a transaction is a call
@@ -48,7 +45,7 @@ _COARSE = timedelta(seconds=2)
 """Both views count in whole seconds."""
 
 
-class Views:
+class Views(Stateless):
     """The oldest of what GV$TRANSACTION and GV$SESSION show; a distributed transaction in doubt holds."""
 
     kind = "exact"
@@ -73,13 +70,6 @@ class Views:
         held = age.total_seconds() > SHOWS_HOLDER_AFTER
         return Sample(clock, clock, oldest, f"a transaction open since {oldest:%Y-%m-%d %H:%M:%S}" if held else None)
 
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing: each sample tells all."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""
-
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
     """The strategy, or the reason (a `str`) why only the heuristic is left.
@@ -87,11 +77,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
     Raises: SourceError on a standby.
     """
     if str(connection.execute(_ROLE).scalar() or "").endswith("STANDBY"):
-        raise SourceError(
-            "The database is a standby: transactions that are open on its primary cannot be seen here.",
-            table=context.table or "",
-            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
-        )
+        raise on_copy("a standby", context.table)
     if context.kind != "timestamp+pk":
         return f"no bound is known here for cursors of kind {context.kind}"
     elsewhere = _elsewhere(context, connection)
@@ -108,7 +94,8 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
 
 
 def _elsewhere(context: BoundContext, connection: Connection) -> str | None:
-    """Why the rows are not of this database's transactions: a database link, an external table, a table function."""
+    """Why the rows do not come from this database's transactions: a database link, an external table, a table
+    function."""
     if context.query is not None:
         found = _LINKED.search(_TEXT.sub("''", context.query))
         return None if found is None else f"rows come from elsewhere ({found[0]}), whose transactions cannot be seen"

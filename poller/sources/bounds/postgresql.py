@@ -4,8 +4,6 @@ snapshot (sources.md, "Rows that commit late")."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -13,7 +11,7 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import Reading, Tracker, join, session_of
 from poller.errors import ConfigError
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext, BoundStrategy
+from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
 from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.bounds.postgresql_samples import Exact, Observed, refuse_standby
 from poller.sources.bounds.postgresql_sequence import by_kind
@@ -45,12 +43,12 @@ select 'prepared transaction ' || gid || ' of ' || owner from pg_prepared_xacts
 """)
 REFRESHED = (
     'Read the tables that it is made from, or set bound = "heuristic" and a `commit_delay` longer than the time between'
-    " two refreshes and the longest transaction together."
+    " two refreshes plus the longest transaction."
 )
 """What to do about a materialized view."""
 
 
-class Xid8:
+class Xid8(Stateless):
     """For a column `xid8 DEFAULT pg_current_xact_id()`: all below the snapshot's xmin has ended, prepared or not."""
 
     kind = "exact"
@@ -79,13 +77,6 @@ class Xid8:
             reason=f"{OPEN_TOO_LONG}; {self._reason}",
             next=row.xmax,
         )
-
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing: the snapshot tells all."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
@@ -117,7 +108,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
             " guarded; GRANT pg_read_all_stats makes it exact"
         )
 
-    def make(connection: Connection) -> Tracker:  # noqa: ARG001 - one statement is enough, and that is the sample
+    def make(connection: Connection) -> Tracker:  # noqa: ARG001 - nothing to ask before the first sample
         return Exact(ignored) if kind == "exact" else Observed(ignored, server, strict=kind == "observed-strict")
 
     sampler = join(
@@ -133,8 +124,8 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
 
 
 def _reading(connection: Connection) -> Reading | None:
-    """This connection, for samples to be shared; None where it may lead to another server than it did (a pooler: what
-    the driver holds for the session's number is another's then), does not show when it began, or could write."""
+    """This connection, for sharing samples; None where it may lead to another server than before (a pooler: the
+    driver's number of the session then differs), does not show when it began, or could write."""
     row = connection.execute(_READING).one()
     if row.began is None or not row.reads or session_of(connection) != row.pid:
         return None

@@ -1,8 +1,8 @@
 """Functions that rows come from on PostgreSQL: what they read, and when it was committed, cannot be seen.
 
-The plan tells which there are, behind views too; a function in SQL whose body the planner puts in its place is no
-longer one there, and its tables count as if they were named. Those of PostgreSQL itself (generate_series, unnest, what
-takes JSON apart) and those that are IMMUTABLE, which may read no table (hstore's each), only expand what they get.
+The plan shows which there are, behind views too; a SQL function that the planner inlines is no longer one there, and
+its tables count as if they were named. PostgreSQL's own functions (generate_series, unnest, those that expand JSON) and
+IMMUTABLE ones, which may not read tables (hstore's each), only expand their arguments.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _CALLED = re.compile(r'"((?:[^"]|"")+)"\(|([^\W\d][\w$]*)\(')
 
 
 def unseen(connection: Connection, query: str, column: str) -> str | None:
-    """Why the rows of a query cannot be seen to be this server's; None where no function stands before them.
+    """Why it cannot be known that the rows of a query are this server's; None where they come from no function.
 
     Args:
-        column: the cursor's: what else the query selects is left out. Raises: what the driver raises.
+        column: the cursor's; the other columns of the query are left out. Raises: what the driver raises.
     """
     quoted = '"' + column.replace('"', '""') + '"'
     select = f"select poller_query.{quoted} from (\n{query}\n) as poller_query"  # noqa: S608 - checked when configured
@@ -54,7 +54,7 @@ def unseen(connection: Connection, query: str, column: str) -> str | None:
     if row is None:
         return None
     if row.linked:
-        return f"it reads by {row.name}, from a server with timestamps of its own"
+        return f"it reads by {row.name}, from a server with its own timestamps"
     return f"rows come from the function {row.name}, whose transactions cannot be seen"
 
 

@@ -1,8 +1,9 @@
-"""Whose clock wrote the cursor, and when rows show: what stands behind a table, a view or a query on PostgreSQL.
+"""Which tables the cursor and the rows come from, behind a table, a view or a query on PostgreSQL.
 
 Locks and sessions of this server bound only what its own transactions write into its own tables. So the cursor's column
-is followed through queries and views to the table that it comes from, and that table to its partitions and children.
-What cannot be followed (an expression, a UNION, a view over tables that this user may not read) is taken as a whole.
+is followed through queries and views to the table that it comes from, and from there to its partitions and children.
+Where that is not possible (an expression, a UNION, a view over tables that this user may not read), all that is read
+counts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.sources.bounds.named_tables import NO_TABLE
 from poller.sources.bounds.postgresql_functions import unseen
 
 _NAMED = sa.text("select cast(to_regclass(:name) as oid)")
@@ -70,10 +72,10 @@ with below (oid) as (
 )
 select r.oid from unnest(cast(:roots as oid[])) as r (oid) where r.oid not in (select oid from below)
 """)
-_TOLD = sa.text("select cast(cast(cast(:oid as oid) as regclass) as text)")
+_NAME_OF = sa.text("select cast(cast(cast(:oid as oid) as regclass) as text)")
 
 DEEPEST = 20
-"""Views over views are followed so far."""
+"""How many views over views are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,8 @@ class Origin:
 
     Attributes:
         reason: in words, naming the relation.
-        refreshed: the rows are those of a materialized view: even a guess by age loses rows unless it is longer than
-            the time between two refreshes.
+        refreshed: the rows are those of a materialized view: the heuristic loses rows too, unless its delay is longer
+            than the time between two refreshes.
     """
 
     reason: str
@@ -119,25 +121,25 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
     row = connection.execute(_BEHIND, {"roots": roots}).one()
     if row.materialized is not None:
         return Origin(
-            f"{_told(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
+            f"{_name(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
             refreshed=roots == [row.materialized],
         )
     if row.foreign_table is not None:
-        return Origin(f"{_told(connection, row.foreign_table)} is a foreign table and carries its server's timestamps")
+        return Origin(f"{_name(connection, row.foreign_table)} is a foreign table and carries its server's timestamps")
     if row.linked is not None:
-        return Origin(f"{_told(connection, row.linked)} reads by dblink, from a server with timestamps of its own")
+        return Origin(f"{_name(connection, row.linked)} reads by dblink, from a server with its own timestamps")
     if row.subscribed is not None:
         return Origin(
-            f"{_told(connection, row.subscribed)} is filled by a subscription and carries the publisher's timestamps"
+            f"{_name(connection, row.subscribed)} is filled by a subscription and carries the publisher's timestamps"
         )
     if not row.tables:
-        return Origin("rows come from no table of this database")
+        return Origin(NO_TABLE)
     return None
 
 
 def named_in(connection: Connection, table: str | None, query: str | None) -> list[int]:
     """The relations that a source names itself: its table, or those of its query that are not reached through a view
-    which the query names too. Empty where there is none of that name.
+    which the query names too. Empty where the table does not exist.
 
     Raises: what the driver raises.
     """
@@ -150,7 +152,7 @@ def named_in(connection: Connection, table: str | None, query: str | None) -> li
 
 def comes_from(connection: Connection, table: str | None, query: str | None, column: str) -> tuple[int, str] | None:
     """The table that the cursor's column comes from, and its name there, or the last view that could be followed; None
-    where a query makes it by an expression, or where there is no such table. Arguments as in `origin`.
+    where the column is an expression of a query, or the table does not exist. Arguments as in `origin`.
 
     Raises: what the driver raises.
     """
@@ -168,7 +170,7 @@ def _all_read(connection: Connection, query: str, column: str) -> tuple[list[int
 
 
 def _select(connection: Connection, oid: int, column: str) -> tuple[str, str]:
-    return f"select * from {_told(connection, oid)}", column  # noqa: S608 - quoted by the server
+    return f"select * from {_name(connection, oid)}", column  # noqa: S608 - quoted by the server
 
 
 def _behind_views(connection: Connection, oid: int, column: str) -> tuple[int, str]:
@@ -197,8 +199,8 @@ def _traced(connection: Connection, query: str, column: str) -> tuple[int, str] 
     if described is not None:  # psycopg
         oid, number = described.ftable(0), described.ftablecol(0)
     else:
-        told = cursor.description[0]
-        oid, number = getattr(told, "table_oid", None), getattr(told, "table_column", None)
+        first = cursor.description[0]
+        oid, number = getattr(first, "table_oid", None), getattr(first, "table_column", None)
     result.close()
     if not oid or not number:
         return None
@@ -221,5 +223,5 @@ def _text(sql: str) -> sa.TextClause:
     return sa.text(sql.replace(":", "\\:"))
 
 
-def _told(connection: Connection, oid: int) -> str:
-    return str(connection.execute(_TOLD, {"oid": oid}).scalar_one())
+def _name(connection: Connection, oid: int) -> str:
+    return str(connection.execute(_NAME_OF, {"oid": oid}).scalar_one())

@@ -1,8 +1,8 @@
 """What is open on a PostgreSQL server: `exact` from pg_stat_activity, `observed` and `observed-strict` from virtual
 transaction ids (sources.md, "Rows that commit late").
 
-Every statement here is one of its own, in autocommit: two samples in one transaction would see one frozen
-pg_stat_activity, and a sample in the page's own statement would have an older snapshot than the page.
+Every statement runs in autocommit: two samples in one transaction would see one frozen pg_stat_activity, and a sample
+in the page's statement would have an older snapshot than the page.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.databases.samplers import Sample
-from poller.errors import SourceError
-from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, some, told_by_another
+from poller.sources.bounds.base import Stateless, on_copy
+from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, sampled_elsewhere, some
 from poller.sources.columns.moments import remembered
 from poller.sources.user_sql.literals import literal
 
 _OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || '@'
         || to_char({a}backend_start at time zone 'UTC', 'YYYYMMDDHH24MISSUS') = any(cast(:own as text[])), false)"""
-"""Leaves out sessions of this process that only read. A pid may come again: with another start, or one that the user
-may not see, it is somebody else's."""
+"""Leaves out sessions of this process that only read. A pid may be reused: with another start, or one that the user may
+not see, it is another session."""
 
 
 def _sessions(sql: str, alias: str = "") -> sa.TextClause:
@@ -78,16 +78,16 @@ select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' ||
     "a.",
 )
 AGAIN = 3
-"""How many more looks a sample may take, where the first tells little."""
+"""How many more looks a sample may take, where the first is not enough."""
 SAMPLES_APART = 0.001
 """How many seconds they are apart."""
 NEAR = timedelta(milliseconds=20)
-"""A bound that is so near is near enough."""
+"""A bound this close to the clock needs no further look."""
 
 
-class Exact:
+class Exact(Stateless):
     """The start of the oldest open transaction, by pg_stat_activity. Needs pg_read_all_stats, or membership in the
-    roles of all who write; what it may not see makes it hold, not guess."""
+    roles of all who write; while there is a session that it may not see, it holds and does not guess."""
 
     kind = "exact"
 
@@ -118,25 +118,16 @@ class Exact:
         holder = _holder(connection, left_out) if behind > SHOWS_HOLDER_AFTER else None
         return Sample(row.clock, row.clock, row.bound, holder)
 
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing: each sample tells all."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""
-
 
 _Seen: TypeAlias = tuple[datetime | None, dict[str, datetime | None]]
-"""When the last look was, and for each that was open then when the last one was at which it was not; None where there
-was none. Never changed but replaced, both at once: another thread may remember it meanwhile."""
+"""The time of the last look, and for each transaction that was open then the time of the last look that did not show
+it; None where there was none. Replaced as a whole, never changed: another thread may remember it meanwhile."""
 
 
 class Observed:
-    """The start of the oldest open transaction as far as two looks tell: it is later than the last look that did not
-    see it. Needs no privilege. `strict` counts a session, not a transaction, so that several transactions in one
-    message do not look like one that ended.
-
-    Its samples live in this object; `remember` and `recall` carry them across processes.
+    """The start of the oldest open transaction as far as two looks show it: later than the last look that did not see
+    it. Needs no privilege. `strict` follows sessions, not transactions, so that several transactions in one message
+    do not look like one that ended.
     """
 
     def __init__(self, ignored: Collection[str], server: str, *, strict: bool = False) -> None:
@@ -147,11 +138,11 @@ class Observed:
         self._strict = strict
         self._seen: _Seen = (None, {})
         self._first: datetime | None = None
-        """When this process first saw one of which it does not know since when it has been open."""
+        """When this process first saw a transaction whose start it does not know."""
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
         """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
-        between is known to be young. No more of them while the oldest stays open: they would tell nothing new."""
+        between is known to be young. No more of them while the oldest stays open: they would show nothing new."""
         self.began = time.monotonic()
         left_out = _left_out(self._ignored, own)
         first = seen = self._look(connection, left_out)
@@ -172,7 +163,7 @@ class Observed:
         refuse_standby(row)
         previous, before = self._seen
         if previous is not None and row.clock < previous:
-            previous, before = None, {}  # the clock went back: what was known of before says nothing now
+            previous, before = None, {}  # the clock went back: earlier samples no longer count
         names = {name.rpartition("@")[2] if self._strict else name for name in row.open}
         since = {name: before.get(name, previous) for name in names}
         self._seen = (row.clock, since)
@@ -196,9 +187,9 @@ class Observed:
         if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
             pids = [int(name.rpartition("@")[2]) for name, since in self._seen[1].items() if since is None]
             rows = {row.pid: row for row in connection.execute(_NAMES, {"pids": pids})}
-            told = [f"pid {pid} of {rows[pid].usename}" if pid in rows else f"pid {pid}" for pid in sorted(pids)]
-            who = f"{some(told)}, in a transaction since before {first:%Y-%m-%d %H:%M:%S}"
-        return Sample(clock, clock, None, who, "nothing is known yet of when they began", cold=True)
+            named = [f"pid {pid} of {rows[pid].usename}" if pid in rows else f"pid {pid}" for pid in sorted(pids)]
+            who = f"{some(named)}, in a transaction since before {first:%Y-%m-%d %H:%M:%S}"
+        return Sample(clock, clock, None, who, "it is not known yet when they began", cold=True)
 
     def remember(self) -> dict[str, Any] | None:
         """The samples as JSON; None before the first."""
@@ -213,9 +204,9 @@ class Observed:
         return {**found, "ignored": self._ignored} if self._ignored else found
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from another process's samples of the same server, where they are newer. After a fail-over another
-        server's clock tells the time, and what was sampled before says nothing."""
-        sampled = told_by_another(
+        """Continue from another process's samples of the same server, where they are newer. After a fail-over another
+        server's clock counts, and earlier samples do not."""
+        sampled = sampled_elsewhere(
             memory,
             server=self._server,
             ignored=self._ignored,
@@ -224,8 +215,8 @@ class Observed:
             cold=None in self._seen[1].values(),
         )
         if sampled is not None:
-            told = {str(name): remembered(since) if since else None for name, since in memory["open"].items()}
-            self._seen = (sampled, told)
+            opened = {str(name): remembered(since) if since else None for name, since in memory["open"].items()}
+            self._seen = (sampled, opened)
 
 
 def _holder(connection: Connection, left_out: Mapping[str, Any]) -> str | None:
@@ -238,25 +229,21 @@ def _holder(connection: Connection, left_out: Mapping[str, Any]) -> str | None:
 
 
 def _left_out(ignored: list[str], own: Collection[str]) -> dict[str, Any]:
-    """Parameters of the statements: whose sessions count for nothing."""
+    """Parameters of the statements: whose sessions are ignored."""
     return {"ignored": ignored, "own": list(own), "own_pids": [int(one.partition("@")[0]) for one in own]}
 
 
 def refuse_standby(row: Any, table: str = "") -> None:
-    """Asked with every sample: behind a pooler a connection may come to lead to another server than it did.
+    """Checked with every sample: behind a pooler a connection may lead to another server than before.
 
-    Raises: SourceError on a standby, which sees neither locks nor sessions of the primary.
+    Raises: SourceError on a standby, which shows neither locks nor sessions of the primary.
     """
     if row.standby:
-        raise SourceError(
-            "The database is a standby: transactions that are open on its primary cannot be seen here.",
-            table=table,
-            next_step='Connect to the primary, or accept the risk with bound = "heuristic".',
-        )
+        raise on_copy("a standby", table)
 
 
 def prepared(connection: Connection) -> tuple[str, str] | None:
-    """Who holds and what to do, where a prepared transaction exists: its rows may appear at any time."""
+    """The holder and what to do, where a prepared transaction exists: its rows may appear at any time."""
     row = connection.execute(_PREPARED).one_or_none()
     if row is None:
         return None

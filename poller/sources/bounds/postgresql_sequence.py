@@ -40,7 +40,7 @@ def by_kind(
     made = connection.execute(_SEQUENCE_MADE, names).one()
     if not made.readable:
         return f"the user may not read the sequence: GRANT SELECT ON SEQUENCE {sequence}"
-    if not made.fills:  # it belongs to the column, as after ALTER COLUMN ... SET DEFAULT, and counts nothing
+    if not made.fills:  # it is owned by the column, as after ALTER COLUMN ... SET DEFAULT, but does not fill it
         return f"the DEFAULT of {context.column.name} is not the next value of the sequence {sequence}"
     if made.seqcache > 1:
         return f"the sequence {sequence} has CACHE {made.seqcache}: sessions hand out old values later"

@@ -1,8 +1,8 @@
-"""From samples of what is open to a bound: the part that PostgreSQL, MariaDB, SQL Server and Oracle have in common.
+"""From samples of open transactions to a bound: what PostgreSQL, MariaDB, SQL Server and Oracle have in common.
 
-A `Sampler` tells since when, at the earliest, any transaction has been open. `ByTime` makes a timestamp of it.
-`ByCounter` makes a number of it: the value of a sequence, read before a sample, is safe once all that is open began
-after that sample.
+A `Sampler` says when the oldest open transaction began, at the earliest. `ByTime` makes a timestamp of it. `ByCounter`
+makes a number of it: the value of a sequence, read before a sample, is safe once all open transactions began after that
+sample.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from poller.sources.bounds.base import BoundContext
 from poller.sources.columns.moments import iso_text, remembered
 
 SHOWS_HOLDER_AFTER = 2.0
-"""A transaction that is older than so many seconds is named as what holds the bound."""
+"""A transaction older than this, in seconds, is named as what holds the bound."""
 OPEN_TOO_LONG = "a transaction that is still open holds it"
 SET_BACK = "the server's local clock was set back while it was open, so its age is not known"
 BLOCKS = "an application may take a block of numbers and write the lower ones later"
 """Why a step other than 1 is a guess: Hibernate and others ask the sequence once for many rows."""
 REMEMBERED = 1_000
-"""More open transactions than these are not written down: the document would grow too large."""
+"""More open transactions than this are not remembered: the document would grow too large."""
 COUNTS_KEPT = 256
 NAMED = 3
 
 
-def some(told: Sequence[str]) -> str:
-    """The first few by name, and how many more there are."""
-    more = f" and {len(told) - NAMED} more" if len(told) > NAMED else ""
-    return ", ".join(told[:NAMED]) + more
+def some(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
-def told_by_another(
+def sampled_elsewhere(
     memory: Mapping[str, Any],
     *,
     server: str,
@@ -46,15 +46,15 @@ def told_by_another(
     seconds: float,
     cold: bool,
 ) -> datetime | None:
-    """When another process sampled what is remembered, where that tells more than is known here; else None.
+    """The time of another process's remembered sample, where it says more than is known here; else None.
 
-    All pollers of this server would go on from it, so it must not be dated after the server's clock: theirs would seem
-    to have gone back, sample after sample. Nor may it leave out a user that is not ignored here.
+    All pollers of this server would continue from it, so it must not be dated after the server's clock: that clock
+    would seem to have gone back, sample after sample. Nor may it leave out a user that is not ignored here.
 
     Args:
-        known: the clock of the last sample here; seconds: how long ago that was, or a little less; cold: of something
-            that is open it is not known here since when. ignored: the users that are left out here.
-    Raises: as `remembered`, and TypeError, for what no process of ours wrote.
+        known: the clock of the last sample here; seconds: how long ago that was, or a little less; cold: something is
+            open here since an unknown time. ignored: the users that are left out here.
+    Raises: as `remembered`, and TypeError, for data that no such process wrote.
     """
     if not memory.get("sampled_at") or memory.get("server") != server:
         return None
@@ -68,24 +68,16 @@ def told_by_another(
 
 
 class Sampler(Protocol):
-    """Looks at what is open, in statements of its own."""
+    """Takes samples of what is open; `kind`, `remember` and `recall` as of a `BoundStrategy`."""
 
     @property
-    def kind(self) -> str:
-        """What `Bound.kind` will say."""
-        ...
-
+    def kind(self) -> str: ...
     def take(self, connection: Connection) -> Sample:
         """One sample. Raises what the driver raises."""
         ...
 
-    def remember(self) -> dict[str, Any] | None:
-        """As `BoundStrategy.remember`."""
-        ...
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """As `BoundStrategy.recall`."""
-        ...
+    def remember(self) -> dict[str, Any] | None: ...
+    def recall(self, memory: Mapping[str, Any]) -> None: ...
 
 
 class ByTime:
@@ -122,10 +114,10 @@ class ByTime:
 
 
 class ByCounter:
-    """The bound of a number that a sequence hands out: `read` gives the first value that was not handed out yet,
-    None where the server does not tell.
+    """The bound of a number that a sequence hands out: `read` gives the first value that was not handed out yet, None
+    where the server does not know it.
 
-    `delay`: how much longer a value must have been handed out, where that was asked for."""
+    `delay`: for how much longer a value must have been handed out, where that was configured."""
 
     def __init__(
         self,
@@ -151,7 +143,7 @@ class ByCounter:
 
     def _bound(self, value: int, seen: Sample) -> Bound:
         if self._counts and (seen.began < self._counts[-1][0] or value < self._counts[-1][1]):
-            self._counts = []  # the clock or the counter went back: what was known before says nothing now
+            self._counts = []  # the clock or the counter went back: earlier counts are worthless
         self._counts.append((seen.began, value))
         if len(self._counts) > COUNTS_KEPT:
             self._counts = [self._counts[0], *self._counts[1:-1:2], self._counts[-1]]
@@ -177,7 +169,7 @@ class ByCounter:
         return Bound(
             kind=self.kind,
             held_by="transactions that were open at the first sample",
-            reason="nothing is known yet of the values they took",
+            reason="it is not known yet which values they took",
             clock=_text(seen.clock),
             cold=True,
         )
@@ -197,7 +189,7 @@ class ByCounter:
         counts = self._counts or [(remembered(began), int(value)) for began, value in memory.get("counts") or ()]
         if memory.get("samples"):
             self._sampler.recall(memory["samples"])
-        self._counts = counts  # last: what cannot be read is not half taken in
+        self._counts = counts  # last: a memory that cannot be read changes nothing
 
 
 def _unknown(kind: str, seen: Sample) -> Bound:

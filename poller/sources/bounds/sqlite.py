@@ -1,26 +1,24 @@
 """SQLite's bound: there is one writer at a time, and `strftime('now')` in its statement is taken under its lock.
 
-So the clock that is read while nobody holds that lock is a bound: whoever writes later takes a later stamp. The lock is
-taken for one statement. Where somebody else has it, an open transaction may hold earlier stamps, but none earlier than
-what was committed before it began: then the greatest stamp that is committed is the bound.
-Stamps that an application made itself are not covered; they need `commit_delay` (sources.md).
+So the clock read under that lock is a bound: later writers take later timestamps. The lock is taken for one statement.
+While a writer holds it, its transaction may hold earlier timestamps, but none earlier than what was committed before it
+began: then the greatest committed timestamp is the bound.
+Timestamps that an application sets are not covered; they need `commit_delay` (sources.md).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
 from poller.ports import Bound
-from poller.sources.bounds.base import BoundContext, BoundStrategy
+from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
 from poller.sources.bounds.heuristic import HighestSeen
-from poller.sources.bounds.named_tables import tables
+from poller.sources.bounds.named_tables import NO_TABLE, tables
 from poller.sources.columns.moments import iso_text
 from poller.sources.columns.uniqueness import quoted
 from poller.sources.dialects.read_only import lifted
@@ -32,10 +30,10 @@ _OWN = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
 _NO_CODE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/""", re.DOTALL)
 _AUTOINCREMENT = re.compile(r"\bautoincrement\b", re.IGNORECASE)
 LOCK_WAIT_MS = 20
-"""How long to wait for a writer to end: long enough for one that is about to, short beside a tick."""
+"""How long to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
 
 
-class WriteLock:
+class WriteLock(Stateless):
     """The clock, read under the write lock."""
 
     kind = "exact"
@@ -44,7 +42,7 @@ class WriteLock:
         self._context = context
         self._reason = reason
         self._free: datetime | None = None
-        """The clock when the lock was last had. Whoever holds it now took it later."""
+        """The clock when the lock was last ours. Whoever holds it now took it later."""
 
     def sample(self, connection: Connection) -> Bound:
         """Take the lock, read the clock, let go."""
@@ -79,34 +77,27 @@ class WriteLock:
     def _clock(connection: Connection) -> datetime:
         return datetime.fromisoformat(connection.execute(_CLOCK).scalar_one()).replace(tzinfo=UTC)
 
-    def remember(self) -> dict[str, Any] | None:
-        """Nothing."""
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Nothing."""
-
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
     """The strategy, or the reason (a `str`) why only the heuristic is left."""
     if context.kind != "timestamp+pk":
         return _counted(wanted, context, connection)
     if _read_only(connection):
-        return "the file is read-only here, so the write lock cannot be asked for"
+        return "the file is read-only here, so the write lock cannot be taken"
     elsewhere = _elsewhere(connection, context)
     if elsewhere is not None:
         return elsewhere
-    return WriteLock(context, "one writer at a time, for stamps that are made in SQL")
+    return WriteLock(context, "one writer at a time, for timestamps made in SQL")
 
 
 def _counted(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
-    """For numbers and keys. There is one writer at a time, so what SQLite counts up itself comes in order, without any
-    delay. Only AUTOINCREMENT keeps the count when rows are deleted: else ids come again, and no delay helps."""
+    """For numbers and keys. There is one writer at a time, so numbers that SQLite hands out come in order, without any
+    delay. Only AUTOINCREMENT keeps the count when rows are deleted: otherwise ids are reused, and no delay helps."""
     name, table = context.column.name, context.table
     if table is None:
-        return "nothing tells that a query's column only grows"
+        return "it is not known that a query's column only grows"
     if not _is_rowid(connection, context):
-        return f"values of {name} are not made by SQLite, so that a later one may be lower or the same"
+        return f"values of {name} are not made by SQLite, so a later one may be lower or the same"
     if _is_autoincrement(connection, context):
         return HighestSeen(
             context,
@@ -115,26 +106,25 @@ def _counted(wanted: str, context: BoundContext, connection: Connection) -> Boun
             delay=context.extra_delay,
             handed_out=lambda c: _handed_out(c, context),
         )
-    told = (
+    reason = (
         f"{name} is not AUTOINCREMENT: SQLite hands out the greatest ids again once their rows were deleted, and those"
         f" are missed; declare it {name} INTEGER PRIMARY KEY AUTOINCREMENT if rows are ever deleted"
     )
     if wanted != "auto":
-        return told
-    return HighestSeen(context, told, delay=context.extra_delay, missed="")
+        return reason
+    return HighestSeen(context, reason, delay=context.extra_delay, missed="")
 
 
 def _elsewhere(connection: Connection, context: BoundContext) -> str | None:
-    """Why the rows are not of this file, whose lock is taken: a virtual table's may come from anywhere. Those of full
-    text and of R-trees keep theirs in tables of the file."""
+    """Why the rows are not of this file, whose lock is taken: a virtual table's may come from anywhere. Full-text
+    tables and R-trees keep their rows in tables of the file."""
     waiting = [(None, context.table)] if context.table is not None else tables(context.query or "", None, "sqlite")
     if waiting is not None and not waiting:
-        return "rows come from no table of this database"
+        return NO_TABLE
     known = {name for _, name in waiting or ()}
     while waiting:
         _, name = waiting.pop()
-        made = f"SELECT sql FROM {_schema(context)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
-        sql = str(connection.exec_driver_sql(made, (name,)).scalar() or "")
+        sql = _definition(connection, context, name)
         module = _VIRTUAL.match(sql)
         if module is not None and module[1].lower() not in _OWN:
             return f"{name} is a virtual table ({module[1]}), whose rows this file's lock does not guard"
@@ -157,15 +147,18 @@ def _in_schema(pragma: str, context: BoundContext) -> str:
 
 
 def _is_autoincrement(connection: Connection, context: BoundContext) -> bool:
-    """By the table's definition: the count that SQLite keeps may have been deleted, as people do to begin anew."""
+    """By the table's definition: the count that SQLite keeps may have been deleted, to restart the numbers."""
+    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", _definition(connection, context, context.table or ""))) is not None
+
+
+def _definition(connection: Connection, context: BoundContext, name: str) -> str:
     made = f"SELECT sql FROM {_schema(context)}sqlite_master WHERE name = ? COLLATE NOCASE"  # noqa: S608 - quoted
-    sql = str(connection.exec_driver_sql(made, (context.table,)).scalar() or "")
-    return _AUTOINCREMENT.search(_NO_CODE.sub(" ", sql)) is not None
+    return str(connection.exec_driver_sql(made, (name,)).scalar() or "")
 
 
 def _handed_out(connection: Connection, context: BoundContext) -> int:
-    """The number before the next id. Where the count lies below the greatest id, it is that: somebody edited the count
-    or deleted it, or gave a row another id, which it does not see."""
+    """The number before the next id. Where the count lies below the greatest id, that id: somebody edited or deleted
+    the count, or gave a row an id, which the count does not follow."""
     table = f"{_schema(context)}{quoted(context.table or '')}"
     counted = (
         f"SELECT max(coalesce((SELECT max(seq) FROM {_schema(context)}sqlite_sequence"  # noqa: S608 - quoted
@@ -179,7 +172,7 @@ def _schema(context: BoundContext) -> str:
 
 
 def _lock(connection: Connection) -> bool:
-    """Take the write lock, unless somebody keeps it for longer than a moment."""
+    """Take the write lock, unless another holds it for longer than a moment."""
     timeout = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
     connection.exec_driver_sql(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
     try:
@@ -194,7 +187,7 @@ def _lock(connection: Connection) -> bool:
 
 
 def _read_only(connection: Connection) -> bool:
-    """Whether the lock would be none: BEGIN IMMEDIATE succeeds on a file that may only be read, and locks nothing."""
+    """Whether the lock would protect nothing: BEGIN IMMEDIATE succeeds on a read-only file, and locks nothing."""
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     with lifted(connection):
         if not _lock(connection):

@@ -69,5 +69,5 @@ def test_what_may_not_be_looked_into_is_said(family_db: str) -> None:
             reader.page(None, 10)
     finally:
         execute(family_db, f"drop user '{name}'@'%'")
-    assert "the engines behind around cannot be told" in reason or "lacks XA_RECOVER_ADMIN" in reason
+    assert "the engines behind around are not known" in reason or "lacks XA_RECOVER_ADMIN" in reason
     assert refused.value.next_step == "Grant the poller's database user SHOW VIEW on it."
