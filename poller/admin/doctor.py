@@ -31,7 +31,7 @@ DEFAULT_FUNCTION_TIMEOUT = timedelta(minutes=5)
 
 @runtime_checkable
 class ExaminableStore(Protocol):
-    """A store that has more to tell than that it answers; `poller.stores.BlobStore` has."""
+    """A store that has more to tell than that it answers; blobs have, and what memory keeps ends with the process."""
 
     def checkup(self, name: str) -> list[Finding]: ...
 
@@ -108,7 +108,7 @@ def _host(poller: WiredPoller, folder: Path) -> list[Finding]:
     try:
         written: Any = json.loads(path.read_text(encoding="utf-8")).get("functionTimeout")
     except (OSError, ValueError, AttributeError):
-        return [error("host", "host.json is no JSON object, so no host would start.", "Mend it.")]
+        return [error("host", "host.json is not a JSON object, so no host would start.", "Fix it.")]
     if written == "-1":
         return [ok("host", "functionTimeout is unlimited")]
     limit, given = DEFAULT_FUNCTION_TIMEOUT, "is not set (5 minutes on a Consumption plan)"
@@ -164,16 +164,12 @@ def _writable(poller: WiredPoller, operator: Operator) -> list[Finding]:
     try:
         poller.store.write(name, b"{}", if_tag=NO_SUCH_TAG)
     except WriteConflict:
-        found = [ok("storage", f"{where}: reading and conditional writing are permitted")]
+        return [ok("storage", f"{where}: reading and conditional writing are permitted")]
     except StoreDenied as refused:
         return [error("storage", f"Reading is permitted, writing is not. {refused.message}", refused.next_step)]
     except StoreError as refused:
         return [_of(refused, "storage")]
-    else:
-        return [error("storage", f"{where}: a write with a false condition was applied.", "Use another store.")]
-    if type(poller.store).__name__ == "MemoryStore":
-        found.append(warn("storage", "Checkpoints end with this process.", '[state] store = "sql" or "blob"'))
-    return found
+    return [error("storage", f"{where}: a write with a false condition was applied.", "Use another store.")]
 
 
 def _state(poller: WiredPoller, operator: Operator, copy: Copy | None, findings: list[Finding]) -> list[Finding]:

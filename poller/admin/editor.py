@@ -23,14 +23,8 @@ from poller.model.changes import (
     kept_by,
     not_freeing,
     summary,
-    to_pause,
-    to_rebind,
-    to_reset,
-    to_resume,
 )
-from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State, refuse_unreadable
-from poller.model.fingerprint import SourceDescription
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
 from poller.model.stamps import stamp
 from poller.model.timing import Timing
@@ -108,41 +102,6 @@ class Operator:
         return self.file.read_existing()
 
     # --- the changes -----------------------------------------------------------------------------------------------
-
-    def pause(self, *, review: Review | None = None, base: Copy | None = None) -> Applied:
-        """No new batch starts; one in hand is finished. Raises: WriteConflict, StoreError."""
-        return self.change("pause", to_pause, review=review, base=base)
-
-    def resume(self, *, review: Review | None = None, base: Copy | None = None) -> Applied:
-        """Neither paused nor halted. Raises: WriteConflict, StoreError."""
-        return self.change("resume", to_resume, review=review, base=base)
-
-    def reset(
-        self,
-        cursor: Cursor | None,
-        *,
-        kind: str,
-        source: SourceDescription | None = None,
-        break_lease: bool = False,
-        review: Review | None = None,
-        base: Copy | None = None,
-    ) -> Applied:
-        """Move the checkpoint, with a backup of exactly what is replaced; with `source`, it belongs to that one now.
-
-        Raises: LeaseHeld (somebody is at work and `break_lease` is not given), WriteConflict, StoreError.
-        """
-        return self.fenced(kind, to_reset(cursor, source), break_lease=break_lease, review=review, base=base)
-
-    def rebind(
-        self,
-        source: SourceDescription,
-        *,
-        break_lease: bool = False,
-        review: Review | None = None,
-        base: Copy | None = None,
-    ) -> Applied:
-        """Accept a changed source, keeping the cursor, with a backup. Raises: as `reset`."""
-        return self.fenced("rebind", to_rebind(source), break_lease=break_lease, review=review, base=base)
 
     def busy(self, copy: Copy) -> float | None:
         """For how many seconds yet somebody's lease is live at most; None where none is."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from poller import forks
 from poller.errors import WriteConflict
+from poller.model.finding import Finding, warn
 from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, Missing, Timeout, Unchanged, Written
 
@@ -123,11 +124,9 @@ class MemoryStore:
     def close(self) -> None:
         """Nothing to let go of: the documents stay."""
 
-    def delete(self, name: str) -> None:
-        """Remove a document or log as somebody else would. For tests: this library never deletes a document."""
-        with self._lock:
-            self._documents.pop(name, None)
-            self._logs.pop(name, None)
+    def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - the same for every document
+        """What `poller check` says of this store; see `poller.admin.doctor.ExaminableStore`."""
+        return [warn("storage", "Checkpoints end with this process.", '[state] store = "sql" or "blob"')]
 
     def _told(self, at: datetime) -> datetime | None:
         return at if self._server_time else None

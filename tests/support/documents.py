@@ -1,4 +1,5 @@
-"""Documents as they are promised: whatever a test has a poller write is held against schemas/."""
+"""Documents as they are promised, held against schemas/ whatever a test has a poller write; and deleted, as the library
+never does."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Iterable
 
 from jsonschema import Draft202012Validator
 
+from poller.stores import MemoryStore
 from tests.support.services import REPOSITORY
 
 _SCHEMAS = {"state/": "state"}  # a backup is a copy of whatever stood there, also of what somebody else spoilt
@@ -26,3 +28,9 @@ def hold_to_schemas(written: Iterable[tuple[str, bytes]]) -> None:
         for prefix, schema in _SCHEMAS.items():
             if name.startswith(prefix):
                 _validator(schema).validate(json.loads(body))
+
+
+def delete(memory: MemoryStore, name: str) -> None:
+    """A document or a log, as somebody else would."""
+    memory._documents.pop(name, None)
+    memory._logs.pop(name, None)

@@ -62,11 +62,6 @@ class Origin:
     hidden: str = ""
     kind: str = ""
 
-    @property
-    def is_updated(self) -> bool:
-        """Whether anything in the database gives the column a new value when its row is updated."""
-        return any(rule.updates for rule in self.rules)
-
 
 def default(sql: str) -> Rule:
     """A column's DEFAULT."""

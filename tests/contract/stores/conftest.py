@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, text
 from poller.ports import StateStore
 from poller.stores import BlobStore, MemoryStore, SqlStore
 from tests.support.azurite import Azurite
+from tests.support.documents import delete
 
 KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob")
 _DATABASES = {"sqlite": "sqlite_url", "postgres": "postgres_db", "mariadb": "mariadb_db", "mysql": "mysql_db"}
@@ -53,7 +54,7 @@ def store(place: Place) -> StateStore:
 
 def _memory() -> Place:
     shared = MemoryStore()
-    return Place("memory", lambda: shared, shared.delete)
+    return Place("memory", lambda: shared, lambda name: delete(shared, name))
 
 
 def _sql(kind: str, url: str) -> Place:

@@ -23,6 +23,7 @@ from poller.stores import MemoryStore
 from tests.integration.bounds.tables import ids, make, source
 from tests.integration.bounds.test_kinds import INTEGER, XID8, make_counted, make_xid8
 from tests.integration.sources.tables import execute, family
+from tests.support.operators import reset
 from tests.support.postgres import PostgresServer
 from tests.support.services import wait_until
 
@@ -162,7 +163,7 @@ class _Shop:
         operator = Operator(
             self.store, app_name="shop", poller_name="orders", runtime=SystemRuntime(), timing=Timing(60, 15), by="ada"
         )
-        operator.reset(cursor, kind="reset-to-cursor" if cursor else "reset-to-beginning")
+        reset(operator, cursor)
 
 
 BEGUN_ANEW = {

@@ -20,6 +20,7 @@ from poller.sources.bounds import MonotonicBound
 from poller.stores import MemoryStore
 from tests.integration.bounds.tables import add, make, session, source
 from tests.integration.sources.tables import execute
+from tests.support.operators import reset
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 _NOWHERE: Any = None
@@ -138,7 +139,7 @@ class _Shop:
         )
         copy = operator.look()
         assert copy is not None
-        operator.reset(copy.state.checkpoint.cursor, kind="reset-to-cursor", source=self.poller.source.describe())
+        reset(operator, copy.state.checkpoint.cursor, source=self.poller.source.describe())
         return copy.state.checkpoint.cursor
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
+from poller.admin.editor import Applied, Operator
 from poller.errors import LeaseHeld
 from poller.model import transitions
 from poller.model.changes import kept_by
@@ -15,6 +17,7 @@ from poller.model.limits import LONGEST_NAME
 from poller.model.stamps import FIRST, LAST
 from tests.integration.operator.test_operator import TIMING, World
 from tests.integration.runner.clockwork import MIDNIGHT
+from tests.support.operators import pause, resume
 
 GONE = TIMING.ttl + TIMING.margin
 
@@ -26,11 +29,13 @@ def world() -> World:
     return world
 
 
-@pytest.mark.parametrize("change", ["pause", "resume"])
-def test_a_change_of_a_poller_whose_worker_is_dead_keeps_nobody_waiting(world: World, change: str) -> None:
+@pytest.mark.parametrize("change", [pause, resume])
+def test_a_change_of_a_poller_whose_worker_is_dead_keeps_nobody_waiting(
+    world: World, change: Callable[[Operator], Applied]
+) -> None:
     """The write makes the document young again: a lease left in it would live for another ttl."""
     world.runtime.sleep(GONE)
-    getattr(world.operator, change)()
+    change(world.operator)
     assert world.operator.busy(world.operator.look()) is None
     world.reset()
     assert world.state.delivery.attempts == 0
@@ -40,7 +45,7 @@ def test_a_worker_that_only_slept_cannot_write_after_it(world: World) -> None:
     """Paused behind its back and out of its lease, it finds neither its name nor its token in the document."""
     held = world.state
     world.runtime.sleep(GONE)
-    world.operator.resume()
+    resume(world.operator)
     found = world.state
     assert not transitions.still_held(held, found)
     assert found.lease.fencing_token > held.lease.fencing_token
@@ -52,7 +57,7 @@ def test_a_worker_that_only_slept_cannot_write_after_it(world: World) -> None:
 def test_the_lease_of_a_worker_that_lives_stays_as_it_is(world: World) -> None:
     world.runtime.sleep(GONE - 1)
     lease = world.state.lease
-    world.operator.pause()
+    pause(world.operator)
     assert world.state.lease == lease
     with pytest.raises(LeaseHeld):
         world.reset()
@@ -98,19 +103,19 @@ def test_a_worker_of_an_app_called_operator_is_no_operator() -> None:
     assert kept_by(world.state) is None
     with pytest.raises(LeaseHeld):
         world.reset()
-    world.operator.pause()
+    pause(world.operator)
     assert kept_by(world.state) is None
     world.reset(break_lease=True)
     assert kept_by(world.state) == "ada"
     world.runtime.sleep(TIMING.ttl + TIMING.margin)
-    world.operator.resume()
+    resume(world.operator)
     world.change(taken)
     assert kept_by(world.state) is None, "an operator's hold ends with the next tenure"
 
 
 def test_a_hold_outlives_the_next_change_of_an_operator(world: World) -> None:
     world.reset(break_lease=True)
-    world.operator.pause()
+    pause(world.operator)
     assert kept_by(world.state) == "ada"
     world.reset()
 
@@ -142,7 +147,7 @@ def test_a_hold_by_the_longest_of_names_can_be_read_again(world: World) -> None:
 
 def test_who_paused_and_why_outlives_a_halt_and_the_reset_after_it(world: World) -> None:
     world.operator.reason = "the sink is being moved"
-    world.operator.pause()
+    pause(world.operator)
     now = world.runtime.utcnow()
     world.change(lambda state: transitions.halt(state, reason="the batch failed 5 times", now=now))
     control = world.state.control

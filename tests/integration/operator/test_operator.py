@@ -22,6 +22,8 @@ from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.fakes import DESCRIPTION
 from tests.integration.runner.wire import STATE, Wire, fine, lost_after, lost_before, preceded, then_lost
+from tests.support.documents import delete
+from tests.support.operators import pause, reset, resume
 
 TIMING = Timing(60.0, 15.0)
 NOTE = "control/shop/orders.json"
@@ -73,7 +75,7 @@ class World:
         )
 
     def reset(self, **more: Any) -> Applied:
-        return self.operator.reset(None, kind="reset-to-beginning", review=self.seen.append, **more)
+        return reset(self.operator, None, review=self.seen.append, **more)
 
     def backups(self) -> list[State]:
         names = self.memory.names("backups/")
@@ -182,7 +184,7 @@ def test_after_three_lost_races_a_note_is_left_and_taken_back(world: World) -> N
 
     for number in range(6, 11):
         world.wire.write_faults.append(preceded(quicker(number)))
-    applied = world.operator.pause()
+    applied = pause(world.operator)
     assert applied.losses == 5
     assert notes[:3] == [None, None, None]
     assert notes[4]["kind"] == "pause"
@@ -207,7 +209,7 @@ def test_an_operator_who_missed_the_way_that_was_made_leaves_another_note(world:
             heeded.append(note)
 
     world.wire.write_faults.extend([preceded(busy)] * 300)
-    world.operator.pause()
+    pause(world.operator)
     assert world.state.control.paused
     assert world.runtime.monotonic() < 2 * TIMING.heartbeat + YIELD_WITHIN
 
@@ -220,7 +222,7 @@ def test_patience_ends_with_nothing_changed_and_no_note_left(world: World) -> No
     for _ in range(100):
         world.wire.write_faults.append(preceded(quicker))
     with pytest.raises((WriteConflict, StoreError)):
-        world.operator.pause()
+        pause(world.operator)
     assert not world.state.control.paused
     found = world.memory.read(NOTE)
     assert not isinstance(found, Found) or json.loads(found.body) == {}
@@ -235,22 +237,22 @@ def test_what_review_raises_changes_nothing(world: World) -> None:
 
     before = world.memory.read(STATE)
     with pytest.raises(No):
-        world.operator.reset(None, kind="reset-to-beginning", review=refuse)
+        reset(world.operator, None, review=refuse)
     assert world.memory.read(STATE) == before
     assert world.backups() == []
 
 
 def test_the_change_before_is_in_the_trail_before_it_is_pushed_out(world: World) -> None:
-    world.operator.pause()
-    world.memory.delete("audit/shop/orders.jsonl")
+    pause(world.operator)
+    delete(world.memory, "audit/shop/orders.jsonl")
     fresh = Operator(world.wire, app_name="shop", poller_name="orders", runtime=world.runtime, timing=TIMING, by="bob")
-    fresh.resume()
+    resume(fresh)
     kinds = [json.loads(line)["kind"] for line in world.memory.lines("audit/shop/orders.jsonl")]
     assert kinds == ["pause", "resume"]
 
 
 def test_a_document_that_is_gone_is_told_from_one_that_never_was(world: World) -> None:
-    world.memory.delete(STATE)
+    delete(world.memory, STATE)
     with pytest.raises(StoreError, match="never ran") as never:
         world.operator.look()
     assert not isinstance(never.value, StateCorrupt)
@@ -264,7 +266,7 @@ def test_a_change_that_was_outrun_says_that_nothing_was_changed(world: World) ->
     world.wire.write_faults.append(preceded(lambda: world.commit(6, release=True)))
     world.wire.read_faults.extend([fine, fine, preceded(lambda: world.runtime.sleep(61))])
     with pytest.raises(WriteConflict, match="Nothing was changed") as outrun:
-        world.operator.pause()
+        pause(world.operator)
     assert "may have been applied" not in str(outrun.value)
     assert not world.state.control.paused
 
@@ -275,10 +277,10 @@ def test_a_change_that_never_left_is_not_called_unsure(world: World) -> None:
 
     world.wire.write_faults.extend([refused] * 500)
     with pytest.raises(StoreUnavailable, match=r"was not sent.*Nothing was changed"):
-        world.operator.pause()
+        pause(world.operator)
 
 
 def test_a_change_that_may_have_been_applied_says_so(world: World) -> None:
     world.wire.write_faults.extend([lost_before] * 500)
     with pytest.raises(StoreUnavailable, match="may have been applied"):
-        world.operator.pause()
+        pause(world.operator)

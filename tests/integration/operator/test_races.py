@@ -23,6 +23,7 @@ from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.stores import BlobStore, SqlStore
 from tests.support.azurite import Azurite
+from tests.support.operators import pause, reset
 
 ROWS, BATCH = 30, 5
 TIMING = Timing(3.0, 0.5)
@@ -125,7 +126,7 @@ def test_a_reset_is_before_or_after_a_commit_and_never_mixed_with_one(
     store = Recording(open_store(), written)
     while len(done) < 12 and refused < 3000 and not failures:
         try:
-            done.append(operator(store).reset(None, kind="reset-to-beginning"))
+            done.append(reset(operator(store), None))
         except LeaseHeld:
             refused += 1
     over.set()
@@ -174,7 +175,7 @@ def test_a_worker_that_never_rests_keeps_no_operator_out(
     thread.start()
     assert begun.wait(30)
     ada = operator(open_store())
-    applied = ada.pause() if command == "pause" else ada.reset(None, kind="reset-to-beginning", break_lease=True)
+    applied = pause(ada) if command == "pause" else reset(ada, None, break_lease=True)
     thread.join(60)
     (result,) = results
     state = ada.look().state

@@ -11,6 +11,7 @@ from poller.config import PollerOptions
 from poller.model.timing import Timing
 from tests.integration.runner.fakes import World, raising, row
 from tests.integration.runner.wire import Fault, denied, fine, lost_after, lost_before, preceded
+from tests.support.operators import pause, resume
 
 Worlds = Callable[..., World]
 
@@ -51,7 +52,7 @@ def test_a_failed_batch_a_halt_and_the_first_document_too(worlds: Worlds) -> Non
     operator = operator_of(world)
     world.runtime.sleep(1)
     world.wire.write_faults.extend(BUSY)
-    operator.resume()
+    resume(operator)
     assert next_one(world) == "delivered"
 
 
@@ -89,11 +90,11 @@ def test_a_pause_between_a_late_release_and_its_stamp_holds_nobody_up(worlds: Wo
     """Every change of the operator's made the document young again, and the lease was waited for from there."""
     world = worlds(rows=5).begun()
     operator = operator_of(world)
-    world.wire.write_faults.extend([fine, *BUSY, fine, preceded(operator.pause)])
+    world.wire.write_faults.extend([fine, *BUSY, fine, preceded(lambda: pause(operator))])
     assert world.tick().outcome == "delivered"
     assert world.state.control.paused
     world.runtime.sleep(10)
-    operator.resume()
+    resume(operator)
     assert next_one(world) == "delivered"
 
 
@@ -106,8 +107,8 @@ def test_a_lease_that_does_not_count_as_released_is_not_freed(worlds: Worlds) ->
     world.put(kept)
     world.wire.write_faults.extend(BUSY)
     operator = operator_of(world)
-    operator.pause()
-    operator.resume()
+    pause(operator)
+    resume(operator)
     assert next_one(world) == "held_elsewhere"
 
 

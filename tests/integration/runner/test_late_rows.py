@@ -17,6 +17,7 @@ from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
 from tests.integration.runner.fakes import InspectableTable, World, cursor_of, row
 from tests.integration.runner.wire import Wire, preceded
+from tests.support.operators import pause
 
 ROWS = 200
 
@@ -96,8 +97,8 @@ def test_an_operator_gets_through_between_two_batches_of_late_rows(worlds: Calla
     )
     done: list[float] = []
 
-    def pause() -> None:
-        operator.pause()
+    def paused() -> None:
+        pause(operator)
         done.append(world.runtime.monotonic())
 
     def quick(batch: Batch) -> None:
@@ -105,7 +106,7 @@ def test_an_operator_gets_through_between_two_batches_of_late_rows(worlds: Calla
         world.runtime.sleep(0.02)
 
     far.write_faults.extend([preceded(lambda: world.runtime.sleep(0.1))] * 1000)
-    world.runtime.start(pause)
+    world.runtime.start(paused)
     with pytest.raises(PollerError, match="was paused"):
         world.worker.redeliver(late_rows(world, 3000), quick)
     assert done != []

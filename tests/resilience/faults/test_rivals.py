@@ -17,6 +17,7 @@ from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.operations import OPERATIONS, Operation
 from tests.resilience.faults.plan import STATE_WRITES
 from tests.resilience.faults.request import Request
+from tests.support.operators import pause
 
 
 def _taken(bench: Bench) -> None:
@@ -95,7 +96,7 @@ def test_a_write_and_an_operators_change_in_its_midst_both_stand(
         by="ann",
     )
     fate = fault.reset_after() if landed else fault.reset_before()
-    bench.proxy.plan = Between(fate, lambda: operator.pause())
+    bench.proxy.plan = Between(fate, lambda: pause(operator))
     operation.act(tenure)
     now = bench.truth()
     assert operation.shows(before, now)

@@ -22,6 +22,7 @@ from poller.errors import (
 )
 from poller.handler.batch import Batch
 from poller.lease.tenure import YIELD_WITHIN
+from poller.model.changes import to_rebind
 from poller.model.checkpoint_file import begin, read_origin, restore
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
@@ -30,6 +31,7 @@ from tests.resilience.simulation.runtime import SimRuntime
 from tests.resilience.simulation.source import DESCRIPTION, SimSource
 from tests.resilience.simulation.store import Client
 from tests.resilience.simulation.world import Process, SimEvent
+from tests.support.operators import pause, reset, resume
 
 if TYPE_CHECKING:
     from tests.resilience.simulation.schedule import Schedule
@@ -260,15 +262,15 @@ class OperatorActor:
             emit=None,
         )
         if kind == "pause":
-            operator.pause()
+            pause(operator)
         elif kind == "resume":
-            operator.resume()
+            resume(operator)
         elif kind == "rebind":
-            operator.rebind(DESCRIPTION)
+            operator.fenced("rebind", to_rebind(DESCRIPTION), break_lease=False)
         elif kind == "rescue":
             self._restore(operator)
         else:
-            operator.reset(self._target(), kind="reset-to-cursor", break_lease=kind == "break")
+            reset(operator, self._target(), break_lease=kind == "break")
 
     def _restore(self, operator: Operator) -> None:
         """`reset-to-checkpoint FILE --token-at-least N --break-lease`: the file is the newest version that anybody saw,

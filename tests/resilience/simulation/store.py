@@ -18,6 +18,7 @@ from poller.stores import MemoryStore
 from tests.resilience.simulation.laws import Laws, Sent
 from tests.resilience.simulation.runtime import EPOCH
 from tests.resilience.simulation.world import Process, World
+from tests.support.documents import delete
 
 Role: TypeAlias = Literal["worker", "operator", "outsider"]
 T = TypeVar("T")
@@ -95,13 +96,13 @@ class Server:
     def forget(self, client: str) -> None:
         """A client deletes the state document, by its own rules: nothing is excused by it."""
         self.world.say("server", "deleted for %s", client)
-        self.memory.delete(self.state_name)
+        delete(self.memory, self.state_name)
         self.laws.document = None
 
     def delete(self) -> None:
         """Somebody else deletes the state document."""
         self.world.say("outsider", "deletes the document")
-        self.memory.delete(self.state_name)
+        delete(self.memory, self.state_name)
         self.laws.replaced(None, None)
 
 

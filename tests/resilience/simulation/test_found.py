@@ -14,6 +14,7 @@ from tests.resilience.simulation.runtime import SimRuntime
 from tests.resilience.simulation.schedule import Schedule, play
 from tests.resilience.simulation.source import DESCRIPTION
 from tests.resilience.simulation.store import Client
+from tests.support.operators import pause, resume
 
 
 def test_an_operators_pause_and_resume_do_not_free_an_older_copy_that_was_put_back() -> None:
@@ -34,8 +35,8 @@ def test_an_operators_pause_and_resume_do_not_free_an_older_copy_that_was_put_ba
             timing=schedule.timing(0),
             by="ann",
         )
-        operator.pause()
-        operator.resume()
+        pause(operator)
+        resume(operator)
 
     world.start(process, work, "main")
     world.run(60.0, lambda: None, lambda: False)
