@@ -139,7 +139,7 @@ def test_nothing_is_overwritten_unless_forced(project: Project, sqlite_url: str)
         (["--url", "URL", "--table", "ordres"], "Did you mean 'orders'?"),
         (["--url", "URL", "--table", "orders", "--cursor", "update_at"], "Did you mean 'updated_at'?"),
         (["--url", "URL", "--table", "orders", "--pk", "idd"], "Did you mean 'id'?"),
-        (["--url", "URL", "--table", "orders", "--name", "Orders!"], "is no name"),
+        (["--url", "URL", "--table", "orders", "--name", "Orders!"], "is an invalid name"),
         (["--url", "URL", "--table", "orders", "--state", "floppy"], "--state"),
     ],
 )

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller_cli.commands import init
-from poller_cli.project import Project as Written
-from poller_cli.project_file import ProjectFile, handlers_with
-from poller_cli.project_url import GivenUrl
+from poller.project import plan
+from poller.project.file import ProjectFile, handlers_with
+from poller.project.new_poller import NewPoller
+from poller.project.url import GivenUrl
 from tests.cli.conftest import Project
 from tests.cli.console import Console
 from tests.cli.test_schemas import validator
@@ -126,13 +126,13 @@ def test_what_the_defaults_say_of_sources_is_minded(shop: Project) -> None:
 def test_a_file_that_is_changed_meanwhile_is_left_alone(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody saves it in an editor while the database is looked at."""
     shop.configure("orders")
-    config, look = shop.folder / "poller.toml", init._findings
+    config, look = shop.folder / "poller.toml", plan._findings
 
     def saved(*given: Any) -> Any:
         config.write_text(config.read_text() + "# saved meanwhile\n")
         return look(*given)
 
-    monkeypatch.setattr(init, "_findings", saved)
+    monkeypatch.setattr(plan, "_findings", saved)
     url = f"sqlite:///{shop.folder / 'shop.db'}"
     ended = Console(shop).run("init", "--url", url, "--table", "customers", "--yes")
     assert (ended.code, "was changed meanwhile" in ended.error) == (3, True), ended.err
@@ -148,8 +148,8 @@ MINE = {
 }
 
 
-def of_customers(folder: Path) -> Written:
-    return Written(folder, folder / "poller.toml", "shop", "customers", URL, "sql", "customers", None,
+def of_customers(folder: Path) -> NewPoller:
+    return NewPoller(folder, folder / "poller.toml", "shop", "customers", URL, "sql", "customers", None,
                    "updated_at", "timestamp+pk", "UTC", ["id"])  # fmt: skip
 
 

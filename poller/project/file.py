@@ -14,8 +14,8 @@ from poller.config.load import anchored, parse, read_text
 from poller.config.substitution import references, substitute
 from poller.databases.urls import read_url
 from poller.errors import ConfigError
+from poller.project.new_poller import NewPoller
 from poller.sources.identity import identify
-from poller_cli.project import Project
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ProjectFile:
 
     @classmethod
     def read(cls, path: Path) -> ProjectFile:
-        """Raises: ConfigError, where it cannot be read or is no TOML."""
+        """Raises: ConfigError, where it cannot be read or is not TOML."""
         text = read_text(path)
         return cls(path, text, parse(text, path))
 
@@ -83,15 +83,15 @@ class ProjectFile:
         database's: the `init` before has named it so."""
         return setting not in _settings_in(self.tree) or (setting in self.settings_of_urls() and setting not in environ)
 
-    def with_poller(self, project: Project) -> str:
-        """The file's text with the project's poller at its end. Raises: WrongArgument, where it cannot stand there."""
-        text = appended(self.text, project.poller(self._defaults))
+    def with_poller(self, new: NewPoller) -> str:
+        """The file's text with the new poller at its end. Raises: WrongArgument, where it cannot stand there."""
+        text = appended(self.text, new.tables(self._defaults))
         try:
             tree = parse(text, self.path)
         except ConfigError:
             tree = {}
         pollers = {**tree.get("pollers", {})}
-        if pollers.pop(project.name, None) is None or {**tree, "pollers": pollers} != {
+        if pollers.pop(new.name, None) is None or {**tree, "pollers": pollers} != {
             **self.tree,
             "pollers": self._pollers,
         }:
@@ -107,8 +107,8 @@ class ProjectFile:
         """The schema in which a poller looks that names none; None where that is left to the database."""
         found = self._defaults.get("source")
         schema = found.get("schema") if isinstance(found, dict) else None
-        told = substitute(schema, os.environ, key="defaults.source.schema", file=str(self.path))
-        return told if isinstance(told, str) else None
+        name = substitute(schema, os.environ, key="defaults.source.schema", file=str(self.path))
+        return name if isinstance(name, str) else None
 
     @property
     def _pollers(self) -> Mapping[str, Any]:
@@ -132,10 +132,10 @@ class ProjectFile:
         return list(found)
 
 
-def handlers_with(path: Path, project: Project) -> str | None:
-    """The text of `handlers.py` with the project's handler at its end; None where it has one of that name.
+def handlers_with(path: Path, new: NewPoller) -> str | None:
+    """The text of `handlers.py` with the new poller's handler at its end; None where it has one of that name.
 
-    Raises: WrongArgument, where the file is no Python or not to be read.
+    Raises: WrongArgument, where the file is not Python or cannot be read.
     """
     try:
         text = path.read_bytes().decode()
@@ -146,9 +146,9 @@ def handlers_with(path: Path, project: Project) -> str | None:
             f"{path}: a handler cannot be added: {why}; nothing was changed.", next_step=f"Fix {path.name}."
         ) from None
     names = {name for statement in body for name in _bound(statement)}
-    if project.function in names:
+    if new.function in names:
         return None
-    return appended(text, "\n" + project.handler(annotated=any(map(_imports_batch, body))))
+    return appended(text, "\n" + new.handler(annotated=any(map(_imports_batch, body))))
 
 
 def appended(text: str, more: str) -> str:

@@ -1,4 +1,4 @@
-"""The files that `poller init` writes: a configuration without secrets, and a handler that runs."""
+"""A poller to be configured, and the files for it: a configuration without secrets, and a handler that runs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ _BEGINS = '"""The handlers of '
 
 
 @dataclass(frozen=True)
-class Project:
+class NewPoller:
     """Everything that was asked or found.
 
     Attributes:
-        url: of the database. state: `sql` or `blob`.
+        folder, config: where the files are, and which one is the configuration.
+        app, name: of the application, and of the poller. state: the store, `sql` or `blob`.
+        url: of the database. table, schema: in it. cursor, kind, zone, key: as in `[pollers.NAME.source]`.
         setting: the one that holds the URL; None where the URL itself stands in the file, for it is no secret.
     """
 
@@ -47,7 +49,7 @@ class Project:
 
         try:
             return self.zone is not None and has_daylight_saving(ZoneInfo(self.zone))
-        except (ValueError, OSError, KeyError):  # no zone: the configuration is refused for it
+        except (ValueError, OSError, KeyError):  # not a zone: the configuration is refused for it
             return False
 
     @property
@@ -66,9 +68,9 @@ class Project:
             *(['connection = "AzureWebJobsStorage"   # the setting that holds the connection string']
               if self.state == "blob" else ['url = "sqlite:///state.db"']),
         ]  # fmt: skip
-        return "\n".join(lines) + "\n\n" + self.poller({})
+        return "\n".join(lines) + "\n\n" + self.tables({})
 
-    def poller(self, defaults: Mapping[str, object]) -> str:
+    def tables(self, defaults: Mapping[str, object]) -> str:
         """The poller's tables in `poller.toml`; what `[defaults]` say of how it works is left to them;
         what they say of a source is not this one's."""
         ways = {

@@ -12,12 +12,12 @@ from sqlalchemy.engine import URL
 from poller.admin.refusals import WrongArgument
 from poller.config.load import anchored
 from poller.databases.urls import holds_secret, read_url
-from poller_cli.project import setting_for
+from poller.project.new_poller import setting_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from poller_cli.project_file import ProjectFile
+    from poller.project.file import ProjectFile
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class GivenUrl:
         setting = text[1:-1]
         if re.fullmatch("[A-Z_][A-Z0-9_]*", setting) is None:
             raise WrongArgument(
-                f"--url: {setting!r} is no name of a setting.",
+                f"--url: {setting!r} is an invalid name of a setting.",
                 next_step="Use upper-case letters, digits and underscores.",
             )
         found = os.environ.get(setting)
@@ -49,8 +49,13 @@ class GivenUrl:
 
     @property
     def holds_secret(self) -> bool:
-        """Whether a password, a passphrase or a token stands in it. Raises: ConfigError, where it is no URL."""
+        """Whether a password, a passphrase or a token stands in it. Raises: ConfigError, where it is not a URL."""
         return holds_secret(read_url(self.text, key="url"))
+
+    @property
+    def shows_secret(self) -> bool:
+        """Whether it holds one and was not named by a setting. Raises: ConfigError, where it is not a URL."""
+        return self.setting is None and self.holds_secret
 
     def kept_in(self, folder: Path, there: ProjectFile | None, *, name: str) -> str | None:
         """The setting that the file names for it; None where the URL stands in the file itself: SQLite's, without a
@@ -58,7 +63,7 @@ class GivenUrl:
 
         Args:
             folder: of the file. there: the file, where it exists. name: of the new poller.
-        Raises: ConfigError, where it is no URL.
+        Raises: ConfigError, where it is not a URL.
         """
         if self.setting is not None:
             return self.setting

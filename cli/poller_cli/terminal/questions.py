@@ -1,0 +1,61 @@
+"""What `poller init` asks at a terminal (see `poller.project.choices.Choices`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from poller.project.choices import first_of
+from poller_cli.terminal.printing import printable
+
+if TYPE_CHECKING:
+    from poller.sources.proposal import Proposal
+    from poller.sources.stamping import Stamp
+
+
+class Questions:
+    """Asks for each, and proposes what was found."""
+
+    def url(self) -> str:
+        """Not shown: it may hold a password."""
+        return str(typer.prompt("Database URL (not shown)", hide_input=True)).strip()
+
+    def table(self, names: Sequence[str]) -> str:
+        """From a list."""
+        print(printable(f"Tables: {first_of(names)}"))
+        return _ask("Table", names[0] if len(names) == 1 else None)
+
+    def cursor(self, proposal: Proposal) -> str:
+        """The best is proposed."""
+        best = proposal.cursors[0].column if proposal.cursors else None
+        return _ask("Column that grows with every change", best)
+
+    def zone(self, column: str, stamp: Stamp) -> str:
+        """That of the database is proposed."""
+        stamped = printable(f"{column}, which the database stamps in {stamp} ({stamp.source})")
+        return _ask(f"Time zone of {stamped}", stamp.iana)
+
+    def key(self, proposal: Proposal) -> Sequence[str]:
+        """Columns with commas between them."""
+        answer = _ask("Key columns (unique together, never NULL)", ",".join(proposal.key) or None)
+        return [part.strip() for part in answer.split(",") if part.strip()]
+
+    def app(self, proposed: str) -> str:
+        """The folder's name is proposed."""
+        return _ask("Application", proposed).strip()
+
+    def name(self, proposed: str) -> str:
+        """The table's name is proposed."""
+        return _ask("Poller", proposed).strip()
+
+    def state(self, proposed: str) -> str:
+        """One of two."""
+        return _ask("Checkpoints in (sql, blob)", proposed).strip()
+
+
+def _ask(question: str, default: str | None) -> str:
+    """The answer. What is proposed is a name of the database's: it must not steer the terminal."""
+    shown = question if default is None else f"{question} [{printable(default)}]"
+    return str(typer.prompt(shown, default=default, show_default=False))

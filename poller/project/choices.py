@@ -1,0 +1,102 @@
+"""What is decided where nothing was given: whom `plan` asks, and what is taken where nobody can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from poller.admin.refusals import WrongArgument
+
+if TYPE_CHECKING:
+    from poller.sources.proposal import Proposal
+    from poller.sources.stamping import Stamp
+
+
+class Choices(Protocol):
+    """Decides what was not given: a person at a terminal, or `TakeProposed`. Each raises WrongArgument where nothing
+    can be chosen."""
+
+    def url(self) -> str:
+        """The database's."""
+        ...
+
+    def table(self, names: Sequence[str]) -> str:
+        """One of the database's tables, or a view."""
+        ...
+
+    def cursor(self, proposal: Proposal) -> str:
+        """The column that grows with every change."""
+        ...
+
+    def zone(self, column: str, stamp: Stamp) -> str:
+        """What the times of a column without a zone mean, which the database stamps in another zone than UTC."""
+        ...
+
+    def key(self, proposal: Proposal) -> Sequence[str]:
+        """The columns of the key, which are unique together and never NULL."""
+        ...
+
+    def app(self, proposed: str) -> str:
+        """The application's name."""
+        ...
+
+    def name(self, proposed: str) -> str:
+        """The poller's name."""
+        ...
+
+    def state(self, proposed: str) -> str:
+        """Where checkpoints are kept: `sql` or `blob`."""
+        ...
+
+
+class TakeProposed:
+    """Takes what is proposed, and refuses what is not clear."""
+
+    def url(self) -> str:
+        """Raises: WrongArgument."""
+        raise WrongArgument("--url is missing.", next_step="Give it; nothing can be asked here.")
+
+    def table(self, names: Sequence[str]) -> str:
+        """The only one. Raises: WrongArgument."""
+        if len(names) == 1:
+            return names[0]
+        raise WrongArgument("--table is missing.", next_step=f"There are: {first_of(names)}.")
+
+    def cursor(self, proposal: Proposal) -> str:
+        """The best. Raises: WrongArgument."""
+        if proposal.cursors:
+            return proposal.cursors[0].column
+        raise WrongArgument(
+            f"{proposal.table} has no column that could be a cursor: no timestamp, no single integer key.",
+            next_step="Name one with --cursor, or add a column that is set at every change.",
+        )
+
+    def zone(self, column: str, stamp: Stamp) -> str:
+        """That of the database. Raises: WrongArgument, where it has no name."""
+        if stamp.iana is not None:
+            return stamp.iana
+        raise WrongArgument(
+            f"The database stamps {column} in {stamp} ({stamp.source}), which is not the name of an IANA time zone.",
+            next_step="Name the zone with --time-zone.",
+        )
+
+    def key(self, proposal: Proposal) -> Sequence[str]:
+        """The table's own."""
+        return proposal.key
+
+    def app(self, proposed: str) -> str:
+        """As proposed."""
+        return proposed
+
+    def name(self, proposed: str) -> str:
+        """As proposed."""
+        return proposed
+
+    def state(self, proposed: str) -> str:
+        """As proposed."""
+        return proposed
+
+
+def first_of(names: Sequence[str]) -> str:
+    """A few of the tables' names, for people."""
+    return (", ".join(names[:20]) + (", ..." if len(names) > 20 else "")) or "none"

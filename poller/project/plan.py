@@ -1,0 +1,264 @@
+"""From a database to a poller that runs: what would be written, decided before a file is touched; then written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+from poller.admin.refusals import Refused, WrongArgument
+from poller.config import PollerConfig, load_each
+from poller.config.load import anchored
+from poller.config.substitution import MissingSetting
+from poller.config.types import is_name
+from poller.databases.urls import holds_secret, read_url
+from poller.files import write_whole
+from poller.model.finding import Finding
+from poller.project.choices import Choices
+from poller.project.file import ProjectFile, handlers_with
+from poller.project.new_poller import HANDLERS, NewPoller, is_ours, slug
+from poller.project.url import GivenUrl
+from poller.sources import SqlSource
+from poller.sources.checkup.updates import NEW_ROWS_ONLY
+from poller.sources.proposal import Catalogue, Proposal
+from poller.sources.reading.inspection import did_you_mean
+from poller.wiring import open_source
+
+STORAGE = "AzureWebJobsStorage"
+"""The setting that says where a Functions app keeps its state."""
+STORES = ("sql", "blob")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the new poller is to be; None: what `Choices` decide.
+
+    Attributes:
+        config: the file to write, or to add to.
+        url: of the database, or the `%NAME%` of a setting that holds it.
+        table, schema, cursor, key, time_zone: as in `[pollers.NAME.source]`.
+        name, app, state: the poller's name, the application's, and the store (`sql` or `blob`).
+        force: write both files anew, over what is there.
+    """
+
+    config: Path
+    url: str | None = None
+    table: str | None = None
+    schema: str | None = None
+    cursor: str | None = None
+    key: Sequence[str] = ()
+    time_zone: str | None = None
+    name: str | None = None
+    app: str | None = None
+    state: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What would be written.
+
+    Attributes:
+        new: the poller. there: the configuration that it is added to; None where both files are new.
+        configuration: the text of `poller.toml`. code: that of `handlers.py`; None where it has the handler already.
+        findings: what is wrong with the source, such as an index to create.
+        force: whether files that are there are replaced.
+    """
+
+    new: NewPoller
+    there: ProjectFile | None
+    configuration: str = field(repr=False)
+    code: str | None = field(repr=False)
+    findings: Sequence[Finding]
+    force: bool
+
+    @property
+    def handlers(self) -> Path:
+        """The module of the handler."""
+        return self.new.folder / HANDLERS
+
+    @property
+    def setting_to_set(self) -> str | None:
+        """The environment variable that is to be set to the database's URL before the poller runs, if one is."""
+        setting = self.new.setting
+        return setting if setting is not None and os.environ.get(setting) != self.new.url else None
+
+    @property
+    def holds_secret(self) -> bool:
+        """Whether the database's URL holds one."""
+        return holds_secret(read_url(self.new.url, key="url"))
+
+    @property
+    def shares_setting(self) -> bool:
+        """Whether other pollers of the file take their URL from the same setting."""
+        return self.there is not None and self.new.setting in self.there.settings_of_urls()
+
+    @property
+    def fails(self) -> bool:
+        """Whether the poller cannot run until an error among the findings is fixed."""
+        return any(one.severity == "error" for one in self.findings)
+
+    def write(self) -> None:
+        """Write both files, each whole or not at all; the configuration last: where it is there, all of it is.
+
+        Raises: Refused, where another file is there, or was changed meanwhile; WrongArgument, where one cannot be
+            written.
+        """
+        if self.there is not None and ProjectFile.read(self.new.config) != self.there:
+            raise Refused(
+                f"{self.new.config} was changed meanwhile; nothing was added.", next_step="Run the same command again."
+            )
+        overwrite = self.force or self.there is not None
+        if self.code is not None:
+            _write(self.handlers, self.code, overwrite=overwrite)
+        _write(self.new.config, self.configuration, overwrite=overwrite)
+
+
+def plan(wanted: Wanted, choices: Choices) -> Plan:
+    """Look at the database, and decide what to write. Changes nothing.
+
+    Raises: WrongArgument, Refused (a file is there), ConfigError, SourceError, SourceUnavailable; what `choices` raise.
+    """
+    folder = wanted.config.resolve().parent
+    if wanted.state is not None and wanted.state not in STORES:
+        raise WrongArgument(f"--state is {wanted.state!r}.", next_step="Use sql or blob.")
+    there = _file_there(wanted, folder / HANDLERS)
+    app, state = wanted.app, wanted.state
+    if there is not None:
+        app, state = there.of_app(app, state, os.environ)
+        if wanted.name is not None:
+            there.free(wanted.name)
+    given = GivenUrl.of(wanted.url or choices.url())
+    # What [defaults] say of it stands in the file already, where it may be a setting.
+    schema = wanted.schema or (there.schema if there is not None else None)
+    with Catalogue(anchored(given.text, folder), schema) as catalogue:
+        proposal = catalogue.propose(wanted.table or choices.table(catalogue.tables))
+        cursor, kind, naive = _cursor(proposal, choices.cursor(proposal) if wanted.cursor is None else wanted.cursor)
+        zone = wanted.time_zone if naive else None
+        if naive and zone is None:
+            zone = _zone(catalogue, proposal.table, cursor, choices)
+    key = _key(proposal, wanted.key or choices.key(proposal))
+    app = _name("app", app or choices.app(slug(folder.name, "app")))
+    name = _name("name", wanted.name or choices.name(slug(proposal.table, "table")))
+    new = NewPoller(
+        folder=folder,
+        config=wanted.config,
+        app=app,
+        name=name if there is None else there.free(name),
+        url=given.text,
+        state=state or _store(choices.state("blob" if os.environ.get(STORAGE) else "sql")),
+        table=proposal.table,
+        schema=wanted.schema,
+        cursor=cursor,
+        kind=kind,
+        zone=zone,
+        key=key,
+        setting=given.kept_in(folder, there, name=name),
+    )
+    text = new.configuration() if there is None else there.with_poller(new)
+    handlers = folder / HANDLERS
+    code = handlers_with(handlers, new) if there is not None and handlers.exists() else new.handlers()
+    findings = _findings(_checked(new, text), new)
+    return Plan(new=new, there=there, configuration=text, code=code, findings=findings, force=wanted.force)
+
+
+def _file_there(wanted: Wanted, handlers: Path) -> ProjectFile | None:
+    """The configuration to add to. Raises: Refused, where only somebody's handlers are there; ConfigError."""
+    if wanted.force:
+        return None
+    if wanted.config.exists():
+        return ProjectFile.read(wanted.config)
+    if handlers.exists() and not is_ours(handlers):
+        raise _exists(handlers)
+    return None
+
+
+def _cursor(proposal: Proposal, column: str) -> tuple[str, str, bool]:
+    """The column, its kind, and whether its times need a zone. Raises: WrongArgument."""
+    _known(proposal, column)
+    one = next((one for one in proposal.cursors if one.column == column), None)
+    return (column, "timestamp+pk", False) if one is None else (column, one.kind, one.needs_zone)
+
+
+def _zone(catalogue: Catalogue, table: str, column: str, choices: Choices) -> str:
+    """What times of a column without a zone mean: as the database stamps them. Chosen where that is not UTC."""
+    # A zone that is not known is taken for UTC; the findings say that nobody knows.
+    stamps = [one for one in catalogue.stamps(table, column) if one.offsets is not None]
+    # A role's own zone, such as an administrator's, says less than that of all the others.
+    stamps = [one for one in stamps if not one.role] or stamps
+    other = next((one for one in stamps if one.iana != "UTC"), None)
+    return "UTC" if other is None else choices.zone(column, other)
+
+
+def _key(proposal: Proposal, columns: Sequence[str]) -> list[str]:
+    """The columns of the key. Raises: WrongArgument."""
+    if not columns:
+        raise WrongArgument(f"{proposal.table} has no primary or unique key.", next_step="Name its columns with --pk.")
+    for column in columns:
+        _known(proposal, column)
+    return list(columns)
+
+
+def _known(proposal: Proposal, column: str) -> None:
+    if column not in proposal.columns:
+        raise WrongArgument(
+            f"{proposal.table} has no column {column!r}.", next_step=did_you_mean(column, proposal.columns)
+        )
+
+
+def _name(option: str, text: str) -> str:
+    if not is_name(text):
+        raise WrongArgument(
+            f"--{option}: {text!r} is an invalid name.",
+            next_step="Use lower-case letters, digits and hyphens, at most 63.",
+        )
+    return text
+
+
+def _store(answer: str) -> str:
+    if answer not in STORES:
+        raise WrongArgument(f"{answer!r} is none of {', '.join(STORES)}.")
+    return answer
+
+
+def _checked(new: NewPoller, text: str) -> PollerConfig:
+    """The new poller as poller reads it out of what is about to be written, what it has from [defaults] included.
+    Settings of other pollers need not be set here.
+
+    Raises: ConfigError.
+    """
+    environ = dict(os.environ) if new.setting is None else {**os.environ, new.setting: new.url}
+    config, wrong = load_each(new.config, environ, text=text)
+    for name, error in wrong.items():
+        if name == new.name or not isinstance(error, MissingSetting):
+            raise error
+    assert config is not None  # noqa: S101 - it holds the new poller, which is not wrong
+    return config.pollers[new.name]
+
+
+def _findings(config: PollerConfig, new: NewPoller) -> list[Finding]:
+    """What `poller check` would say of the table: the index to create, above all."""
+    source = cast("SqlSource", open_source(config, new.name, file=str(new.config)))
+    try:
+        findings: list[Finding] = source.checkup(None, lambda: datetime.now(UTC)).findings
+    finally:
+        source.close()
+    return [one for one in findings if one.severity != "ok" or one.message.startswith(NEW_ROWS_ONLY)]
+
+
+def _write(path: Path, text: str, *, overwrite: bool) -> None:
+    """Whole or not at all; one that says the same is left as it is."""
+    try:
+        write_whole(path, text, overwrite=overwrite)
+    except FileExistsError:
+        if path.read_text(encoding="utf-8", errors="replace") != text:
+            raise _exists(path) from None
+    except OSError as error:
+        raise WrongArgument(f"The file {path} cannot be written: {error.strerror or error}.") from None
+
+
+def _exists(path: Path) -> Refused:
+    return Refused(f"{path} exists already; nothing was overwritten.", next_step="Add --force, or use -c.")
