@@ -2,164 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy import make_url
 
+from tests.cli.databases import configure
 from tests.cli.forge import Forge
-
-COMMAND = [sys.executable, "-m", "poller_cli.main"]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        """stdout as JSON lines."""
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    @property
-    def json(self) -> Any:
-        """stdout as one JSON document."""
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> str:
-        """The one line that an error is."""
-        lines = self.err.splitlines()
-        assert len(lines) == 1, self.err
-        assert lines[0].startswith("poller: "), self.err
-        return lines[0]
-
-
-@dataclass
-class Project:
-    """A folder with poller.toml, handlers.py and a SQLite table for each poller.
-
-    Attributes:
-        forge: what `run` starts its commands from, at once, where there is one that
-            holds no other command.
-    """
-
-    folder: Path
-    forge: Forge | None = None
-    environ: dict[str, str] = field(default_factory=dict)
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    def write(self, config: str, handlers: str | None = None) -> None:
-        (self.folder / "poller.toml").write_text(config)
-        if handlers is not None:
-            (self.folder / "handlers.py").write_text(handlers)
-
-    def configure(
-        self, *names: str, handlers: str = "def handle(batch): pass\n", poller: str = "", source: str = ""
-    ) -> None:
-        """A poller and a table of each name."""
-        text = 'app_name = "shop"\n[state]\nstore = "sql"\n'
-        for name in names or ("orders",):
-            text += f'[pollers.{name}]\nhandler = "handlers:handle"\n{poller}\n'
-            text += f'[pollers.{name}.source]\nurl = "sqlite:///shop.db"\ntable = "{name}"\n'
-            text += f'cursor_column = "updated_at"\ncursor_time_zone = "UTC"\npk_columns = ["id"]\n{source}\n'
-            self.execute(
-                f"CREATE TABLE IF NOT EXISTS {name} (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)"
-            )
-            self.execute(
-                f"CREATE TRIGGER IF NOT EXISTS touch_{name} AFTER UPDATE ON {name}"
-                " WHEN NEW.updated_at IS OLD.updated_at BEGIN"
-                f" UPDATE {name} SET updated_at = datetime('now') WHERE id = NEW.id; END"
-            )
-        self.write(text, handlers)
-
-    def execute(self, statement: str, *rows: tuple[object, ...], database: str = "shop.db") -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.folder / database, timeout=20)) as connection, connection:
-            if rows:
-                connection.executemany(statement, rows)
-                return []
-            return connection.execute(statement).fetchall()
-
-    def insert(self, count: int, *, table: str = "orders") -> None:
-        """Old rows with ids of their own, several of them on each timestamp."""
-        (first,) = self.execute(f"SELECT coalesce(max(id), 0) FROM {table}")[0]
-        rows = [
-            (n, f"2026-01-01 {n // 10 // 3600:02d}:{n // 10 // 60 % 60:02d}:{n // 10 % 60:02d}")
-            for n in range(first + 1, first + count + 1)
-        ]
-        self.execute(f"INSERT INTO {table} VALUES (?, ?)", *rows)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=self.folder,
-            env=self._environ(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self.started.append(process)
-        return process
-
-    def run(self, *arguments: str, seconds: float = 60) -> Ended:
-        if self.forge is None or self.forge.busy:
-            return end(self.start(*arguments), seconds=seconds)
-        self.forge.folder, self.forge.environ = self.folder, self._environ()
-        code = self.forge.run(*arguments)
-        return Ended(code, self.forge.out, self.forge.err)
-
-    def _environ(self) -> Mapping[str, str]:
-        kept = {k: v for k, v in os.environ.items() if k not in {"POLLER_CONFIG", "AzureWebJobsStorage"}}
-        return kept | {"PYTHONUNBUFFERED": "1"} | self.environ
-
-    def lines(self, name: str) -> list[str]:
-        """What a handler noted in a file beside it."""
-        path = self.folder / name
-        return path.read_text().splitlines() if path.exists() else []
-
-
-def end(process: subprocess.Popen[str], *, seconds: float = 60) -> Ended:
-    """Wait for a process to end by itself."""
-    out, err = process.communicate(timeout=seconds)
-    return Ended(process.returncode, out, err)
-
-
-def wait_until(condition: Callable[[], object], *, seconds: float = 30) -> None:
-    """Until it is so; the test fails when it never is."""
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "waited without success"
-        time.sleep(0.02)
-
-
-NOTING = """
-from pathlib import Path
-import os, time
-HERE = Path(__file__).parent
-
-def handle(batch):
-    (HERE / "started").write_text(str(os.getpid()))
-    while (HERE / "wait").exists():
-        time.sleep(0.02)
-    with (HERE / "seen").open("a") as out:
-        out.writelines(f"{batch.poller_name} {row['id']} {batch.fencing_token}\\n" for row in batch)
-"""
-"""A handler that notes its rows, and waits for as long as a file named `wait` stands beside it."""
+from tests.cli.project import NOTING, Project
+from tests.support.azurite import Azurite
 
 
 @pytest.fixture
@@ -177,3 +30,21 @@ def forge() -> Iterator[Forge]:
     made = Forge()
     yield made
     made.close()
+
+
+@pytest.fixture
+def servers(project: Project, azurite: Azurite, container: str, postgres_db: str) -> Iterator[psycopg.Connection]:
+    url = make_url(postgres_db)
+    configure(project, postgres_db, 'cursor_time_zone = "UTC"\nquery_timeout = "5s"')
+    text = (project.folder / "poller.toml").read_text()
+    text = text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"')
+    project.write(text.replace('handler = "', 'lease_ttl = "60s"\nheartbeat_interval = "500ms"\nhandler = "'), NOTING)
+    project.environ["AzureWebJobsStorage"] = azurite.connection_string
+    with psycopg.connect(
+        host=url.host, port=url.port, user=url.username, password=url.password, dbname=url.database, autocommit=True
+    ) as db:
+        db.execute("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
+        db.execute(
+            "INSERT INTO orders SELECT n, timestamptz '2026-01-01Z' + n * interval '1 min' FROM generate_series(1, 9) n"
+        )
+        yield db

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from poller.stores import SqlStore
 from poller_cli.main import execute
-from tests.cli.conftest import Ended, Project
+from tests.cli.project import Ended, Project
 from tests.support.services import REPOSITORY
 
 STATE = "state/shop/orders.json"

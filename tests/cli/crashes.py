@@ -18,8 +18,8 @@ from azure.storage.blob import ContainerClient
 
 from poller.ports import Found, StateStore
 from poller.stores import BlobStore, SqlStore
-from tests.cli.conftest import Ended, Project
 from tests.cli.forge import Forge
+from tests.cli.project import Ended, Project
 from tests.resilience.faults import fault
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.proxy import FaultProxy
@@ -289,3 +289,8 @@ def lasting(body: bytes) -> dict[str, Any]:
     state: dict[str, Any] = told(json.loads(body))
     state["control"]["last_change"]["id"] = ""
     return state
+
+
+def every_moment(steps: list[str]) -> list[tuple[int, str]]:
+    """Between any two steps: after the one is before the other."""
+    return [(1, "before"), *((number, "after") for number, _ in enumerate(steps, 1))]

@@ -11,8 +11,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.conftest import Ended, Project
 from tests.cli.console import Console
+from tests.cli.project import Ended, Project
 
 CODES = {0, 1, 2, 3, 4}
 USAGE = 2

@@ -18,9 +18,9 @@ from poller import Batch
 from poller.app import load_app
 from poller.delivery.result import TickResult
 from poller.errors import PollerError
-from tests.cli.conftest import Ended, Project
 from tests.cli.console import Console
 from tests.cli.crashes import Place
+from tests.cli.project import Ended, Project
 
 ROWS, BATCH = 10, 2
 OURS, OTHERS = "ours", "another's"

@@ -6,7 +6,7 @@ import os
 
 import pexpect
 
-from tests.cli.conftest import COMMAND, Project
+from tests.cli.project import COMMAND, Project
 
 ASKED = "Type orders to go on: "
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Project
 from tests.cli.console import ran, word
+from tests.cli.project import Project
 
 
 def test_a_row_above_the_bound_is_told_as_waiting(project: Project) -> None:

@@ -13,13 +13,11 @@ import pytest
 import poller_cli.backfills
 from poller.errors import StoreDenied
 from poller.stores import SqlStore
-from tests.cli.conftest import NOTING, Ended, Project, end, wait_until
 from tests.cli.console import Console
-from tests.cli.test_commands_on_servers import done, servers
-from tests.cli.test_schemas import validator
+from tests.cli.databases import done
+from tests.cli.project import NOTING, Ended, Project, end, wait_until
 from tests.support.azurite import Azurite
-
-__all__ = ["servers"]
+from tests.support.schemas import validator
 
 FROM, TO = "2026-01-01 00:00:02", "2026-01-01 00:00:05"
 RANGE = ("backfill", "orders", "--from", FROM, "--to", TO)

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
 from poller_cli.ranges import Range
-from tests.cli.conftest import Project
 from tests.cli.console import Console
+from tests.cli.project import Project
 from tests.cli.test_backfill import ids, states
 from tests.integration.sources.tables import TIMESTAMP, execute, family
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console
-from tests.cli.test_schemas import validator
+from tests.cli.project import Project
+from tests.support.schemas import validator
 
 
 def test_a_table_without_rows_is_told_to_programs_too(project: Project) -> None:

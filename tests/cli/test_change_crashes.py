@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.cli.azure_functions_db import fixture
-from tests.cli.conftest import Project
 from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, lasting
 from tests.cli.forge import Forge
+from tests.cli.project import Project
 from tests.resilience.faults.proxy import FaultProxy
 
 LEAST_STEPS = 3

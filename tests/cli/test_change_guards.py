@@ -12,8 +12,8 @@ import pytest
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
 from poller.admin.change_result import ChangeOutput
 from poller.model.cursor import Cursor
-from tests.cli.conftest import Project
 from tests.cli.console import Console, at_work, ran
+from tests.cli.project import Project
 
 Call = Callable[[Poller], ChangeOutput]
 

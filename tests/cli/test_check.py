@@ -6,7 +6,6 @@ import json
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,79 +17,13 @@ from azure.storage.blob import (
     generate_account_sas,
 )
 
-from tests.cli.conftest import Ended, Project
-from tests.cli.test_schemas import validator
-from tests.integration.sources.tables import TIMESTAMP, execute, family, touch_at_updates
+from tests.cli.checks import fix, found, make_table, wrong
+from tests.cli.databases import configure
+from tests.cli.project import Project
+from tests.integration.sources.tables import execute
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.services import free_port
-
-STATEMENTS = ("CREATE", "ALTER", "UPDATE", "GRANT", "ROLLBACK", "XA ROLLBACK", "ANALYZE")
-
-
-def configure(project: Project, url: str, source: str = "", poller: str = "", table: str = "orders") -> None:
-    """One poller over a table of a real database; the URL comes from a setting, as it should."""
-    project.environ["ORDERS_DB_URL"] = url
-    project.write(
-        f"""app_name = "shop"
-[state]
-store = "sql"
-[pollers.orders]
-handler = "handlers:handle"
-{poller}
-[pollers.orders.source]
-url = "%ORDERS_DB_URL%"
-table = "{table}"
-cursor_column = "updated_at"
-pk_columns = ["id"]
-{source}
-""",
-        "def handle(batch): pass\n",
-    )
-
-
-def make_table(url: str, rows: int = 20, *, primary: bool = True) -> None:
-    """`orders(id, updated_at)`, nullable, without an index on the cursor; old rows, one a second."""
-    kind = TIMESTAMP[family(url)]
-    key = " primary key" if primary else ""
-    old = datetime(2026, 1, 1, tzinfo=UTC)
-    execute(
-        url,
-        f"create table orders (id integer not null{key}, updated_at {kind} null)",
-        "insert into orders values (:id, :at)",
-        rows=[{"id": n, "at": f"{old + timedelta(seconds=n):%Y-%m-%d %H:%M:%S}"} for n in range(1, rows + 1)],
-    )
-    touch_at_updates(url)
-
-
-def found(ended: Ended) -> dict[str, dict[str, Any]]:
-    """The one poller's findings by what was looked at; the worst where there are several."""
-    validator("check").validate(ended.json)
-    (poller,) = ended.json["pollers"]
-    order = ["ok", "warn", "error"]
-    told: dict[str, dict[str, Any]] = {}
-    for one in sorted(poller["findings"], key=lambda f: order.index(f["severity"])):
-        told[one["check"]] = one
-    return told
-
-
-def wrong(ended: Ended) -> dict[str, str]:
-    """What is not well: check and severity."""
-    return {name: one["severity"] for name, one in found(ended).items() if one["severity"] != "ok"}
-
-
-def fix(url: str, ended: Ended) -> list[str]:
-    """Run every statement that was proposed, as the database's owner, each once."""
-    proposed = [one["fix"] for one in found(ended).values() if (one["fix"] or "").startswith(STATEMENTS)]
-    done: list[str] = []
-    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        for text in proposed:
-            for statement in text.replace("(or COMMIT)", "").split(";"):
-                if statement.strip() and statement.strip() not in done:
-                    connection.execute(sa.text(statement.strip()))
-                    done.append(statement.strip())
-    return done
 
 
 def test_a_sound_poller_is_well_and_nothing_was_written(project: Project) -> None:

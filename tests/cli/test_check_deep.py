@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from tests.cli.conftest import Project
-from tests.cli.test_check import configure, fix, found, make_table, wrong
+from tests.cli.checks import fix, found, make_table, wrong
+from tests.cli.databases import configure
+from tests.cli.project import Project
 from tests.integration.sources.tables import execute
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.cli.conftest import Project
-from tests.cli.test_check import configure, fix, found, wrong
+from tests.cli.checks import fix, found, wrong
+from tests.cli.databases import configure
+from tests.cli.project import Project
 from tests.integration.sources.tables import execute, touch_at_updates
 
 COMMENT = "not what DEFAULT NULL says, it's \\\\ the 'last' write, NULL or not"

@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from tests.cli.conftest import Project
-from tests.cli.test_check import configure, found
+from tests.cli.checks import found
+from tests.cli.databases import configure
+from tests.cli.project import Project
 from tests.integration.sources.tables import execute, family
 
 COLUMNS = {

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import closing
 from typing import Any
 
-from tests.cli.conftest import COMMAND, Project
+from tests.cli.project import COMMAND, Project
 
 
 def _as_anybody() -> None:

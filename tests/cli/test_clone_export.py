@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from poller_cli.toml_tables import tables
-from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console, ran
-from tests.cli.test_schemas import validator
+from tests.cli.project import NOTING, Project, end, wait_until
+from tests.support.schemas import validator
 
 NEW = "state/shop/orders-v2.json"
 

@@ -6,16 +6,13 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
 
 import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from tests.cli.conftest import COMMAND, NOTING, Ended, Project, end, wait_until
-from tests.cli.test_errors import with_url
-from tests.cli.test_schemas import validator
-from tests.support.azurite import KEY, Azurite
+from tests.cli.databases import done
+from tests.cli.project import COMMAND, Project, end, wait_until
 
 COMMANDS = (
     "peek",
@@ -29,36 +26,6 @@ COMMANDS = (
     "export-checkpoint",
     "rebind",
 )
-
-
-@pytest.fixture
-def servers(project: Project, azurite: Azurite, container: str, postgres_db: str) -> Iterator[psycopg.Connection]:
-    url = make_url(postgres_db)
-    with_url(project, postgres_db)
-    text = (project.folder / "poller.toml").read_text()
-    text = text.replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"')
-    project.write(text.replace('handler = "', 'lease_ttl = "60s"\nheartbeat_interval = "500ms"\nhandler = "'), NOTING)
-    project.environ["AzureWebJobsStorage"] = azurite.connection_string
-    with psycopg.connect(
-        host=url.host, port=url.port, user=url.username, password=url.password, dbname=url.database, autocommit=True
-    ) as db:
-        db.execute("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
-        db.execute(
-            "INSERT INTO orders SELECT n, timestamptz '2026-01-01Z' + n * interval '1 min' FROM generate_series(1, 9) n"
-        )
-        yield db
-
-
-def done(project: Project, *arguments: str, schema: str = "change", code: int = 0) -> Ended:
-    ended = project.run(*arguments, "--json")
-    assert ended.code == code, ended.err
-    assert KEY not in ended.out + ended.err
-    if code == 0:
-        validator(schema).validate(ended.json)
-    else:
-        assert ended.out == ""
-        assert ended.error
-    return ended
 
 
 def test_what_the_server_says_of_a_name_is_kept(project: Project, servers: psycopg.Connection) -> None:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Project
+from tests.cli.project import COMMAND, Project
 
 
 def complete(project: Project, shell: str, line: str, **environ: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Project
+from tests.cli.project import Project
 
 
 def test_an_error_names_its_command_with_the_configuration(project: Project) -> None:

@@ -6,7 +6,7 @@ import json
 
 from jsonschema import Draft202012Validator
 
-from tests.cli.conftest import Project
+from tests.cli.project import Project
 from tests.support.services import REPOSITORY
 
 

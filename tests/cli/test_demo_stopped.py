@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Project, end, wait_until
+from tests.cli.project import Project, end, wait_until
 
 
 def begun_in(folder: Path) -> list[int]:

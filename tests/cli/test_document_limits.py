@@ -9,8 +9,8 @@ import pytest
 
 from poller.model.escape import LONGEST_VALUE
 from poller.model.limits import LARGEST_BODY, LONGEST_CURSOR
-from tests.cli.conftest import Project
 from tests.cli.console import Console, exported, ran
+from tests.cli.project import Project
 
 BEYOND = {
     "nested": lambda text: text.replace("{", '{"x": ' + "[" * 300 + "]" * 300 + ", ", 1),

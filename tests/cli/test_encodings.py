@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Project
 from tests.cli.console import ran
+from tests.cli.project import COMMAND, Project
 
 NAME = "Łódź ★"
 

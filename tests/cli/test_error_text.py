@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Project
+from tests.cli.project import Project
 
 SECRET = "Jane-Doe-4711"
 COMMANDS = (

@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller_cli import main
-from tests.cli.conftest import Ended, Project
+from tests.cli.databases import configure
+from tests.cli.project import Ended, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.services import free_port
 
@@ -28,24 +29,7 @@ def failed(ended: Ended, code: int, *told: str, hidden: str | None = None) -> No
 
 
 def with_url(project: Project, url: str, table: str = "orders") -> None:
-    project.environ["ORDERS_DB_URL"] = url
-    project.write(
-        f"""
-app_name = "shop"
-[state]
-store = "sql"
-[pollers.orders]
-handler = "handlers:handle"
-[pollers.orders.source]
-url = "%ORDERS_DB_URL%"
-table = "{table}"
-cursor_column = "updated_at"
-cursor_time_zone = "UTC"
-pk_columns = ["id"]
-query_timeout = "5s"
-""",
-        "def handle(batch): pass\n",
-    )
+    configure(project, url, 'cursor_time_zone = "UTC"\nquery_timeout = "5s"', table=table)
 
 
 def with_blob(project: Project, connection_string: str, container: str) -> None:

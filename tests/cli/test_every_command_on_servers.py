@@ -14,13 +14,10 @@ from azure.storage.blob import ContainerClient
 
 from poller_cli.main import build
 from tests.cli.azure_functions_db import fixture
-from tests.cli.conftest import Ended, Project
 from tests.cli.forge import Forge
-from tests.cli.test_commands_on_servers import servers
-from tests.cli.test_schemas import validator
+from tests.cli.project import Ended, Project
 from tests.support.azurite import KEY, Azurite
-
-__all__ = ["servers"]
+from tests.support.schemas import validator
 
 DAY = ("--from", "2026-01-01", "--to", "2026-01-02")
 THEIRS = ("azure-functions-db", str(fixture("zoned")), "--name", "orders")

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from tests.cli.azure_functions_db import ROWS, fixture
-from tests.cli.conftest import Project
 from tests.cli.console import Console, ran
+from tests.cli.project import Project
 
 FAR = "2099-01-01T00:00:00"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Project
 from tests.cli.console import exported, ran
+from tests.cli.project import Project
 
 
 def test_the_command_that_the_error_names_mends_it(project: Project) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import ran
+from tests.cli.project import Project
 
 EXTREMES = ("0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59.9999999-05:00")
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import STATE, Console
+from tests.cli.project import Project
+from tests.support.foreign import VALUES, paths, with_value
 
 HEALTHY = "state/shop/healthy.json"
-VALUES: list[Any] = [
-    None, True, 0, -1, 2**53, 2**70, 1.5, 1e308, "", "x", "\x00\x1b[2J\n", "2026-01-01T00:00:00",
-    "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "n" * 5000, [], [[1]], ["x"], {},
-    {"": None}, {"a": {"b": []}},
-]  # fmt: skip
 BOUND = {
     "kind": "observed",
     "clock": "2026-01-01T00:00:00.000000Z",
@@ -42,7 +36,11 @@ CHANGE: dict[str, Any] = {
     "reason": "r",
     "at": "2026-01-01T00:00:00.000000Z",
 }
+
+
 CHANGE |= {side: {"cursor": None, "fencing_token": 1, "generation": 0, "paused": False} for side in ("before", "after")}
+
+
 FILE = "kept.json"
 SHOWN = (["status"], ["status", "--json"], ["watch", "--json", "--count", "1"], ["run", "--once"])
 """What shows every poller."""
@@ -61,23 +59,6 @@ ALONE = (
     ["reset-to-checkpoint", "orders", FILE, "--yes", "--break-lease", "--allow-skip"],
     ["backfill", "orders", "--from", "2026-01-01 00:00:00", "--to", "2026-01-02 00:00:00", "--dry-run"],
 )
-
-
-def paths(data: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every field, the document itself first."""
-    yield path
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    for name, value in inner:
-        yield from paths(value, (*path, name))
-
-
-def with_value(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
-    """The same with another value in one field."""
-    if not path:
-        return value
-    changed = copy.copy(data)
-    changed[path[0]] = with_value(data[path[0]], path[1:], value)
-    return changed
 
 
 class Tampered:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console, word
+from tests.cli.project import Project
 
 FAILING = "def handle(batch): raise ValueError('no customer 7')\n"
 

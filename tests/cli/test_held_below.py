@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console
+from tests.cli.project import Project
 
 
 def numbered(project: Project) -> Console:

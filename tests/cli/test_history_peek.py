@@ -6,9 +6,9 @@ import json
 import sqlite3
 from contextlib import closing
 
-from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console, ran
-from tests.cli.test_schemas import validator
+from tests.cli.project import NOTING, Project, end, wait_until
+from tests.support.schemas import validator
 
 TRAIL = "audit/shop/orders.jsonl"
 

@@ -3,7 +3,7 @@ are cut out of it."""
 
 from __future__ import annotations
 
-from tests.cli.conftest import Project
+from tests.cli.project import Project
 
 HANDLERS = """
 import logging

@@ -24,8 +24,8 @@ from azure.storage.blob import (
 )
 
 from tests.cli.azure_functions_db import ROWS, fixture
-from tests.cli.conftest import NOTING, Project
 from tests.cli.console import Console
+from tests.cli.project import NOTING, Project
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 
 TIE = "2026-04-07 01:23:02.002"

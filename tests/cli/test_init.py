@@ -10,9 +10,9 @@ import pexpect
 import pytest
 import sqlalchemy as sa
 
-from tests.cli.conftest import COMMAND, Project
-from tests.cli.test_schemas import validator
+from tests.cli.project import COMMAND, Project
 from tests.integration.sources.tables import execute, make_orders
+from tests.support.schemas import validator
 
 STAMPS = [f"2026-01-01 00:00:0{i}" for i in range(5)]
 

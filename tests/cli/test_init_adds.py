@@ -13,9 +13,9 @@ from poller.project import plan
 from poller.project.file import ProjectFile, handlers_with
 from poller.project.new_poller import NewPoller
 from poller.project.url import GivenUrl
-from tests.cli.conftest import Project
 from tests.cli.console import Console
-from tests.cli.test_schemas import validator
+from tests.cli.project import Project
+from tests.support.schemas import validator
 
 URL = "sqlite:///shop.db"
 FIRST = ("init", "--url", URL, "--table", "orders", "--app", "shop", "--yes")

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from tests.cli.conftest import Project
+from tests.cli.crashes import every_moment
 from tests.cli.forge import Forge
-from tests.cli.test_work_crashes import every_moment
+from tests.cli.project import Project
 
 INIT = ("init", "--url", "sqlite:///shop.db", "--table", "orders", "--app", "shop", "--yes")
 FILES = ("poller.toml", "handlers.py")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Project
+from tests.cli.project import Project
 
 NAMES = [
     "a\\users",

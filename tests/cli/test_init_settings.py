@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Project
+from tests.cli.project import COMMAND, Project
 from tests.integration.sources.tables import make_orders
 
 STAMPS = ["2026-01-01 00:00:00", "2026-01-01 00:00:01"]

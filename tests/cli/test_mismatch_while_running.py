@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from subprocess import Popen
 
-from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console
+from tests.cli.project import NOTING, Project, end, wait_until
 
 EVERY_SECOND = 'schedule = "* * * * * *"'
 

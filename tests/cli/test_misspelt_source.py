@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console, changed, ran
+from tests.cli.project import Project
 
 TYPOS = [
     ('table = "orders"', 'table = "ordres"', "table = orders (it says ordres)"),

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import STATE, Console
+from tests.cli.project import Project
 
 HUGE = 10**30
 

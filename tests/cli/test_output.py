@@ -10,7 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.cli.conftest import COMMAND, Project
+from tests.cli.project import COMMAND, Project
 
 
 @pytest.mark.parametrize(

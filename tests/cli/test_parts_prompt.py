@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console
+from tests.cli.project import Project
 from tests.cli.terminal import Terminal
 
 RANGE = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:03")

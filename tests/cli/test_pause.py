@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console, ran
+from tests.cli.project import NOTING, Project, end, wait_until
 
 
 def test_a_paused_poller_delivers_nothing_until_it_is_resumed(project: Project) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console
+from tests.cli.project import Project
 from tests.cli.terminal import Terminal
 
 

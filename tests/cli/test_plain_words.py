@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pexpect
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console, ran
+from tests.cli.project import Project
 from tests.cli.terminal import Terminal
 
 

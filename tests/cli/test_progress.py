@@ -9,7 +9,7 @@ import re
 import pexpect
 import pytest
 
-from tests.cli.conftest import COMMAND, Project
+from tests.cli.project import COMMAND, Project
 
 STEPS = """
 from pathlib import Path

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console, ran
+from tests.cli.project import Project
 from tests.cli.terminal import ASKED, Terminal
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from tests.cli.conftest import Project, end
+from tests.cli.project import Project, end
 from tests.support.services import REPOSITORY
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Ended, Project
 from tests.cli.console import Console
+from tests.cli.project import COMMAND, Ended, Project
 
 LOOKS = [
     ("status",),

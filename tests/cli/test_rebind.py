@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Project
 from tests.cli.console import changed, ran
+from tests.cli.project import Project
 
 
 def test_a_changed_source_is_accepted_with_the_cursor_kept(project: Project) -> None:

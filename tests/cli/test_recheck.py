@@ -1,12 +1,14 @@
-"""`poller recheck`: rows that appear under the cursor are found and, where asked, delivered; nothing else is."""
+"""`poller recheck`: rows that appeared below the checkpoint are found, and with --redeliver handed to the handler."""
 
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -16,11 +18,11 @@ from poller.errors import ConfigError
 from poller.observability import LateRows, PollerEvent, Rechecked
 from poller.observability.otel import MetricsObserver
 from poller.stores import BlobStore, MemoryStore
-from tests.cli.conftest import NOTING, Project, end, wait_until
-from tests.cli.test_check import configure
-from tests.cli.test_schemas import validator
+from tests.cli.databases import configure
+from tests.cli.project import COMMAND, NOTING, Project, end, wait_until
 from tests.integration.sources.tables import add_orders, closing, execute, make_orders, orders
 from tests.support.azurite import Azurite
+from tests.support.schemas import validator
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -272,3 +274,124 @@ def test_the_order_can_be_read_again_between_two_cursors(any_db: str) -> None:
             found = list(source.span(begin, cursors[high], 100).cursors)
             assert found == cursors[0 if low is None else low + 1 : high + 1]
         assert list(source.span(cursors[3], cursors[30], 4).cursors) == cursors[4:8]
+
+
+@pytest.fixture
+def late_rows(project: Project) -> Project:
+    """Three rows that appeared under the cursor."""
+    project.configure("orders", poller='audit_window = "1h"\nbatch_size = 2', handlers="def handle(batch): pass\n")
+    project.insert(10)
+    assert project.run("run", "--once").code == 0
+    for row in (500, 501, 502):
+        project.execute(f"INSERT INTO orders VALUES ({row}, '2025-01-01 00:00:00')")
+    return project
+
+
+def test_the_rows_are_shown_before_the_question(late_rows: Project) -> None:
+    environ = {**os.environ, "NO_COLOR": "1", "TERM": "xterm"}
+    with pexpect.spawn(
+        COMMAND[0],
+        [*COMMAND[1:], "recheck", "orders", "--redeliver"],
+        cwd=str(late_rows.folder),
+        env=environ,
+        encoding="utf-8",
+        timeout=30,
+    ) as child:
+        child.expect("3 never delivered")
+        child.expect("id=500")
+        child.expect("Type orders to go on")
+        child.sendline("orders")
+        child.expect("3 of 3 went to the handler")
+        child.expect(pexpect.EOF)
+
+
+def test_a_dry_run_says_so(late_rows: Project) -> None:
+    ended = late_rows.run("recheck", "orders", "--redeliver", "--dry-run")
+    assert ended.code == 0
+    assert "A dry run: nothing was delivered" in ended.out
+    assert "Deliver them" not in ended.out
+
+
+def test_the_trail_names_the_operator_how_many_and_why(late_rows: Project) -> None:
+    late_rows.environ["POLLER_OPERATOR"] = "ada"
+    assert late_rows.run("recheck", "orders", "--redeliver", "--yes", "--reason", "the restore").code == 0
+    records = [one for one in late_rows.run("history", "orders", "--json").json["records"] if one["kind"] == "recheck"]
+    assert [(one["by"], one["reason"]) for one in records] == [("ada", "3 of 3 late rows delivered: the restore")]
+
+
+def test_after_a_failure_the_next_step_is_a_command_to_copy_and_the_trail_tells_how_many(late_rows: Project) -> None:
+    fails = FAILS + "def handle(batch):\n    if batch.rows[0]['id'] > 501: raise ValueError('no such customer')\n"
+    (late_rows.folder / "handlers.py").write_text(fails)
+    config = str(late_rows.folder / "poller.toml")
+    ended = late_rows.run("-c", config, "recheck", "orders", "--since", "1h", "--redeliver", "--yes")
+    assert ended.code == 1
+    step = f"Mend it, then run: poller -c {config} recheck orders --since 1h --redeliver"
+    assert ended.error.endswith(f"no such customer. {step}")
+    assert "2 of 3 went to the handler" in ended.out
+    record = late_rows.run("history", "orders", "--json").json["records"][-1]
+    assert record["reason"] == "2 of 3 late rows delivered"
+
+
+def test_what_is_to_be_done_is_a_command_to_copy(late_rows: Project) -> None:
+    config = str(late_rows.folder / "poller.toml")
+    ended = late_rows.run("-c", config, "recheck", "orders", "--since", "30m")
+    assert f"Deliver them: poller -c {config} recheck orders --since 30m --redeliver\n" in ended.out
+
+
+def test_a_reason_that_would_be_cut_is_refused(late_rows: Project) -> None:
+    for command in (("recheck", "orders", "--redeliver"), ("pause", "orders")):
+        ended = late_rows.run(*command, "--yes", "--reason", "x" * 501)
+        assert (ended.code, "501 characters" in ended.error) == (2, True)
+
+
+def test_production_wants_the_name_only_where_a_checkpoint_moves(late_rows: Project) -> None:
+    late_rows.write('environment = "production"\n' + (late_rows.folder / "poller.toml").read_text())
+    assert late_rows.run("recheck", "orders", "--redeliver", "--yes").code == 0
+    range_ = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:01")
+    assert late_rows.run("backfill", "orders", *range_, "--yes").code == 0
+    assert late_rows.run("pause", "orders", "--yes").code == 0
+    assert late_rows.run("reset-to-beginning", "orders", "--yes").code == 3
+    for command in ("recheck", "backfill", "pause", "resume"):
+        assert "needed with" not in late_rows.run(command, "--help").out
+
+
+SAID = "row of Jane Doe"
+FAILS = f"""
+class Apart(BaseException): pass
+def raises(batch): raise ValueError("{SAID}\\nand more")
+def exits(batch): raise SystemExit("{SAID}")
+def raises_apart(batch): raise Apart("{SAID}")
+async def exits_in_a_loop(batch): raise SystemExit("{SAID}")
+"""
+FIX = "Mend it, then run: poller recheck orders --redeliver"
+
+
+def _redelivered(project: Project, handler: str, options: str) -> str:
+    project.configure("orders", poller=f'audit_window = "1h"\n{options}')
+    project.insert(10)
+    assert project.run("run", "--once").code == 0
+    project.execute("INSERT INTO orders VALUES (500, '2025-01-01 00:00:00')")
+    (project.folder / "handlers.py").write_text(FAILS + f"handle = {handler}\n")
+    ended = project.run("recheck", "orders", "--redeliver", "--yes")
+    assert ended.code == 1, ended.err
+    return ended.err
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [
+        ("raises", "ValueError"),
+        ("exits", "SystemExit"),
+        ("raises_apart", "Apart"),
+        ("exits_in_a_loop", "SystemExit"),
+    ],
+)
+def test_what_it_says_is_told_only_where_it_may_be(project: Project, handler: str, kind: str) -> None:
+    told = _redelivered(project, handler, "error_text = false")
+    assert told.endswith(f"orders: the handler failed on a batch of late rows: {kind}. {FIX}\n")
+    assert SAID not in told
+
+
+@pytest.mark.parametrize("options", ["", 'isolation = "process"'])
+def test_its_type_and_first_line_are_told_wherever_it_ran(project: Project, options: str) -> None:
+    assert _redelivered(project, "raises", options).endswith(f"late rows: ValueError: {SAID}. {FIX}\n")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Project
 from tests.cli.console import deleted, exported, ran, write
+from tests.cli.project import COMMAND, Project
 
 EXAMPLE = {
     "version": 1,

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console, ran
+from tests.cli.databases import configure
+from tests.cli.project import NOTING, Project, end, wait_until
 
 VALUE = ("--value", "2026-01-01T00:00:00", "--pk", "id=2")
 
@@ -131,15 +132,13 @@ def test_times_with_and_without_zone_mean_the_same_moment(project: Project, post
     import psycopg
     from sqlalchemy import make_url
 
-    from tests.cli.test_errors import with_url
-
     url = make_url(postgres_db)
     with psycopg.connect(
         host=url.host, port=url.port, user=url.username, password=url.password, dbname=url.database
     ) as db:
         db.execute("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
         db.execute("INSERT INTO orders VALUES (1, '2026-01-01T12:00Z'), (2, '2026-01-02T12:00Z')")
-    with_url(project, postgres_db)
+    configure(project, postgres_db, 'cursor_time_zone = "UTC"')
     console = Console(project)
     assert console.run("run", "--once").code == 0
     for text in ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01 13:00:00+01:00", "2026-01-01T07:00-05:00"):

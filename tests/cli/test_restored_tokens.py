@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console, deleted, exported, ran, write
+from tests.cli.project import Project
 
 HIGHEST = 2**53
 

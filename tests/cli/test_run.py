@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.cli.conftest import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end, wait_until
 
 
 def test_once_delivers_what_is_there(project: Project) -> None:

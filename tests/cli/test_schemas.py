@@ -12,17 +12,10 @@ from jsonschema import Draft202012Validator
 
 from poller.delivery.result import OUTCOMES, TickResult
 from poller.ports import Bound
-from tests.cli.conftest import NOTING, Project
 from tests.cli.console import Console
+from tests.cli.project import NOTING, Project
+from tests.support.schemas import FILES, SCHEMAS, validator
 from tests.support.services import REPOSITORY
-
-SCHEMAS = REPOSITORY / "schemas"
-FILES = sorted(SCHEMAS.glob("*.schema.json"))
-
-
-def validator(name: str) -> Draft202012Validator:
-    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
-    return Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
 def test_the_committed_schemas_are_up_to_date(project: Project) -> None:

@@ -13,9 +13,9 @@ from rich.console import Console as Screen
 from poller_cli.session import Session
 from poller_cli.terminal.watch_screen import screen as look_of
 from poller_cli.watching import History, Watcher
-from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console, ran
-from tests.cli.test_schemas import validator
+from tests.cli.project import NOTING, Project, end, wait_until
+from tests.support.schemas import validator
 from tests.support.services import free_port
 
 FIELDS = frozenset(

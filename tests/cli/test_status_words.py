@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import NOTING, Project, end, wait_until
 from tests.cli.console import Console, at_work, ran, word
+from tests.cli.project import NOTING, Project, end, wait_until
 
 
 def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Project
 from tests.cli.console import Console
+from tests.cli.project import Project
 
 TIES = [(n, f"2026-04-07 01:23:{n // 10:02d}.000") for n in range(1, 31)]
 """Ten rows on each second, but nine on the first."""

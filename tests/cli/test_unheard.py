@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import COMMAND, NOTING, Project
 from tests.cli.console import ran
+from tests.cli.project import COMMAND, NOTING, Project
 
 
 def piped(project: Project, command: str) -> tuple[int, list[str]]:

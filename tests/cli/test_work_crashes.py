@@ -13,9 +13,9 @@ from functools import partial
 
 import pytest
 
-from tests.cli.conftest import Project
-from tests.cli.crashes import Embedded, OnAzurite, Place
+from tests.cli.crashes import Embedded, OnAzurite, Place, every_moment
 from tests.cli.forge import Forge
+from tests.cli.project import Project
 from tests.cli.works import BATCH, LEDGER, ROWS, WORKS, Site, Work
 from tests.resilience.faults.proxy import FaultProxy
 
@@ -51,11 +51,6 @@ def telling_moments(steps: list[str]) -> list[tuple[int, str]]:
 def each_write(steps: list[str]) -> list[tuple[int, str]]:
     """After each write of a document."""
     return [(number, "after") for number, step in enumerate(steps, 1) if step.startswith("write state/")]
-
-
-def every_moment(steps: list[str]) -> list[tuple[int, str]]:
-    """Between any two steps: after the one is before the other."""
-    return [(1, "before"), *((number, "after") for number, _ in enumerate(steps, 1))]
 
 
 def killed_at(site: Site, work: Work, moments: Moments, rows: Sequence[int]) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from poller_cli.output.models import DemoOutput
-from tests.cli.conftest import Ended
 from tests.cli.console import Console
 from tests.cli.fuzzing import ANY_BUT_USAGE, FAILED, JUNK, NAME, SECRET, TEXT, crowded, fuzzed, mostly, nearly, some_of
+from tests.cli.project import Ended
 
 MOMENT = nearly("2026-01-01 00:00:00", "2026-01-01 00:00:01", "2026-01-01", "1970-01-01")
 URL = nearly(

@@ -8,11 +8,9 @@ from collections import Counter
 
 import psycopg
 
-from tests.cli.conftest import Project, end, wait_until
-from tests.cli.test_commands_on_servers import done, servers
-from tests.cli.test_schemas import validator
-
-__all__ = ["servers"]
+from tests.cli.databases import done
+from tests.cli.project import Project, end, wait_until
+from tests.support.schemas import validator
 
 MINUTES = ("backfill", "orders", "--from", "2026-01-01T01:00+01:00", "--to", "2026-01-02", "--yes")
 

@@ -11,10 +11,10 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from poller.model.document import decode
-from tests.cli.conftest import Project
 from tests.cli.crashes import Embedded, Place
-from tests.cli.test_schemas import validator
+from tests.cli.project import Project
 from tests.resilience.faults.proxy import FaultProxy
+from tests.support.schemas import validator
 
 LEDGER = """
 import os, signal

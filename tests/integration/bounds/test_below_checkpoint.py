@@ -20,8 +20,7 @@ from poller.sources import SqlSource
 from poller.sources.bounds import BoundContext, MonotonicBound
 from poller.sources.columns import Column, Family
 from poller.stores import MemoryStore
-from tests.integration.bounds.tables import ids, make, source
-from tests.integration.bounds.test_kinds import INTEGER, XID8, make_counted, make_xid8
+from tests.integration.bounds.tables import INTEGER, XID8, ids, make, make_counted, make_xid8, source
 from tests.integration.sources.tables import execute, family
 from tests.support.operators import reset
 from tests.support.postgres import PostgresServer

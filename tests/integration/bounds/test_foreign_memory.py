@@ -13,8 +13,8 @@ from poller.sources.bounds import MonotonicBound
 from poller.sources.bounds.heuristic import HighestSeen
 from poller.sources.bounds.postgresql_samples import Observed
 from poller.sources.bounds.sampled import ByCounter, ByTime
-from tests.cli.test_foreign_values import VALUES, paths, with_value
-from tests.integration.bounds.test_pretended import context
+from tests.integration.bounds.pretended import context
+from tests.support.foreign import VALUES, paths, with_value
 
 AT = "2026-01-01T00:00:00+00:00"
 BELOW = {"checkpoint": "7", "next": "5"}

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
 from poller.sources.bounds import choose, postgresql_samples
+from tests.integration.bounds.pretended import context
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
-from tests.integration.bounds.test_pretended import context
 from tests.integration.sources.tables import execute
 from tests.support.postgres import PostgresServer
 from tests.support.services import unavailable

@@ -12,56 +12,12 @@ from sqlalchemy.exc import ProgrammingError
 
 from poller.errors import SourceError
 from poller.ports import Bound
-from poller.sources.bounds import BoundContext, choose
+from poller.sources.bounds import choose
 from poller.sources.columns import Column, Family
+from tests.integration.bounds.pretended import Pretended, context
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
-STAMP = Column("updated_at", Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
 ROWVERSION = Column("rv", Family.BYTES, sql_type="binary(8)")
-
-
-class Answer:
-    """One row, or an error of the driver."""
-
-    def __init__(self, row: Any) -> None:
-        self._row = row
-
-    def one(self) -> Any:
-        return self._row
-
-    def scalar(self) -> Any:
-        return self._row
-
-    scalar_one = scalar
-
-
-class Pretended:
-    """A connection that answers by a word in the statement, and keeps what it was sent."""
-
-    def __init__(self, answers: Sequence[tuple[str, Any]]) -> None:
-        self._answers = answers
-        self.sent: list[str] = []
-
-    def execute(self, statement: Any, parameters: Any = None) -> Answer:
-        self.sent.append(" ".join(str(statement).split()))
-        for word, answer in self._answers:
-            if word in self.sent[-1]:
-                if isinstance(answer, Exception):
-                    raise answer
-                return Answer(answer)
-        raise AssertionError(f"not foreseen: {self.sent[-1]}")
-
-
-def context(family: str, column: Column = STAMP, **changes: Any) -> BoundContext:
-    facts: dict[str, Any] = {
-        "family": family, "mariadb": False, "kind": "timestamp+pk", "column": column, "zone": UTC, "schema": "dbo",
-        "table": "orders", "query": None, "margin": timedelta(seconds=1), "commit_delay": timedelta(seconds=5),
-        "extra_delay": timedelta(0), "ignore_users": (), "clock": "CLOCK",
-        "highest": "HIGHEST", "highest_below": "BELOW",
-    }  # fmt: skip
-    return BoundContext(**{**facts, **changes})
-
-
 HERE = (
     ("OBJECT_DEFINITION", SimpleNamespace(definition=None, base=None, outside=0)),
     ("all_synonyms", SimpleNamespace(synonym=None, behind=None, outside=None)),

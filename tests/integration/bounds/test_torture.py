@@ -1,7 +1,8 @@
-"""A short torture of every bound: nothing lost, nothing twice, nothing out of order; and controls that must lose."""
+"""A torture of every bound: nothing lost, nothing twice, nothing out of order; and controls that must lose."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 from benchmarks.torture.bench import Result, torture
 from benchmarks.torture.plan import ALL, DEFEAT_OBSERVED, NOT_HAD, Plan
 from benchmarks.torture.tables import family
+from tests.support.mariadb import MariaDbServer
+from tests.support.postgres import PostgresServer
+
+pytestmark = pytest.mark.timeout(240)
 
 PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s")
 GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
@@ -81,3 +86,80 @@ def test_without_a_bound_rows_are_lost(database: str, request: pytest.FixtureReq
 def test_a_sample_in_one_statement_with_the_page_loses_rows(postgres_db: str) -> None:
     """The page's snapshot is older than what the sample sees."""
     assert torture(replace(RACING, url=postgres_db), settles=1.0).lost > 0
+
+
+BURNING = Plan(url="", burners=2, margin="0s", seed=7)
+"""With the processor saturated."""
+LONGER = pytest.mark.parametrize(
+    "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+)
+
+
+@LONGER
+@pytest.mark.parametrize("bound", ["exact", "observed-strict"])
+def test_postgresql(postgres_db: str, bound: str, seconds: float) -> None:
+    spared(replace(BURNING, seconds=seconds, url=postgres_db, bound=bound), bound)
+
+
+@LONGER
+def test_postgresql_observed(postgres_db: str, seconds: float) -> None:
+    spared(replace(BURNING, seconds=seconds, url=postgres_db, bound="observed", features=GENTLE), "observed")
+
+
+@LONGER
+@pytest.mark.parametrize("kind", ["xid8+pk", "integer+pk"])
+def test_postgresql_numbers(postgres_db: str, kind: str, seconds: float) -> None:
+    spared(replace(BURNING, seconds=seconds, url=postgres_db, kind=kind), "exact")
+
+
+@LONGER
+@pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
+def test_mariadb(mariadb_db: str, kind: str, seconds: float) -> None:
+    spared(replace(BURNING, seconds=seconds, url=mariadb_db, kind=kind), "observed")
+
+
+@LONGER
+@pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
+def test_mysql(mysql_db: str, kind: str, seconds: float) -> None:
+    spared(replace(BURNING, seconds=seconds, url=mysql_db, kind=kind), "observed")
+
+
+@LONGER
+def test_sqlite(sqlite_url: str, seconds: float) -> None:
+    features = tuple(name for name in GENTLE if name not in NOT_HAD["sqlite"])
+    spared(replace(BURNING, seconds=seconds, url=sqlite_url, longest=0.5, features=features), "exact", least=10)
+
+
+@pytest.mark.soak
+def test_mariadb_by_a_guess_that_is_longer_than_every_transaction(mariadb_db: str) -> None:
+    plan = replace(BURNING, url=mariadb_db, bound="heuristic", commit_delay="9s", seconds=10.0, longest=0.5)
+    assert spared(plan, "heuristic").took_longest < 9
+
+
+def loses(new_database: Callable[[], str], plan: Plan) -> bool:
+    """Whether rows are lost in one of three runs."""
+    return any(torture(replace(plan, url=new_database(), seed=seed), settles=2.0).lost for seed in (1, 2, 3))
+
+
+@pytest.mark.soak
+def test_a_clock_in_the_select_list_loses_rows(postgres_server: PostgresServer) -> None:
+    """It is read after the scan. That shows only where nobody was open at the scan."""
+    short = replace(RACING, control="select-list", seconds=8.0, longest=0.05, writers=12, features=())
+    assert loses(postgres_server.new_database, short)
+    found = torture(replace(short, url=postgres_server.new_database(), control="", bound="exact", margin="0s"))
+    assert found.lost == 0, "else the writers would be to blame"
+
+
+@pytest.mark.soak
+def test_the_least_trx_started_less_two_seconds_loses_rows(mariadb_server: MariaDbServer) -> None:
+    """It is later than the statement's NOW() by as long as the statement waited for its table."""
+    waiting = Plan(url="", control="trx-started", seconds=15.0, writers=12, features=("locks", "long-select"))
+    assert loses(mariadb_server.new_database, waiting)
+
+
+@pytest.mark.soak
+def test_observed_loses_rows_of_what_it_says_defeats_it(postgres_server: PostgresServer) -> None:
+    plan = replace(
+        BURNING, bound="observed", seconds=5.0, longest=0.6, burners=0, features=("messages", "chain", "burst")
+    )
+    assert loses(postgres_server.new_database, plan)

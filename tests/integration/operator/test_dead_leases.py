@@ -15,7 +15,7 @@ from poller.model import transitions
 from poller.model.changes import kept_by
 from poller.model.limits import LONGEST_NAME
 from poller.model.stamps import FIRST, LAST
-from tests.integration.operator.test_operator import TIMING, World
+from tests.integration.operator.world import TIMING, World
 from tests.integration.runner.clockwork import MIDNIGHT
 from tests.support.operators import pause, resume
 

@@ -32,7 +32,6 @@ DESCRIPTION = SourceDescription(
     cursor_kind="timestamp+pk",
     pk_columns=("id",),
 )
-
 E = TypeVar("E", bound=PollerEvent)
 
 
@@ -275,3 +274,7 @@ def raising(error: BaseException) -> Handler:
 
 class TableGone(SourceError):
     """A database's fault in a test."""
+
+
+COLD = Bound("observed", clock="2026-05-01T00:00:01.000000Z", reason="nothing is known yet", cold=True)
+MEMORY = {"kind": "observed", "clock": "2026-05-01T00:00:01.000000Z", "samples": {"open": {}}}

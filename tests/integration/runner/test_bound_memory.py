@@ -7,11 +7,9 @@ from dataclasses import replace
 from poller.model.stamps import stamp
 from poller.observability import BoundHeld, ClockWentBack
 from poller.ports import Bound
-from tests.integration.runner.fakes import World
+from tests.integration.runner.fakes import COLD, MEMORY, World
 
 KNOWN = Bound("observed", value="2026-05-01T00:00:00.000000Z", clock="2026-05-01T00:00:01.000000Z")
-COLD = Bound("observed", clock="2026-05-01T00:00:01.000000Z", reason="nothing is known yet", cold=True)
-MEMORY = {"kind": "observed", "clock": "2026-05-01T00:00:01.000000Z", "samples": {"open": {}}}
 
 
 def test_a_commit_carries_what_the_source_remembers_and_the_next_tick_recalls_it() -> None:

@@ -14,7 +14,7 @@ import pytest
 from poller.handler.batch import Batch
 from poller.model.redact import LIMIT
 from tests.integration.runner.fakes import World, raising
-from tests.unit.model.test_redact_long import Hostile
+from tests.support.hostile import Hostile
 
 Worlds = Callable[..., World]
 

@@ -11,8 +11,7 @@ import pytest
 from poller.handler.batch import Batch
 from poller.model.document import Lease
 from poller.observability import HandlerFailed, LeaseExpired, LeaseLostEvent, LeaseTakenOver
-from tests.integration.runner.fakes import World, raising
-from tests.integration.runner.test_bound_memory import COLD, MEMORY
+from tests.integration.runner.fakes import COLD, MEMORY, World, raising
 from tests.integration.runner.wire import Fault, preceded
 
 Worlds = Callable[..., World]

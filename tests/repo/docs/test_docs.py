@@ -6,11 +6,9 @@ import ast
 import functools
 import gzip
 import json
-import os
 import re
 import shlex
 import sqlite3
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -21,7 +19,7 @@ import sqlalchemy as sa
 from examples.quickstart import make_data
 from poller.config import load_config
 from poller.sources import SqlSource
-from tests.repo.docs.blocks import ROOT, Block, blocks, pages
+from tests.repo.docs.blocks import GETTING_STARTED, ROOT, Block, blocks, pages, run
 from tests.support import flights
 from tests.support.azurite import Azurite
 
@@ -30,21 +28,6 @@ ENVIRONMENT = {
     "ORDERS_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
     "ORDERS_SCHEDULE": "*/10 * * * * *",
 }
-GETTING_STARTED = "docs/getting-started.md"
-
-
-def run(arguments: list[str], folder: Path, **environment: str) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        arguments,
-        cwd=folder,
-        env={**os.environ, "PATH": path, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, f"{arguments}: {done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def test_the_readmes_example_delivers(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 
 from poller_cli.main import execute
-from tests.cli.conftest import wait_until
+from tests.cli.project import wait_until
 from tests.repo.docs.blocks import ROOT, blocks
 from tests.repo.docs.sessions import Session, Step, steps
 

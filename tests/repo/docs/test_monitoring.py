@@ -9,8 +9,7 @@ from pathlib import Path
 
 from poller import observability
 from poller.observability import PollerEvent, otel
-from tests.repo.docs.blocks import ROOT, blocks
-from tests.repo.docs.test_docs import GETTING_STARTED, run
+from tests.repo.docs.blocks import GETTING_STARTED, ROOT, blocks, run
 
 PAGE = "docs/monitoring.md"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.cli.conftest import Project
+from tests.cli.project import Project
 from tests.integration.sources.tables import execute, make_orders
 from tests.repo.docs.blocks import ROOT, blocks
 

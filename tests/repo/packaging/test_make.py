@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 from poller_cli import main
-from tests.cli.conftest import COMMAND
+from tests.cli.project import COMMAND
 from tests.repo.packaging.repository import project
 from tests.support.services import REPOSITORY, unavailable
 

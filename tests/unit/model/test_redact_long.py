@@ -9,6 +9,7 @@ import pytest
 from poller.handler.traces import shown, trace_of
 from poller.model import redact as module
 from poller.model.redact import BEYOND, LIMIT, LONGEST_SECRET, error_line, first_line, said, shortened
+from tests.support.hostile import Hostile
 
 SECRET = "S3cr3tS3cr3t"
 HALVES: list[Callable[[int], str]] = [
@@ -57,15 +58,6 @@ def test_what_is_kept_is_what_was_kept_before() -> None:
     assert first_line("x" * 100_000) == "x" * 299 + "…"
     assert shortened("pwd=" + "x" * 400, 300) == "pwd=***"
     assert LONGEST_SECRET < BEYOND
-
-
-class Hostile(Exception):
-    """Raises whatever it was given when it is asked what it says."""
-
-    def __str__(self) -> str:
-        raise self.args[0]
-
-    __repr__ = __str__
 
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, RecursionError])
