@@ -32,6 +32,8 @@ from poller.wiring import open_source, open_store
 
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
+    from poller.admin.history import HistoryOutput
+    from poller.admin.peek import Peek
     from poller.admin.status import PollerStatus
     from poller.model.cursor import Cursor
 
@@ -198,6 +200,31 @@ class Poller:
 
         with self._runner.alone():
             return look(self, null_cursors=null_cursors)
+
+    def peek(self, limit: int = 10) -> Peek:
+        """The rows that would be delivered next, up to `limit`. Takes no lease, changes nothing.
+
+        Raises: LeaseHeld, where a batch of this `Poller` runs in this process; FingerprintMismatch, StoreError,
+            SourceUnavailable, SourceError.
+        """
+        from poller.admin.peek import look_ahead
+
+        with self._runner.alone():
+            return look_ahead(self, limit)
+
+    def history(self, limit: int = 20) -> HistoryOutput:
+        """Who changed, took over or lost what, when and why: the newest `limit` records, the newest last. Changes
+        nothing. Call it from any thread. Raises: StoreUnavailable, StoreDenied."""
+        from poller.admin.history import read_history
+
+        return read_history(
+            self.store,
+            app_name=self.app_name,
+            poller_name=self.name,
+            runtime=self.runtime,
+            timing=self.options.timing,
+            limit=limit,
+        )
 
     def check(self) -> list[Finding]:
         """Diagnose storage, source and configuration: what was looked at, and what fixes what is wrong. Takes no lease,

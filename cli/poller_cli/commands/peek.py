@@ -12,8 +12,9 @@ from poller_cli import exits
 from poller_cli.session import NamedArgument, Session
 
 if TYPE_CHECKING:
+    from poller.admin.peek import Peek
     from poller.ports import Lag
-    from poller_cli.output.history_models import PeekOutput
+    from poller_cli.output.peek_model import PeekOutput
 
 WIDEST = 40
 """A cell shows so many characters at most on a terminal."""
@@ -28,43 +29,34 @@ def peek(
 
     Example: poller peek orders --limit 3
     """
-    from poller.admin.status import BoundOutput
-    from poller.admin.wired import operator_of
-    from poller.delivery.preflight import check_fingerprint
-    from poller.delivery.result import bound_as_json
-    from poller.delivery.runner import PENDING_CAP
-    from poller_cli.output.history_models import PeekOutput
     from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
         poller = app.named(name).only()
-        operator = operator_of(poller, "peek")
-        copy = operator.file.read() or operator.file.read_unless_deleted()
-        if copy is not None:
-            check_fingerprint(poller.name, copy.state, poller.source)
-            if copy.state.bound is not None:
-                poller.source.recall(copy.state.bound)
-        cursor = poller.source.start() if copy is None else copy.state.checkpoint.cursor
-        page = poller.source.page(cursor, limit)
-        if copy is not None:  # by now the server was asked what the names in the configuration mean
-            check_fingerprint(poller.name, copy.state, poller.source)
-        waiting = None if page.rows else poller.source.lag(cursor, cap=PENDING_CAP)
-        bound = bound_as_json(page.bound)
-        output = PeekOutput(
-            name=name,
-            app_name=poller.app_name,
-            cursor=cursor,
-            checkpoint_updated_at=None if copy is None else copy.state.checkpoint.updated_at,
-            rows=[{key: plain(value) for key, value in row.items()} for row in page.rows],
-            bound=None if bound is None else BoundOutput.model_validate(bound),
-        )
+        peeked = poller.peek(limit)
+        source = poller.source.describe()
+    output = _output(name, poller.app_name, peeked)
     if session.json:
         print_json(as_json(output))
     else:
-        source = poller.source.describe()
-        print("\n".join(_screen(output, waiting, [source.cursor_column, *source.pk_columns])))
+        print("\n".join(_screen(output, peeked.lag, [source.cursor_column, *source.pk_columns])))
     return exits.DONE
+
+
+def _output(name: str, app_name: str, peeked: Peek) -> PeekOutput:
+    from poller.admin.status import BoundOutput
+    from poller.delivery.result import bound_as_json
+    from poller_cli.output.peek_model import PeekOutput
+
+    return PeekOutput(
+        name=name,
+        app_name=app_name,
+        cursor=peeked.cursor,
+        checkpoint_updated_at=peeked.checkpoint_updated_at,
+        rows=[{key: plain(value) for key, value in row.items()} for row in peeked.rows],
+        bound=BoundOutput.model_validate(bound_as_json(peeked.bound)),
+    )
 
 
 def plain(value: Any) -> Any:

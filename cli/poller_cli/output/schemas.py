@@ -12,12 +12,13 @@ from pydantic import BaseModel, TypeAdapter
 
 from poller import observability
 from poller.admin.change_result import ChangeOutput
+from poller.admin.history import HistoryOutput
 from poller.config import AppConfig, PollerConfig, SourceOptions, StateOptions
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
-from poller_cli.output import check_models, history_models, models, work_models
+from poller_cli.output import check_models, models, peek_model, work_models
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -34,9 +35,9 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         ),
         "config.schema.json": _config(),
         "demo.schema.json": _output(models.DemoOutput),
-        "history.schema.json": _output(history_models.HistoryOutput),
+        "history.schema.json": _output(HistoryOutput),
         "init.schema.json": _output(check_models.InitOutput),
-        "peek.schema.json": _output(history_models.PeekOutput),
+        "peek.schema.json": _output(peek_model.PeekOutput),
         "recheck.schema.json": _output(check_models.RecheckOutput),
         "run-event.schema.json": _events(),
         "schema-export.schema.json": _output(models.SchemaExportOutput),

@@ -1,4 +1,4 @@
-"""Looking at one poller from Python: `Poller.status()` and `Poller.check()`."""
+"""Looking at one poller from Python: `Poller.status()`, `.peek()`, `.history()` and `.check()`."""
 
 from __future__ import annotations
 
@@ -66,6 +66,23 @@ def test_the_status_follows_the_checkpoint_and_changes_nothing(shop: Path, store
     assert after.cursor is not None
     assert after.cursor.tiebreaker == {"id": 2}
     assert (after.error, after.failure) == (None, None)
+
+
+def test_the_next_rows_and_what_was_done_are_read_without_a_lease(shop: Path, store: MemoryStore) -> None:
+    with orders(shop, store) as poller:
+        assert [row["id"] for row in poller.peek(2).rows] == [0, 1]
+        assert list(store.names("")) == []
+        assert poller.history().records == []
+        poller.tick(ignore)
+        token = poller.status().lease.fencing_token
+        poller.pause(reason="deploy", by="operator")
+        peeked, (record,) = poller.peek(), poller.history().records
+        assert poller.status().lease.fencing_token == token
+
+    assert (list(peeked.rows), peeked.lag is not None and peeked.lag.pending) == ([], 0)
+    assert peeked.cursor is not None
+    assert peeked.cursor.tiebreaker == {"id": 2}
+    assert (record.kind, record.by, record.reason) == ("pause", "operator", "deploy")
 
 
 def test_a_status_says_what_was_found_before_the_database_failed(shop: Path, store: MemoryStore) -> None:

@@ -1,4 +1,4 @@
-"""What `history` and `peek` print under `--json`, as models (see `schemas`)."""
+"""What `peek` prints under `--json`, as a model (see `schemas`)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,6 @@ from poller.admin.status import BoundOutput
 from poller.model.cursor import Cursor
 from poller.model.stamps import Stamp
 from poller_cli.output.models import _Output
-
-
-class HistoryRecord(_Output):
-    """One record of the audit trail."""
-
-    id: str
-    kind: str
-    """takeover, lease_lost, halt, or an operator's command."""
-    at: str | None = None
-    by: str | None = None
-    reason: str | None = None
-    before: Any = None
-    after: Any = None
-
-
-class HistoryOutput(_Output):
-    """`poller history --json`."""
-
-    name: str
-    app_name: str
-    document: str
-    """Where the trail is kept."""
-    records: list[HistoryRecord]
-    """Newest last."""
 
 
 class PeekOutput(_Output):
