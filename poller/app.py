@@ -17,6 +17,7 @@ from weakref import WeakSet
 from poller.config import AppConfig, PollerConfig, PollerOptions, load_config, poller_options
 from poller.config.problems import suggestion
 from poller.config.types import is_name
+from poller.delivery.context import Context
 from poller.delivery.recheck import Recheck
 from poller.delivery.result import TickResult
 from poller.delivery.runner import Runner
@@ -109,13 +110,15 @@ class Poller:
         if not self.options.error_text and isinstance(source, InspectableSource):
             source.error_text = False
         self._runner = Runner(
-            name,
-            app_name=app_name,
-            source=source,
-            store=store,
-            options=self.options,
-            observers=(*((log_events,) if observers is None else observers), MetricsObserver()),
-            runtime=self.runtime,
+            Context(
+                name,
+                app_name=app_name,
+                source=source,
+                store=store,
+                options=self.options,
+                observers=(*((log_events,) if observers is None else observers), MetricsObserver()),
+                runtime=self.runtime,
+            )
         )
 
     @classmethod

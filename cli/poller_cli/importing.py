@@ -25,7 +25,7 @@ from poller.admin.cursors import changed_source, is_foreign, located
 from poller.admin.effects import measure, of_first
 from poller.admin.refusals import WrongArgument, clean
 from poller.admin.restore import Recovery
-from poller.delivery.runner import PENDING_CAP
+from poller.delivery.watches import PENDING_CAP
 from poller.errors import LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
 from poller.model.cursor import Cursor

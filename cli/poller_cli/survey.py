@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from poller.admin.cursors import is_foreign
 from poller.admin.status import PollerStatus, with_document
 from poller.app import Poller
-from poller.delivery.runner import PENDING_CAP
+from poller.delivery.watches import PENDING_CAP
 from poller.errors import FingerprintMismatch, StoreDenied, StoreError
 from poller_cli import exits
 from poller_cli.output.models import BackfillStatus, StatusOutput

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from poller.delivery.runner import PENDING_CAP
+from poller.delivery.watches import PENDING_CAP
 from poller.errors import SourceUnavailable
 
 COUNTED = 1_000_000

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.preflight import check_fingerprint
-from poller.delivery.runner import PENDING_CAP
+from poller.delivery.watches import PENDING_CAP
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Row
 

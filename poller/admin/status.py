@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.preflight import check_fingerprint
 from poller.delivery.result import bound_as_json
-from poller.delivery.runner import PENDING_CAP
+from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError, SourceError
 from poller.lease.state_file import Copy
 from poller.model.changes import kept_by

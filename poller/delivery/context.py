@@ -4,80 +4,80 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 
 from poller.config import PollerOptions
-from poller.handler.call import Executor
+from poller.delivery.watches import BoundWatch, LagWatch
+from poller.handler.call import Executor, ThreadExecutor
+from poller.handler.subprocess import ProcessExecutor
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
 from poller.lease.state_file import StateFile
-from poller.model.cursor import Cursor
-from poller.observability import BoundHeld, ClockWentBack, Emitter, ServerBelowCheckpoint
-from poller.ports import Bound, Lag, Runtime, Source
+from poller.observability import Emitter, Observer
+from poller.ports import Runtime, Source, StateStore
+
+SETTLES = 2.0
+"""For so many seconds at most are records waited for that are under way."""
 
 
-def instance_name() -> str:
-    """What tells this process from others, for people: the Functions instance, or host and process id."""
-    site = os.environ.get("WEBSITE_INSTANCE_ID") or os.environ.get("CONTAINER_NAME")
-    return f"{site[:16]}-{os.getpid()}" if site else f"{socket.gethostname()}-{os.getpid()}"
-
-
-class BoundWatch:
-    """Tells what holds the bound, at most once per change of reason."""
-
-    def __init__(self, emit: Emitter) -> None:
-        self._emit = emit
-        self._told: str | None = None
-
-    def __call__(self, poller: str, at: datetime, bound: Bound) -> None:
-        """Look at the bound of a page. Raises nothing."""
-        if bound.below_checkpoint:
-            told = "checkpoint"
-        elif bound.clock_went_back:
-            told = "clock"
-        elif bound.held_by is not None or (bound.value is None and bound.clock is not None):
-            told = bound.reason or "held"
-        else:
-            told = None
-        if told is None or told == self._told:
-            self._told = told
-            return
-        self._told = told
-        if bound.below_checkpoint:
-            self._emit(ServerBelowCheckpoint(poller=poller, at=at, kind=bound.kind, reason=bound.reason))
-        elif bound.clock_went_back:
-            self._emit(ClockWentBack(poller=poller, at=at, clock=bound.clock, reason=bound.reason))
-        else:
-            self._emit(
-                BoundHeld(
-                    poller=poller,
-                    at=at,
-                    kind=bound.kind,
-                    held_by=bound.held_by,
-                    reason=bound.reason,
-                    age_seconds=bound.age_seconds,
-                )
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What every tick of one poller shares.
+    """One poller, wired: what its ticks stand on, and what outlives each of them.
 
-    `lag(after, fresh)`: how far behind, or None where the database does not tell now.
+    Args:
+        name, app_name: which poller; they name its document.
+        source, store, runtime: the ports.
+        options: how it works.
+        observers: each is given every event.
+
+    Attributes:
+        file: its state document; it knows the store, the timing of the lease and the store's clock.
+        audit, delivery_log: what is written beside the document.
+        executor: where its handler runs.
+        emit: gives an event to the observers.
+        watch_bound, lag: what is known of its source from tick to tick.
     """
 
-    name: str
-    app_name: str
-    source: Source
-    file: StateFile
-    audit: AuditTrail
-    options: PollerOptions
-    executor: Executor
-    runtime: Runtime
-    emit: Emitter
-    watch: BoundWatch
-    lag: Callable[[Cursor | None, bool], Lag | None]
-    seen: DeliveryLog
+    def __init__(
+        self,
+        name: str,
+        *,
+        app_name: str,
+        source: Source,
+        store: StateStore,
+        options: PollerOptions,
+        observers: Sequence[Observer] = (),
+        runtime: Runtime,
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.options = options
+        self.runtime = runtime
+        self.emit = emit = Emitter(observers)
+        self.file = StateFile(
+            store, app_name=app_name, poller_name=name, runtime=runtime, timing=options.timing, emit=emit
+        )
+        self.audit = AuditTrail(
+            store, app_name=app_name, poller_name=name, runtime=runtime, emit=emit, now=self.file.clock.now
+        )
+        self.delivery_log = DeliveryLog(
+            store, app_name=app_name, poller_name=name, window=options.audit_window, runtime=runtime, emit=emit
+        )
+        self.executor: Executor = ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor()
+        self.watch_bound = BoundWatch(emit)
+        self.lag = LagWatch(name, source, runtime)
+
+    def settle(self) -> None:
+        """Give records that are under way a moment to be written: at most `SETTLES` for each of the two journals."""
+        self.audit.settle(SETTLES)
+        self.delivery_log.settle(SETTLES)
+
+    @property
+    def process(self) -> str:
+        """This process as leases and audit records name it: `{app}/{instance}`."""
+        return f"{self.file.app_name}/{_instance()}"
+
+
+def _instance() -> str:
+    """What distinguishes this process, for people: the Functions instance, or host and process id."""
+    site = os.environ.get("WEBSITE_INSTANCE_ID") or os.environ.get("CONTAINER_NAME")
+    return f"{site[:16]}-{os.getpid()}" if site else f"{socket.gethostname()}-{os.getpid()}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 
-from poller.delivery.context import Context, instance_name
+from poller.delivery.context import Context
 from poller.errors import StoreError
 from poller.lease.state_file import Copy, WriteResult
 from poller.model import transitions
@@ -42,7 +42,7 @@ def remember(context: Context, copy: Copy | None, bound: Bound) -> None:
     poller whose processes live for one tick would never know more (sources.md, "Rules for every bound"). The same where
     the server lies below the checkpoint: the next process may look only when it has passed it again.
 
-    The write leaves the lease free, so a lease that its owner let expire is told here: no acquire will find it.
+    The write leaves the lease free, so a lease that its owner let expire is reported here: no acquire will find it.
     """
     file = context.file
     memory = context.source.remember() if bound.cold or bound.below_checkpoint else None
@@ -64,7 +64,7 @@ def remember(context: Context, copy: Copy | None, bound: Bound) -> None:
         logger.info("%s: the samples of the bound were not kept: %s", context.name, error)
         return
     if left_by is not None:
-        told = {"owner_id": left_by.owner_id, "fencing_token": left_by.fencing_token}
+        before = {"owner_id": left_by.owner_id, "fencing_token": left_by.fencing_token}
         context.emit(
             LeaseExpired(
                 poller=context.name,
@@ -73,5 +73,4 @@ def remember(context: Context, copy: Copy | None, bound: Bound) -> None:
                 previous_fencing_token=left_by.fencing_token,
             )
         )
-        by = f"{context.app_name}/{instance_name()}"
-        context.audit.add("takeover", by=by, before=told, after={**told, "owner_id": None})
+        context.audit.add("takeover", by=context.process, before=before, after={**before, "owner_id": None})

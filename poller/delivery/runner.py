@@ -3,87 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 from poller import forks
-from poller.config import PollerOptions
-from poller.delivery.context import BoundWatch, Context
-from poller.delivery.recheck import PATIENCE, Recheck, look_back, redeliver
+from poller.delivery.context import Context
+from poller.delivery.recheck import PATIENCE, Recheck, look_back
+from poller.delivery.redeliver import redeliver
 from poller.delivery.result import TickResult
 from poller.delivery.tick import Tick
-from poller.errors import LeaseHeld, PollerError, SourceError
-from poller.handler.call import Handler, ThreadExecutor, check_handler
-from poller.handler.subprocess import ProcessExecutor
-from poller.journal.audit import AuditTrail
-from poller.journal.delivery_log import DeliveryLog
-from poller.lease.state_file import StateFile
-from poller.model.cursor import Cursor
-from poller.observability import Emitter, Observer, TickFailed, TickFinished
+from poller.errors import LeaseHeld, PollerError
+from poller.handler.call import Handler, check_handler
+from poller.observability import TickFailed, TickFinished
 from poller.observability.otel import span
-from poller.ports import Event, Lag, Runtime, Source, StateStore
+from poller.ports import Event
 
 logger = logging.getLogger("poller")
 
-PENDING_CAP = 10_000
-"""Rows pending are counted up to here."""
-AUDIT_SETTLES = 2.0
-"""A tick waits so many seconds at most, at its end, for records of the audit trail that are under way, and as long
-again for notes for rechecks."""
-LAG_EVERY = 30.0
-"""A tick that stops early asks for the lag at most once in so many seconds (sources.md, "Lag")."""
-
 
 class Runner:
-    """Ticks of one poller. `tick` may be called from any thread, but only one runs at a time.
+    """Ticks of one poller. `tick` may be called from any thread, but only one runs at a time."""
 
-    Args:
-        name, app_name: which poller; they name its document.
-        source, store, runtime: the ports.
-        options: how it works.
-        observers: each is given every event.
-
-    Attributes:
-        context: what its ticks share.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        app_name: str,
-        source: Source,
-        store: StateStore,
-        options: PollerOptions,
-        observers: Sequence[Observer] = (),
-        runtime: Runtime,
-    ) -> None:
-        emit = Emitter(observers)
-        file = StateFile(store, app_name=app_name, poller_name=name, runtime=runtime, timing=options.timing, emit=emit)
-        self.context = Context(
-            name=name,
-            app_name=app_name,
-            source=source,
-            file=file,
-            audit=AuditTrail(
-                store, app_name=app_name, poller_name=name, runtime=runtime, emit=emit, now=file.clock.now
-            ),
-            options=options,
-            executor=ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor(),
-            runtime=runtime,
-            emit=emit,
-            watch=BoundWatch(emit),
-            lag=self._lag,
-            seen=DeliveryLog(
-                store, app_name=app_name, poller_name=name, window=options.audit_window, runtime=runtime, emit=emit
-            ),
-        )
+    def __init__(self, context: Context) -> None:
+        self.context = context
         self._ticks = 0
         self._begin_anew()
         forks.in_child(self._begin_anew)
-        self._lag_known: Lag | None = None
-        self._lag_asked_early = float("-inf")
 
     def _begin_anew(self) -> None:
         """In a child process too: a tick that runs is the parent's."""
@@ -128,8 +74,7 @@ class Runner:
             context.emit(TickFailed(poller=context.name, at=at, error_type=kind, error=str(error)))
             raise
         finally:
-            context.audit.settle(AUDIT_SETTLES)
-            context.seen.settle(AUDIT_SETTLES)
+            context.settle()
 
     def close(self) -> None:
         """Let go of the handler's process. It may tick again afterwards."""
@@ -173,18 +118,3 @@ class Runner:
                 look_back(self.context, patience=min(PATIENCE, left))
         except PollerError as error:
             logger.warning("%s: the look back for late rows failed: %s", name, error)
-
-    def _lag(self, after: Cursor | None, fresh: bool) -> Lag | None:
-        """How far behind, or None where the database does not tell now. Not `fresh`: a tick that stopped early asks at
-        most every 30 s (sources.md, "Lag"); what a tick that went well was told before is no answer to the first."""
-        if not fresh:
-            now = self.context.runtime.monotonic()
-            if now - self._lag_asked_early < LAG_EVERY:
-                return self._lag_known
-            self._lag_asked_early = now
-        try:
-            self._lag_known = self.context.source.lag(after, cap=PENDING_CAP)
-        except SourceError as error:
-            logger.debug("%s: the lag is not known: %s", self.context.name, error)
-            self._lag_known = None
-        return self._lag_known

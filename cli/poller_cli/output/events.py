@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from poller import forks
 from poller.admin.counts import rows
-from poller.delivery.runner import PENDING_CAP
+from poller.delivery.watches import PENDING_CAP
 from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text
 from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished

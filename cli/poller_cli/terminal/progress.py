@@ -17,7 +17,7 @@ from rich.text import Text
 
 from poller.app import Poller
 from poller.config import AppConfig
-from poller.delivery.runner import PENDING_CAP
+from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError
 from poller.lease.state_file import StateFile
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished

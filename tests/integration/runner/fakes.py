@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from poller.config import PollerOptions
+from poller.delivery.context import Context
 from poller.delivery.result import TickResult
 from poller.delivery.runner import Runner
 from poller.errors import SourceError
@@ -179,13 +180,15 @@ class World:
         if (wire or self.wire) not in self.wires:
             self.wires.append(wire or self.wire)
         return Runner(
-            "orders",
-            app_name="shop",
-            source=self.table,
-            store=wire or self.wire,
-            options=PollerOptions.model_validate({**self.options, **options}),
-            observers=(self.events.append,),
-            runtime=self.runtime,
+            Context(
+                "orders",
+                app_name="shop",
+                source=self.table,
+                store=wire or self.wire,
+                options=PollerOptions.model_validate({**self.options, **options}),
+                observers=(self.events.append,),
+                runtime=self.runtime,
+            )
         )
 
     def tick(

@@ -49,7 +49,7 @@ def looked_at(worlds: Callable[..., World], **options: Any) -> tuple[World, Agai
 
 def stretches(world: World, count: int) -> None:
     """What was delivered stands in so many stretches of one row each."""
-    log = world.worker.context.seen
+    log = world.worker.context.delivery_log
     for number in range(1, count + 1):
         low, high = cursor_of(row(2 * number - 1)), cursor_of(row(2 * number))
         log.add_now(world.runtime.utcnow(), low, [high], covers=True)
@@ -126,7 +126,7 @@ def test_no_late_batch_follows_one_that_outlasted_its_limit(worlds: Callable[...
 
 
 @pytest.mark.parametrize("raced", [False, True])
-def test_who_holds_the_lease_is_told_in_the_errors_facts(worlds: Callable[..., World], raced: bool) -> None:
+def test_the_error_names_who_holds_the_lease(worlds: Callable[..., World], raced: bool) -> None:
     world = worlds(rows=0).begun()
     if raced:
         world.wire.write_faults.append(preceded(world.take_over))
@@ -136,6 +136,17 @@ def test_who_holds_the_lease_is_told_in_the_errors_facts(worlds: Callable[..., W
         world.worker.redeliver(late_rows(world, 1), world.take)
     assert (held.value.owner_id, held.value.fencing_token) == ("other/1", 1)
     assert held.value.expires_in_seconds == pytest.approx(65, abs=1)
+
+
+def test_a_redelivery_that_takes_over_an_expired_lease_is_recorded(worlds: Callable[..., World]) -> None:
+    world = worlds(rows=0).begun()
+    world.take_over()
+    assert world.worker.context.file.read() is not None
+    world.runtime.sleep(66)
+    world.worker.redeliver(late_rows(world, 1), world.take)
+    takeover, recheck = world.worker.context.audit.entries()
+    assert (takeover["kind"], takeover["before"]["owner_id"]) == ("takeover", "other/1")
+    assert takeover["after"]["owner_id"] == takeover["by"] == recheck["by"]
 
 
 def test_late_rows_of_a_deleted_document_wait_until_it_is_restored(worlds: Callable[..., World]) -> None:
@@ -173,7 +184,7 @@ def test_a_note_that_says_nothing_stops_no_batch(worlds: Callable[..., World], n
 def test_a_line_of_notes_that_is_not_ours_is_passed_over(worlds: Callable[..., World], hashes: str) -> None:
     world, _ = looked_at(worlds)
     stretches(world, 5)
-    (name,) = world.store.names(world.worker.context.seen.prefix)
+    (name,) = world.store.names(world.worker.context.delivery_log.prefix)
     world.store.append(name, f'{{"at": "2026-05-01T00:00:00.000000Z", "hashes": {hashes}}}')
     world.store.append(name, '{"at": ' + "[" * 100_000)
     assert world.worker.recheck().compared == 5

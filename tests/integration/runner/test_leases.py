@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -89,7 +88,7 @@ def test_a_wrong_wall_clock_of_the_taker_neither_hastens_nor_delays_it(worlds: W
     worker = world.another()
     file = worker.context.file
     file.runtime = file.clock._runtime = skewed
-    worker.context = replace(worker.context, runtime=skewed)
+    worker.context.runtime = skewed
     world.runtime.sleep(TTL + MARGIN - 0.1)
     assert world.tick(worker=worker).outcome == "held_elsewhere"
     world.runtime.sleep(0.1)

@@ -83,7 +83,7 @@ def test_a_store_that_hangs_costs_notes_that_are_told_and_no_row(
     world.table.rows += [row(41)]
     world.tick()
     assert notes(world) == 41 - len(lost), "it works again"
-    seen = world.worker.context.seen.read(MIDNIGHT - timedelta(days=1))
+    seen = world.worker.context.delivery_log.read(MIDNIGHT - timedelta(days=1))
     assert len(seen.stretches) == 2, "what was lost is a gap, not a claim"
     assert len(seen.hashes) == 41 - len(lost)
 

@@ -174,8 +174,8 @@ FURTHER = (
         "a handler that failed is committed",
         (
             Edit(
-                "delivery/tick.py",
-                "            return self._failed(tenure, batch, tellable(error))\n",
+                "delivery/leased.py",
+                "            error = tellable(raised)\n",
                 "            pass\n",
             ),
         ),

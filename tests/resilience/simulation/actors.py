@@ -10,6 +10,7 @@ from greenlet import GreenletExit
 
 from poller.admin.editor import Operator
 from poller.admin.restore import Recovery
+from poller.delivery.context import Context
 from poller.delivery.runner import Runner
 from poller.errors import (
     LeaseHeld,
@@ -95,13 +96,15 @@ class Worker:
         process, client, runtime, stop = self.process, self._client, self._runtime, self._stop
         source = SimSource(schedule.table, schedule.trouble, world, process)
         runner = Runner(
-            "orders",
-            app_name="sim",
-            source=source,
-            store=client,
-            options=schedule.options(self._number),
-            observers=(self._observe,),
-            runtime=runtime,
+            Context(
+                "orders",
+                app_name="sim",
+                source=source,
+                store=client,
+                options=schedule.options(self._number),
+                observers=(self._observe,),
+                runtime=runtime,
+            )
         )
         period = plan.period * plan.ttl
         while not stop.is_set():

@@ -1,0 +1,208 @@
+"""Rows handed to a handler under a lease: the one way in which a tick, a redelivery or a replay does it.
+
+It takes the lease, keeps it by a heartbeat, makes the batches and runs the handler. It moves no checkpoint: what is
+committed, and when, its caller decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from poller.delivery.context import Context
+from poller.errors import LeaseLost, SourceError, StoreError
+from poller.handler.batch import Batch
+from poller.handler.call import Handler, tellable
+from poller.handler.subprocess import NotPortable
+from poller.lease.heartbeat import Heartbeat
+from poller.lease.state_file import Copy
+from poller.lease.tenure import Tenure
+from poller.model.cursor import Cursor
+from poller.model.limits import LONGEST_CURSOR
+from poller.observability import BatchStarted
+from poller.observability.otel import span
+from poller.ports import Page, TimedSource
+
+logger = logging.getLogger("poller")
+
+PAGE_LIMIT = 120.0
+"""A query ends at its own `query_timeout`; one that does not even do that keeps the lease for so many seconds, or for
+`PAGE_QUERIES` times that, where the source says it."""
+PAGE_QUERIES = 4
+"""A page is read by no more statements than these, one after another: session, bound, rows, NULLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What rows are delivered for.
+
+    Attributes:
+        batches: what the ids of its batches begin with. run: what the run in the owner's id begins with.
+        moves_checkpoint: whether the rows are the pending ones. Then taking the lease counts as a start of the pending
+            batch, and a batch must end at a cursor that a state document can hold.
+    """
+
+    batches: str
+    run: str = ""
+    moves_checkpoint: bool = False
+
+
+POLL = Purpose("batch", moves_checkpoint=True)
+"""A tick: the rows after the checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """One call of the handler: how many seconds it took, and what it raised, None where it succeeded."""
+
+    seconds: float
+    error: BaseException | None
+
+
+class LeasedDelivery:
+    """Rows of one poller on their way to its handler, under one tenure. Made by `acquire`; a context manager, within
+    which the lease is renewed.
+
+    Attributes:
+        tenure: the lease that was taken.
+    """
+
+    def __init__(self, context: Context, handler: Handler, tenure: Tenure, purpose: Purpose) -> None:
+        self.tenure = tenure
+        self._context = context
+        self._handler = handler
+        self._purpose = purpose
+        self._limit = context.options.handler_limit.total_seconds()
+        self._batches = 0
+        self._heartbeat = Heartbeat(
+            tenure,
+            runtime=context.runtime,
+            interval=context.file.timing.heartbeat,
+            emit=context.emit,
+            give_back=purpose.moves_checkpoint,
+        )
+
+    @classmethod
+    def acquire(
+        cls, context: Context, handler: Handler, copy: Copy | None, purpose: Purpose, *, start: Cursor | None = None
+    ) -> Self:
+        """Take the lease, which `copy` shows to be free, and record it; with `copy` None create the document, beginning
+        at `start`. Raises: as `Tenure.acquire`."""
+        file, runtime = context.file, context.runtime
+        takeover = copy is not None and copy.availability(file.timing, runtime.monotonic()).takeover
+        tenure = Tenure.acquire(
+            file,
+            copy,
+            owner_id=f"{context.process}/{purpose.run}{runtime.new_id()[:8]}",
+            source=context.source.describe(),
+            start=start,
+            takeover=takeover,
+            emit=context.emit,
+            starts_batch=purpose.moves_checkpoint,
+        )
+        context.audit.copy(tenure.state.control.last_change)
+        if copy is not None and takeover:
+            before = copy.state.lease
+            context.audit.add(
+                "takeover",
+                by=tenure.owner_id,
+                before={"owner_id": before.owner_id, "fencing_token": before.fencing_token},
+                after={"owner_id": tenure.owner_id, "fencing_token": tenure.fencing_token},
+            )
+        return cls(context, handler, tenure, purpose)
+
+    def __enter__(self) -> Self:
+        self._heartbeat.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._heartbeat.__exit__(kind, error, trace)
+
+    @property
+    def hung(self) -> bool:
+        """Whether something took too long, so that the lease is no longer renewed."""
+        return self._heartbeat.gave_up
+
+    def batch(self, page: Page, after: Cursor | None) -> Batch:
+        """The first `batch_size` rows of a page that was read after a cursor.
+
+        Raises: SourceError, before a handler sees rows behind which the checkpoint could not be written.
+        """
+        self._batches += 1
+        context, tenure, purpose = self._context, self.tenure, self._purpose
+        batch = Batch.of(
+            page,
+            min(len(page.rows), context.options.batch_size),
+            poller_name=context.name,
+            batch_id=f"{purpose.batches}_{context.file.clock.now():%Y%m%d_%H%M%S}_{self._batches:04d}",
+            fencing_token=tenure.fencing_token,
+            # an operator may have resumed beside us
+            attempt=max(1, tenure.state.delivery.attempts) if purpose.moves_checkpoint else 1,
+            cursor_from=after,
+            keys=context.source.key,
+            lease=tenure,
+        )
+        length = batch.cursor_to.length()
+        if purpose.moves_checkpoint and length > LONGEST_CURSOR:
+            table = context.source.describe().table or "the query"
+            raise SourceError(
+                f"{table}: cursor and key of the row after {str(after or 'the beginning')[:100]} have "
+                f"{length:,} characters; a state document holds at most {LONGEST_CURSOR:,}.",
+                table=table,
+                next_step="Name a shorter key in pk_columns, or leave such rows out by `filter`.",
+            )
+        return batch
+
+    def begin(self, batch: Batch) -> bool:
+        """From now on the handler works on this batch. False where what went before took too long: the batch would run
+        without a heartbeat, and must not."""
+        return self._heartbeat.expect(batch.batch_id, self._limit)
+
+    def begin_page(self) -> None:
+        """From now on a page is read, which also may take only so long."""
+        source = self._context.source
+        asked = source.query_timeout.total_seconds() if isinstance(source, TimedSource) else 0.0
+        self._heartbeat.expect("", max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit))
+
+    def run(self, batch: Batch) -> Handled:
+        """Run the handler on a batch that was begun. What it raises is a result.
+
+        Raises: NotPortable, KeyboardInterrupt, GeneratorExit, which are no failures of the handler.
+        """
+        context, error = self._context, None
+        context.emit(
+            BatchStarted(batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt, **self.tenure.facts())
+        )
+        began = context.runtime.monotonic()
+        try:
+            with span("poller.handle", batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt):
+                context.executor.run(self._handler, batch, self.tenure, self._limit)
+        except (NotPortable, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as raised:  # noqa: BLE001 - a timeout of gevent's, say: uncounted it would come for ever
+            error = tellable(raised)
+        return Handled(context.runtime.monotonic() - began, error)
+
+    def record_loss(self, reason: str) -> None:
+        """The tenure is over against our will: nothing more is written to the document by it."""
+        self.tenure.give_up()
+        if not self.tenure.forked:
+            self._context.audit.add(
+                "lease_lost",
+                by=self.tenure.owner_id,
+                reason=reason,
+                before={"fencing_token": self.tenure.fencing_token},
+                after=None,
+            )
+
+    def give_back(self) -> None:
+        """Release with nothing in hand; the attempt that taking the lease counted was none. Best effort: what cannot be
+        released expires."""
+        try:
+            self.tenure.release(give_back=self._purpose.moves_checkpoint)
+        except (LeaseLost, StoreError) as error:
+            logger.info("%s: the lease was not given back and will expire: %s", self._context.name, error)
