@@ -9,9 +9,8 @@ from poller_cli import exits
 from poller_cli.session import NamesArgument, Session
 
 if TYPE_CHECKING:
+    from poller.app import App
     from poller_cli.output.check_models import PollerCheck
-
-_COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 
 
 def check(session: Session, names: NamesArgument = None) -> int:
@@ -22,59 +21,45 @@ def check(session: Session, names: NamesArgument = None) -> int:
 
     Example: poller check orders
     """
-    from poller_cli.checkup import examine
-    from poller_cli.output.check_models import CheckOutput, FindingOutput, PollerCheck
+    from poller_cli.output.check_models import CheckOutput
+    from poller_cli.output.findings import screen
     from poller_cli.output.models import as_json
-    from poller_cli.terminal.printing import claim_stdout, one_line, print_json
+    from poller_cli.terminal.printing import claim_stdout, print_json
 
     out = claim_stdout() if session.json else sys.stdout  # importing a handler may print
     with session.app() as app:
-        chosen = list(dict.fromkeys(app.known(name) for name in names)) if names else list(app.pollers)
-        examined = [examine(app, name) for name in chosen]
-    output = CheckOutput(
-        ok=all(one.code == exits.DONE for one in examined),
-        pollers=[
-            PollerCheck(
-                name=one.name,
-                app_name=one.app_name,
-                errors=sum(f.severity == "error" for f in one.findings),
-                warnings=sum(f.severity == "warn" for f in one.findings),
-                findings=[
-                    FindingOutput(
-                        check=f.check,
-                        severity=f.severity,
-                        message=one_line(f.message),
-                        fix=one_line(f.fix) if f.fix else None,
-                    )
-                    for f in one.findings
-                ],
-            )
-            for one in examined
-        ],
-    )
+        chosen = dict.fromkeys(app.known(name) for name in names) if names else app.pollers
+        checked = [_checked(app, name) for name in chosen]
     if session.json:
-        print_json(as_json(output), out)
+        ok = all(code == exits.DONE for _, code in checked)
+        print_json(as_json(CheckOutput(ok=ok, pollers=[one for one, _ in checked])), out)
     else:
-        print("\n\n".join(_screen(one) for one in output.pollers))
-    return exits.worst(one.code for one in examined)
+        print("\n\n".join(screen(one) for one, _ in checked))
+    return exits.worst(code for _, code in checked)
 
 
-def _screen(found: PollerCheck) -> str:
-    from poller_cli.terminal.printing import coloured, folded
+def _checked(app: App, name: str) -> tuple[PollerCheck, int]:
+    """One poller's findings, and what they contribute to the exit code. A poller that cannot be made is a finding."""
+    from poller.admin.doctor import FINGERPRINT
+    from poller.errors import PollerError
+    from poller.model.finding import error
+    from poller_cli.output.check_models import PollerCheck
+    from poller_cli.output.findings import finding_output
 
-    width = max((len(f.check) for f in found.findings), default=0)
-    lines = [found.name]
-    for f in found.findings:
-        word = coloured(f"{f.severity:<5}", _COLOURS[f.severity], sys.stdout)
-        hang = 11 + width
-        message = folded(" " * hang + f.message, hang=hang, stream=sys.stdout)
-        lines.append(f"  {word}  {f.check:<{width}}  {message[hang:]}")
-        if f.fix:
-            lines.append(f"  {'':5}  {'':{width}}  -> {f.fix}")
-    bad, doubtful = found.errors, found.warnings
-    if not bad and not doubtful:
-        lines.append("  all is well")
+    try:
+        poller = app.poller(name)
+    except PollerError as refused:
+        findings = [error("configuration", refused.message, refused.next_step)]
+        code = exits.USAGE if refused.exit_code == exits.USAGE else exits.FAILED
     else:
-        told = [f"{n} {word}{'s' if n != 1 else ''}" for n, word in ((bad, "error"), (doubtful, "warning")) if n]
-        lines.append(f"  {', '.join(told)}")
-    return "\n".join(lines)
+        findings = poller.check()
+        wrong = {one.check for one in findings if one.severity == "error"}
+        code = exits.MISMATCH if FINGERPRINT in wrong else exits.FAILED if wrong else exits.DONE
+    found = PollerCheck(
+        name=name,
+        app_name=app.config.app_name,
+        errors=sum(one.severity == "error" for one in findings),
+        warnings=sum(one.severity == "warn" for one in findings),
+        findings=[finding_output(one) for one in findings],
+    )
+    return found, code

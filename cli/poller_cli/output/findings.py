@@ -1,14 +1,17 @@
-"""Findings as commands print them: on one line, and without any known shape of a secret."""
+"""Findings as commands print them: without any known shape of a secret, and nothing that could steer a terminal."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from poller_cli.output.check_models import FindingOutput
-from poller_cli.terminal.printing import one_line
+from poller_cli.output.check_models import FindingOutput, PollerCheck
+from poller_cli.terminal.printing import coloured, folded, one_line
 
 if TYPE_CHECKING:
     from poller.model.finding import Finding
+
+_COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 
 
 def finding_output(finding: Finding) -> FindingOutput:
@@ -19,3 +22,19 @@ def finding_output(finding: Finding) -> FindingOutput:
         message=one_line(finding.message),
         fix=one_line(finding.fix) if finding.fix else None,
     )
+
+
+def screen(found: PollerCheck) -> str:
+    """One poller's findings, for people."""
+    width = max((len(one.check) for one in found.findings), default=0)
+    hang = 11 + width
+    lines = [found.name]
+    for one in found.findings:
+        word = coloured(f"{one.severity:<5}", _COLOURS[one.severity], sys.stdout)
+        message = folded(" " * hang + one.message, hang=hang, stream=sys.stdout)
+        lines.append(f"  {word}  {one.check:<{width}}  {message[hang:]}")
+        if one.fix:
+            lines.append(f"  {'':5}  {'':{width}}  -> {one.fix}")
+    counts = [(found.errors, "error"), (found.warnings, "warning")]
+    wrong = [f"{count} {word}{'s' if count != 1 else ''}" for count, word in counts if count]
+    return "\n".join([*lines, f"  {', '.join(wrong) or 'all is well'}"])
