@@ -218,7 +218,7 @@ class Backfill:
     @property
     def once_fixed(self) -> str:
         """What to do about a halt."""
-        return "Mend it, then run the same command with --retry."
+        return "Fix it, then run the same command with --retry."
 
     @property
     def paused(self) -> bool:

@@ -58,7 +58,7 @@ _NEXT_STEPS: Mapping[str, str] = {
     "lease_ttl more time or batch_size fewer rows.",
     "commit_unknown": "The next tick reads what was stored; the batch may come again. If this repeats, look at the "
     "state store: poller check {name}.",
-    "halted": "Mend the cause, then: poller resume {name}.",
+    "halted": "Fix the cause, then: poller resume {name}.",
 }
 
 

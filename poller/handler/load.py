@@ -103,14 +103,14 @@ def _why(error: BaseException, module: str, folder: Path) -> tuple[str, str]:
     if isinstance(error, SyntaxError):
         name = Path(error.filename or module).name
         told = f'module "{module}" cannot be imported: {name}, line {error.lineno}: {type(error).__name__}: {error.msg}'
-        return told, f"Mend {name}."
+        return told, f"Fix {name}."
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
     inside = [f for f in frames if Path(f.filename).is_relative_to(folder)]
     if not inside and isinstance(error, OSError) and error.filename:
         return f"{error.filename} cannot be read: {error.strerror}", "Let this process's user read it."
     last = (inside or frames)[-1:]
     place = "".join(f"{Path(one.filename).name}, line {one.lineno}: " for one in last)
-    step = f"Mend {Path(last[0].filename).name}." if last else ""
+    step = f"Fix {Path(last[0].filename).name}." if last else ""
     if isinstance(error, ModuleNotFoundError) and error.name:
         step = f"Install what {error.name} is part of, or correct its name."
     told = f": {error}" if isinstance(error, (ImportError, NameError)) else ""

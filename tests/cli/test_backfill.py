@@ -153,7 +153,7 @@ def test_a_poison_row_halts_it_and_retry_goes_on(project: Project) -> None:
     assert "no such customer" in ended.err
     assert "--retry" in ended.out.splitlines()[-1]
     for more in ((), ("--dry-run",)):
-        console.refused(3, *RANGE, "--yes", *more, says="no such customer. Nothing was delivered. Mend it, then run")
+        console.refused(3, *RANGE, "--yes", *more, says="no such customer. Nothing was delivered. Fix it, then run")
     tried = console.run(*RANGE, "--dry-run", "--retry", "--json").json
     assert (tried["pending"], tried["parts"][0]["halted"]) == (len(IN_RANGE), True)
     (project.folder / "handlers.py").write_text(NOTING)

@@ -41,7 +41,7 @@ def test_a_halt_under_a_pause_keeps_its_cause(halted: Console) -> None:
 
 def test_what_ends_it_can_be_copied_from_status_and_run(halted: Console) -> None:
     file = str(halted.project.folder / "poller.toml")
-    wanted = f"Mend it, then: poller -c {file} resume orders"
+    wanted = f"Fix it, then: poller -c {file} resume orders"
     assert wanted in halted.run("-c", file, "status").out
     assert wanted in halted.run("-c", file, "run", "--once").err
     assert halted.run(*wanted.partition("poller ")[2].split(), "--yes").code == 0

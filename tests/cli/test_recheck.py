@@ -325,7 +325,7 @@ def test_after_a_failure_the_next_step_is_a_command_to_copy_and_the_trail_tells_
     config = str(late_rows.folder / "poller.toml")
     ended = late_rows.run("-c", config, "recheck", "orders", "--since", "1h", "--redeliver", "--yes")
     assert ended.code == 1
-    step = f"Mend it, then run: poller -c {config} recheck orders --since 1h --redeliver"
+    step = f"Fix it, then run: poller -c {config} recheck orders --since 1h --redeliver"
     assert ended.error.endswith(f"no such customer. {step}")
     assert "2 of 3 went to the handler" in ended.out
     record = late_rows.run("history", "orders", "--json").json["records"][-1]
@@ -363,7 +363,7 @@ def exits(batch): raise SystemExit("{SAID}")
 def raises_apart(batch): raise Apart("{SAID}")
 async def exits_in_a_loop(batch): raise SystemExit("{SAID}")
 """
-FIX = "Mend it, then run: poller recheck orders --redeliver"
+FIX = "Fix it, then run: poller recheck orders --redeliver"
 
 
 def _redelivered(project: Project, handler: str, options: str) -> str:

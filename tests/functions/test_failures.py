@@ -94,7 +94,7 @@ def test_halted_poller_fails_every_invocation_and_names_resume(shop: Folder) -> 
     with pytest.raises(UnsuccessfulTick) as halted:
         worker.invoke("orders")
     assert halted.value.outcome == "halted"
-    assert halted.value.next_step == "Mend the cause, then: poller resume orders."
+    assert halted.value.next_step == "Fix the cause, then: poller resume orders."
     assert shop.handlers.seen == []
 
 

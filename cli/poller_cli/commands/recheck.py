@@ -14,9 +14,8 @@ from poller_cli.session import Session
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from poller_cli.output.check_models import RecheckOutput
-
-SHOWN = 10
+    from poller.app import Poller
+    from poller.delivery.recheck import Recheck
 
 
 def recheck(
@@ -42,9 +41,8 @@ def recheck(
 
     Example: poller recheck orders --since 2h --redeliver
     """
-    from poller.admin.changes import checked_reason, identity
-    from poller.errors import PollerError
-    from poller_cli.output.check_models import RecheckOutput
+    from poller.admin.changes import checked_reason
+    from poller_cli.output import recheck_report
     from poller_cli.output.models import as_json
     from poller_cli.terminal.confirmation import confirm as ask
     from poller_cli.terminal.confirmation import will_ask
@@ -58,48 +56,40 @@ def recheck(
     with session.app(observers=()) as app:
         poller = app.poller(name)
         found = poller.recheck(window)
-
-        def output() -> RecheckOutput:
-            return RecheckOutput(
-                name=name,
-                app_name=poller.app_name,
-                compared=found.compared,
-                stretches=found.stretches,
-                complete=found.complete,
-                late_rows=len(found.rows),
-                redelivered=found.redelivered,
-                late=list(found.cursors[:1_000]),
-            )
-
+        output = recheck_report.output(name, poller.app_name, found)
         if not session.json or (redeliver and found.rows and will_ask(consent)):
-            print("\n".join(_screen(output())), file=sys.stderr if session.json else out, flush=True)
+            print(recheck_report.findings(output), file=sys.stderr if session.json else out, flush=True)
         if found.rows and redeliver and not dry_run:
             ask(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
-            try:
-                poller.redeliver(found, by=identity(), reason=why)
-            except (PollerError, KeyboardInterrupt):
-                raise
-            except BaseException as error:  # noqa: BLE001 - whatever the handler raises
-                failure = _told(error, shown=poller.options.error_text)
+            failure = _redeliver(poller, found, why)
+            output = output.model_copy(update={"redelivered": found.redelivered})
     if session.json:
-        print_json(as_json(output()), out)
-    else:
-        print("".join(f"  {line}\n" for line in _ended(output(), again, dry_run=redeliver and dry_run)), end="")
-    if failure is not None:
-        failure = failure.rstrip(".")
-        complain(f"{name}: the handler failed on a batch of late rows: {failure}. Mend it, then run: {again}")
-        return exits.FAILED
-    return exits.DONE
+        print_json(as_json(output), out)
+    elif result := recheck_report.result(output, again, dry_run=redeliver and dry_run):
+        print(result)
+    if failure is None:
+        return exits.DONE
+    complain(f"{name}: the handler failed on a batch of late rows: {failure.rstrip('.')}. Fix it, then run: {again}")
+    return exits.FAILED
 
 
-def _told(error: BaseException, *, shown: bool) -> str:
-    """A handler's error as a tick tells it: by its type, and its first line where `error_text` allows that."""
+def _redeliver(poller: Poller, found: Recheck, reason: str | None) -> str | None:
+    """Deliver the late rows; how the handler failed, if it did: its error's type, and its first line where `error_text`
+    allows that."""
+    from poller.admin.changes import identity
+    from poller.errors import PollerError
     from poller.handler.call import HandlerFailure
     from poller.model.redact import error_line
 
-    kind = error.kind if isinstance(error, HandlerFailure) else type(error).__name__
-    said = error_line(error) if shown else ""
-    return f"{kind}: {said}" if said else kind
+    try:
+        poller.redeliver(found, by=identity(), reason=reason)
+    except (PollerError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the handler raises
+        kind = error.kind if isinstance(error, HandlerFailure) else type(error).__name__
+        line = error_line(error) if poller.options.error_text else ""
+        return f"{kind}: {line}" if line else kind
+    return None
 
 
 def _duration(text: str | None) -> timedelta | None:
@@ -112,28 +102,3 @@ def _duration(text: str | None) -> timedelta | None:
         return parse_duration(text)
     except ValueError as error:
         raise WrongArgument(f"--since: {error}.") from None
-
-
-def _screen(found: RecheckOutput) -> list[str]:
-    """What was found, before anything is done about it."""
-    from poller_cli.terminal.printing import printable
-
-    if not found.stretches:
-        return [f"{found.name}: nothing was noted as delivered in that time, so nothing could be compared."]
-    some = "" if found.complete else " so far (not all could be compared: look again, or with a smaller --since)"
-    rows = f"{found.compared:,} row{'' if found.compared == 1 else 's'} compared"
-    lines = [f"{found.name}: {rows}, {found.late_rows:,} never delivered{some}"]
-    lines += [f"  {printable(str(cursor))}" for cursor in found.late[:SHOWN]]
-    if found.late_rows > SHOWN:
-        lines.append(f"  ... and {found.late_rows - SHOWN:,} more")
-    return lines
-
-
-def _ended(found: RecheckOutput, again: str, *, dry_run: bool) -> list[str]:
-    """What was done about it, or is to be."""
-    if dry_run:
-        many = f"{found.late_rows:,} row{'' if found.late_rows == 1 else 's'}"
-        return [f"A dry run: nothing was delivered. Without it {many} would go to the handler; the checkpoint stays."]
-    if found.redelivered:
-        return [f"{found.redelivered:,} of {found.late_rows:,} went to the handler now; the checkpoint stayed."]
-    return [f"Deliver them: {again}"] if found.late_rows else []

@@ -28,7 +28,7 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="One tick of each poller, then exit.")] = False,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Until no row is left, then exit.")] = False,
 ) -> int:
-    """Deliver rows to the handlers: for ever, on each poller's schedule, unless told otherwise.
+    """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise.
 
     Several processes may run the same pollers: leases decide who works. SIGTERM or Ctrl-C finishes and commits the
     batch in hand; a second one, half a second later or more, abandons it.
@@ -54,7 +54,7 @@ def run(
     )
     log_to_stderr(debug=session.debug)
     in_hand = worker.BatchesInHand()
-    progress = None if session.plain else _progress()
+    progress = _progress(session)
     observers: list[Observer] = [in_hand, printer] if progress is None else [in_hand, printer, progress]
     signals = worker.stopped_by_signals(stop, in_hand, exit_code=exits.FAILED)
     with signals, session.app(observers=observers) as app, progress or nullcontext():
@@ -88,7 +88,7 @@ def _wired(
     return pollers, codes
 
 
-_NEXT = {"halted": "Mend it, then", "paused": "To go on"}
+_NEXT = {"halted": "Fix it, then", "paused": "To go on"}
 
 
 def _explain(session: Session, end: Ended) -> None:
@@ -103,7 +103,10 @@ def _explain(session: Session, end: Ended) -> None:
         show_trace(end.trace)
 
 
-def _progress() -> LiveProgress:
+def _progress(session: Session) -> LiveProgress | None:
+    """The lines of the pollers at work, where somebody sees them."""
+    if session.plain:
+        return None
     from poller_cli.terminal.progress import LiveProgress
 
     return LiveProgress()

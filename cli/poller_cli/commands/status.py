@@ -89,7 +89,7 @@ def _screen(status: PollerStatus, session: Session) -> str:
     if status.halted and status.paused:
         lines.append(f"  halted    {_halted(status)}")
     if status.halted or status.paused:
-        first = "Mend it, then" if status.halted else "To go on"
+        first = "Fix it, then" if status.halted else "To go on"
         lines.append(f"  next      {first}: {session.command('resume', status.name)}")
     if status.bound is not None and status.bound.below_checkpoint and not (status.halted or status.paused):
         moves = session.command("reset-to-cursor", status.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from poller.admin.counts import rows
 from poller_cli.output.check_models import RecheckOutput
 from poller_cli.terminal.printing import printable
 
@@ -33,7 +34,7 @@ def findings(found: RecheckOutput) -> str:
     if not found.stretches:
         return f"{found.name}: no delivery was recorded in that time, so nothing could be compared."
     some = "" if found.complete else " so far (not all could be compared: look again, or with a smaller --since)"
-    lines = [f"{found.name}: {_rows(found.compared)} compared, {found.late_rows:,} never delivered{some}"]
+    lines = [f"{found.name}: {rows(found.compared)} compared, {found.late_rows:,} never delivered{some}"]
     lines += [f"  {printable(str(cursor))}" for cursor in found.late[:SHOWN]]
     if found.late_rows > SHOWN:
         lines.append(f"  ... and {found.late_rows - SHOWN:,} more")
@@ -44,13 +45,9 @@ def result(found: RecheckOutput, again: str, *, dry_run: bool) -> str | None:
     """For people: what was done about it, or is to be. `again`: the command that delivers them."""
     if dry_run:
         return (
-            f"  A dry run: nothing was delivered. Without it {_rows(found.late_rows)} would go to the handler; the "
+            f"  A dry run: nothing was delivered. Without it {rows(found.late_rows)} would go to the handler; the "
             "checkpoint stays."
         )
     if found.redelivered:
         return f"  {found.redelivered:,} of {found.late_rows:,} went to the handler now; the checkpoint stayed."
     return f"  Deliver them: {again}" if found.late_rows else None
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
