@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
     from poller.admin.status import PollerStatus
+    from poller.backfill.result import BackfillOutput
     from poller.model.cursor import Cursor
 
 
@@ -61,10 +62,11 @@ class Keywords(TypedDict, total=False):
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a poller was configured: the folder its handler's module stands in, and the file, for errors (empty for
-    one made in Python)."""
+    one made in Python); `pollers`: the names of all that the file configures."""
 
     folder: Path = field(default_factory=Path.cwd)
     file: str = ""
+    pollers: tuple[str, ...] = ()
 
 
 class Poller:
@@ -107,6 +109,8 @@ class Poller:
         self.runtime: Runtime = runtime or SystemRuntime()
         self.origin: Origin = Origin()
         self._handler: Handler | None = None
+        self._observers: Sequence[Observer] = (log_events,) if observers is None else observers
+        self._closes_store = True
         if not self.options.error_text and isinstance(source, InspectableSource):
             source.error_text = False
         self._runner = Runner(
@@ -116,7 +120,7 @@ class Poller:
                 source=source,
                 store=store,
                 options=self.options,
-                observers=(*((log_events,) if observers is None else observers), MetricsObserver()),
+                observers=(*self._observers, MetricsObserver()),
                 runtime=self.runtime,
             )
         )
@@ -294,6 +298,62 @@ class Poller:
         with self._runner.alone():
             return change(self, place_plan(self, to), request, file=self.origin.file)
 
+    def backfill(
+        self,
+        begins: str | int | date,
+        ends: str | int | date,
+        *,
+        name: str | None = None,
+        parallel: int = 1,
+        retry: bool = False,
+        handler: Handler | None = None,
+        stop: Event | None = None,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> BackfillOutput:
+        """Deliver the rows of a range to the handler, beside the live poller, whose checkpoint is not touched. Call it
+        again to go on where it was interrupted; a range that was finished is not delivered again under the same name.
+
+        Args:
+            begins, ends: the cursor column's first value in the range, and the first behind it: as text, a number, or
+                a `datetime`, which means what its `isoformat()` means to the column.
+            name: of its state document; default: one made of the range and the source.
+            parallel: in so many parts, each delivered on a thread of its own: the handler is called from all of them.
+            retry: also where it halted because a batch failed too often.
+            handler: called with each batch; default: the configured one.
+            stop: when it is set, no further batch starts; those in hand are finished and committed.
+            by: who asked for it, for the audit trail; default: `POLLER_OPERATOR`, else user and host.
+            dry_run: only say what it would do.
+
+        Returns: how far it came. `finished` is false where a part was stopped, paused or halted, or failed: its `error`
+            says why, and `next_step` what to do. May be called while this poller ticks.
+        Raises: WrongArgument, Refused (paused, halted, or rows may still appear before `ends`), FingerprintMismatch,
+            ConfigError (the handler, or a source that is no `SqlSource`), SourceUnavailable, SourceError, StoreError,
+            WriteConflict. Nothing was delivered then.
+        """
+        from poller.backfill.run import Request, backfill
+
+        request = Request(begins, ends, name=name, parallel=parallel, retry=retry, by=by, dry_run=dry_run)
+        return backfill(self, request, taken=self.origin.pollers, handler=handler, stop=stop)
+
+    def beside(self, name: str, source: Source, *, observers: Sequence[Observer] = ()) -> Poller:
+        """A poller of another name and source, and else like this one; closing it leaves the store open.
+
+        `observers`: beside those of this one.
+        """
+        options = {key: getattr(self.options, key) for key in PollerOptions.model_fields}
+        poller = Poller(
+            name,
+            source=source,
+            store=self.store,
+            app_name=self.app_name,
+            observers=[*self._observers, *observers],
+            runtime=self.runtime,
+            **cast(Keywords, options),
+        )
+        poller.origin, poller._handler, poller._closes_store = self.origin, self._handler, False
+        return poller
+
     def emit(self, event: PollerEvent) -> None:
         """Give an event to this poller's observers. Raises nothing."""
         self._runner.context.emit(event)
@@ -302,7 +362,8 @@ class Poller:
         """Let go of connections and of a handler's process. The poller may be used again afterwards."""
         self._runner.close()
         self.source.close()
-        self.store.close()
+        if self._closes_store:
+            self.store.close()
 
 
 class App:
@@ -335,6 +396,11 @@ class App:
         self.close()
 
     @property
+    def app_name(self) -> str:
+        """The application's name, which its documents are kept under."""
+        return self.config.app_name
+
+    @property
     def store(self) -> StateStore:
         """Where the pollers' documents are kept. Raises: ConfigError."""
         if self._store is None:
@@ -355,20 +421,19 @@ class App:
             )
         return name
 
-    def wire(self, name: str, config: PollerConfig, source: Source | None = None) -> Poller:
-        """A poller of this app from options of its own, for commands that need a variation of a configured one;
-        `source`: instead of the one that the options describe."""
+    def wire(self, name: str, config: PollerConfig) -> Poller:
+        """A poller of this app from options of its own."""
         options = {field: getattr(config, field) for field in PollerOptions.model_fields}
         poller = Poller(
             name,
-            source=source or open_source(config, name, file=str(self.path)),
+            source=open_source(config, name, file=str(self.path)),
             store=self.store,
             app_name=self.config.app_name,
             observers=self._observers,
             runtime=self.runtime,
             **cast(Keywords, options),
         )
-        poller.origin = Origin(self.path.resolve().parent, str(self.path))
+        poller.origin = Origin(self.path.resolve().parent, str(self.path), tuple(self.config.pollers))
         self._made.add(poller)
         return poller
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from poller.errors import PollerError
 
@@ -44,7 +44,7 @@ def of_error(error: BaseException | None) -> int:
     return error.exit_code if isinstance(error, PollerError) else FAILED
 
 
-def of_end(end: Ended) -> int:
+def of_end(end: Ended[Any]) -> int:
     """The code for how a poller ended."""
     if end.exception is not None:
         return of_error(end.exception)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,13 +16,14 @@ from poller.errors import ConfigError, StateCorrupt, StoreError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from poller.backfill.documents import Document
+    from poller.backfill.listing import Backfills
     from poller.config import PollerOptions
-    from poller_cli.backfills import Backfills, Document
 
 
 @dataclass(frozen=True)
 class Named:
-    """What a name stands for. Its pollers are wired when they are first asked for.
+    """What a name stands for.
 
     Attributes:
         documents: of a backfill, several where it is in parts; none for a configured poller.
@@ -31,13 +33,6 @@ class Named:
     app: ConsoleApp
     documents: list[Document] = field(default_factory=list)
 
-    @cached_property
-    def pollers(self) -> list[Poller]:
-        """One; several for a backfill in parts. Raises: ConfigError, for a source that cannot be made."""
-        if not self.documents:
-            return [self.app.poller(self.name)]
-        return [self.app.backfills.poller(one) for one in self.documents]
-
     @property
     def options(self) -> PollerOptions:
         """Those of the poller, or of the one that the backfill belongs to."""
@@ -45,9 +40,12 @@ class Named:
         return self.app.config.pollers[of or self.name]
 
     def only(self) -> Poller:
-        """The one poller. Raises: as `only_name`, ConfigError."""
+        """The one poller, wired now. Raises: as `only_name`, ConfigError (a source that cannot be made)."""
         self.only_name()
-        return self.pollers[0]
+        if not self.documents:
+            return self.app.poller(self.name)
+        (document,) = self.documents
+        return self.app.pollers[document.of or ""].beside(document.name, self.app.backfills.source(document))
 
     def only_name(self) -> str:
         """The name of the one document. Raises: WrongArgument, where there are several."""
@@ -67,7 +65,7 @@ class ConsoleApp(App):
     @cached_property
     def backfills(self) -> Backfills:
         """Its backfills, by their documents."""
-        from poller_cli.backfills import Backfills
+        from poller.backfill.listing import Backfills
 
         return Backfills(self)
 
@@ -81,10 +79,10 @@ class ConsoleApp(App):
         documents = self._documents(name)
         lost = next((one for one in documents if one.of is None), None)
         if lost is not None:
-            whose = f" of {lost.told!r}" if lost.told else ""
+            whose = f" of {lost.begun_for!r}" if lost.begun_for else ""
             raise ConfigError(
                 f"{name} is a backfill{whose}, and {self.path} has no such poller.",
-                key=f"pollers.{lost.told or name}",
+                key=f"pollers.{lost.begun_for or name}",
                 file=str(self.path),
                 next_step="Use the configuration that it was begun with: -c FILE.",
             )
@@ -100,7 +98,7 @@ class ConsoleApp(App):
             if named.documents:
                 documents |= {one.name: one for one in named.documents}
             else:
-                pollers[named.name] = named.pollers[0]
+                pollers[named.name] = self.poller(named.name)
         return list(pollers.values()), list(documents.values())
 
     def known(self, name: str) -> str:
@@ -108,9 +106,10 @@ class ConsoleApp(App):
         if name in self.config.pollers:
             return name
         first = self._documents(name)[0]
-        going_on = self.backfills.command(first, self.path) or "the same poller backfill command"
+        words = self.backfills.command(first)
+        going_on = shlex.join(["poller", *words]) if words else "the same poller backfill command"
         raise Refused(
-            f"{name} is a backfill of {first.of or first.told or 'a poller'}, and this command is for configured "
+            f"{name} is a backfill of {first.of or first.begun_for or 'a poller'}, and this command is for configured "
             "pollers; nothing was done.",
             next_step=f"status, watch, peek, history, pause, resume and export-checkpoint take it. To go on with it: "
             f"{going_on}; to deliver its range once more, add --as NEW.",
@@ -122,7 +121,7 @@ class ConsoleApp(App):
             raise Refused(f"{name} is a backfill's name; nothing was changed.", next_step="Name another.")
 
     def _documents(self, name: str) -> list[Document]:
-        """At least one. Raises: ConfigError, where there is none or it cannot be told."""
+        """At least one. Raises: ConfigError, where there is none or that is not known."""
         unknown = f"{self.path}: there is no poller {name!r}"
         try:
             found = self.backfills.named(name) if is_name(name) else []

@@ -18,7 +18,7 @@ from poller_cli.output.models import BackfillStatus, StatusOutput
 from poller_cli.terminal.printing import of_poller
 
 if TYPE_CHECKING:
-    from poller_cli.backfills import Document
+    from poller.backfill.documents import Document
     from poller_cli.naming import ConsoleApp
 
 

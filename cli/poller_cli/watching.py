@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, cast
 from poller.errors import PollerError, SourceError
 from poller.model.cursor import Cursor
 from poller_cli import exits
-from poller_cli.output.work_models import WatchedBackfill, WatchedPoller, WatchOutput
+from poller_cli.output.watch_models import WatchedBackfill, WatchedPoller, WatchOutput
 from poller_cli.survey import survey
 
 if TYPE_CHECKING:
     from poller.admin.status import PollerStatus
     from poller.app import Poller
+    from poller.backfill.documents import Document
     from poller.ports import InspectableSource
-    from poller_cli.backfills import Document
     from poller_cli.naming import ConsoleApp
 
 PASSED_CAP = 100_000

@@ -26,12 +26,12 @@ class WiredPoller(Protocol):
     def runtime(self) -> Runtime: ...
 
 
-def operator_of(poller: WiredPoller, by: str) -> Operator:
-    """For reading a poller's document; it is not asked to change anything."""
+def operator_of(poller: WiredPoller, by: str, *, name: str | None = None) -> Operator:
+    """For reading a poller's document, or that of another `name`; it is not asked to change anything."""
     return Operator(
         poller.store,
         app_name=poller.app_name,
-        poller_name=poller.name,
+        poller_name=name or poller.name,
         runtime=poller.runtime,
         timing=poller.options.timing,
         by=by,

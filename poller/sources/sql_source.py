@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -105,13 +106,22 @@ class SqlSource:
         self._identity = identify(parsed)
         self._scrub = Scrubber.of(parsed)
         condition, wrapped = _checked(filter, query, dialect.family, options.cursor_column)
-        engine = url if isinstance(url, Engine) else make_engine(parsed, dialect, options.query_timeout)
-        quote = _quoter(engine)
+
+        def engine() -> Engine:
+            return url if isinstance(url, Engine) else make_engine(parsed, dialect, options.query_timeout)
+
+        first = engine()
+        quote = _quoter(first)
         if wrapped is None:
             relation = Relation.table(table or "", schema, condition, quote, dialect)
         else:
             relation = Relation.query(wrapped, condition, dialect)
-        self._session = Session(Database(engine, dialect, options.query_timeout), options, relation, quote)
+
+        def session(on: Engine) -> Session:
+            return Session(Database(on, dialect, options.query_timeout), options, relation, quote)
+
+        self._session = session(first)
+        self._another_session: Callable[[], Session] = lambda: session(engine())
         o = options
         self._said: Whereabouts | None = None
         self._description = SourceDescription(
@@ -125,6 +135,18 @@ class SqlSource:
             filter=o.filter,
             left_open=left_open(parsed, self._identity, o),
         )
+        self._mind_forks()
+
+    def another(self) -> Self:
+        """One of the same rows with a connection of its own, for another thread. Shares an engine that was given."""
+        other = copy(self)
+        other._session = self._another_session()
+        other._said, other._description = None, self._description.as_configured()
+        other.error_text = self.error_text
+        other._mind_forks()
+        return other
+
+    def _mind_forks(self) -> None:
         forks.before(self._before_fork)
         forks.in_child(self._begin_anew)
 

@@ -11,7 +11,7 @@ lets SIGTERM and Ctrl-C finish the batch in hand. Several processes may run the 
 
 from __future__ import annotations
 
-from poller.worker.loops import Ended, Mode, run, tick_failed
+from poller.worker.loops import Ended, Mode, Ticking, run, tick_failed
 from poller.worker.signals import BatchesInHand, stopped_by_signals
 
-__all__ = ["BatchesInHand", "Ended", "Mode", "run", "stopped_by_signals", "tick_failed"]
+__all__ = ["BatchesInHand", "Ended", "Mode", "Ticking", "run", "stopped_by_signals", "tick_failed"]

@@ -11,16 +11,16 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias, get_args
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from poller.app import Poller
+from poller.config import PollerOptions
 from poller.delivery.result import Outcome, TickResult
 from poller.errors import ConfigError, FingerprintMismatch, PollerError
 from poller.handler.call import Handler
 from poller.model.redact import said, shortened
 from poller.model.schedule import Schedule
-from poller.observability import TickFailed
-from poller.ports import Event
+from poller.observability import PollerEvent, TickFailed
+from poller.ports import Event, Runtime
 
 Mode: TypeAlias = Literal["once", "until_idle", "forever"]
 
@@ -32,8 +32,26 @@ _GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown
 """Outcomes after which `until_idle` ticks again: there may be more, or the next tick will know more."""
 
 
+class Ticking(Protocol):
+    """What a loop asks of a poller; `poller.Poller` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def options(self) -> PollerOptions: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def handler(self) -> Handler: ...
+    def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult: ...
+    def emit(self, event: PollerEvent) -> None: ...
+
+
+P = TypeVar("P", bound=Ticking)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Generic[P]):
     """How one poller ended.
 
     Attributes:
@@ -44,7 +62,7 @@ class Ended:
         trace: the last traceback of an exception that is no `PollerError`, secrets removed; for debugging.
     """
 
-    poller: Poller
+    poller: P
     outcome: Outcome | None = None
     error: str | None = None
     exception: BaseException | None = field(default=None, repr=False)
@@ -57,14 +75,14 @@ class Ended:
 
 
 def run(
-    pollers: Iterable[Poller],
+    pollers: Iterable[P],
     mode: Mode = "forever",
     stop: Event | None = None,
     *,
     handler: Handler | None = None,
-    before: Callable[[Poller], None] | None = None,
-    ended: Callable[[Ended], None] | None = None,
-) -> list[Ended]:
+    before: Callable[[P], None] | None = None,
+    ended: Callable[[Ended[P]], None] | None = None,
+) -> list[Ended[P]]:
     """Run pollers, each on a thread of its own, and return when all have ended. One poller's error ends no other.
 
     Args:
@@ -85,8 +103,8 @@ def run(
     stop = threading.Event() if stop is None else stop
     chosen = list(dict.fromkeys(pollers))
     working = set(chosen)
-    ends: queue.Queue[Ended] = queue.Queue()
-    known: dict[Poller, Ended] = {}
+    ends: queue.Queue[Ended[P]] = queue.Queue()
+    known: dict[P, Ended[P]] = {}
     try:
         for poller in chosen:
             _Loop(poller, mode, stop, working, handler, before).start(ends.put)
@@ -102,30 +120,30 @@ def run(
 
 
 def tick_failed(poller: str, at: datetime, error: Exception) -> TickFailed:
-    """The event of an error that the runner could not tell."""
+    """The event of an error that the runner did not emit."""
     return TickFailed(poller=poller, at=at, error_type=type(error).__name__, error=_sentence(error))
 
 
 @dataclass(slots=True)
-class _Loop:
+class _Loop(Generic[P]):
     """The ticks of one poller. `working`: the pollers of this call that may still do something, shared by its loops."""
 
-    poller: Poller
+    poller: P
     mode: Mode
     stop: Event
-    working: set[Poller]
+    working: set[P]
     handler: Handler | None
-    before: Callable[[Poller], None] | None
+    before: Callable[[P], None] | None
     _trace: str | None = None
     _mismatch: FingerprintMismatch | None = None
 
-    def start(self, ended: Callable[[Ended], None]) -> None:
+    def start(self, ended: Callable[[Ended[P]], None]) -> None:
         """Begin; `ended` is called when no more ticks will come."""
         threading.Thread(
             target=lambda: ended(self._to_its_end()), name=f"poller-{self.poller.name}", daemon=True
         ).start()
 
-    def _to_its_end(self) -> Ended:
+    def _to_its_end(self) -> Ended[P]:
         try:
             return self._run()
         except BaseException as error:  # noqa: BLE001 - one poller's fault must not take the others down
@@ -135,7 +153,7 @@ class _Loop:
         finally:
             self.working.discard(self.poller)
 
-    def _run(self) -> Ended:
+    def _run(self) -> Ended[P]:
         if self.handler is None:
             try:
                 _ = self.poller.handler  # before anything is read: a handler that cannot be imported is an error now
@@ -151,7 +169,7 @@ class _Loop:
     def _tick(self) -> TickResult:
         return self.poller.tick(self.handler, stop=self.stop)
 
-    def _until_idle(self) -> Ended:
+    def _until_idle(self) -> Ended[P]:
         pause = min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
         while not self.stop.is_set():
             result = self._tick()
@@ -163,8 +181,8 @@ class _Loop:
                 self.stop.wait(self.poller.runtime.jitter(pause / 2, pause))
         return self._ended(error="stopped before nothing was left")
 
-    def _forever(self) -> Ended:
-        schedule = Schedule(self.poller.schedule)
+    def _forever(self) -> Ended[P]:
+        schedule = Schedule(self.poller.options.schedule)
         failures = 0
         while self._wait(schedule, failures):
             try:
@@ -203,7 +221,7 @@ class _Loop:
     def _emit_failure(self, error: Exception) -> None:
         self.poller.emit(tick_failed(self.poller.name, self.poller.runtime.utcnow(), error))
 
-    def _after(self, result: TickResult) -> Ended:
+    def _after(self, result: TickResult) -> Ended[P]:
         """The end by a tick's result."""
         if result.ok:
             return self._ended(outcome=result.outcome)
@@ -213,7 +231,7 @@ class _Loop:
 
     def _ended(
         self, *, outcome: Outcome | None = None, error: str | None = None, exception: BaseException | None = None
-    ) -> Ended:
+    ) -> Ended[P]:
         return Ended(poller=self.poller, outcome=outcome, error=error, exception=exception, trace=self._trace)
 
 

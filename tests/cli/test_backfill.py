@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import poller_cli.backfills
+from poller.backfill import listing
 from poller.errors import StoreDenied
 from poller.stores import SqlStore
 from tests.cli.console import Console
@@ -433,7 +433,7 @@ def test_a_store_that_may_not_be_listed_is_no_fault_of_the_pollers(
 
 def test_so_many_documents_are_looked_at_and_the_rest_is_told(halted: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     assert halted.run("backfill", "orders", "--from", FROM, "--to", "2026-01-01 00:00:04", "--yes").code == 1
-    monkeypatch.setattr(poller_cli.backfills, "MOST_READ", 1)
+    monkeypatch.setattr(listing, "MOST_READ", 1)
     ended = halted.run("status", "--json")
     validator("status").validate(ended.json)
     (shown,) = ended.json["backfills"]

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 import sqlalchemy as sa
 
+from poller.backfill.ranges import Range
 from poller.model.cursor import Cursor
 from poller.sources import SqlSource
-from poller_cli.ranges import Range
 from tests.cli.console import Console
 from tests.cli.project import Project
 from tests.cli.test_backfill import ids, states

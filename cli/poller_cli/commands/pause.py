@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from poller_cli.guards import ConfirmOption, Consent, DryRunOption, ReasonOption, YesOption
 from poller_cli.session import NamedArgument, Session
-
-if TYPE_CHECKING:
-    from poller.admin.changes import Plan
-    from poller.model.document import State
 
 
 def pause(
@@ -29,21 +22,12 @@ def pause(
     Example: poller pause orders --reason "migration of the warehouse"
     """
     from poller.admin.plans import pause_plan
-    from poller_cli.backfills import FINISHED
-    from poller_cli.part_changes import carry_out
+    from poller_cli.changes import change
+    from poller_cli.output.part_report import change_backfill
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
     with session.app() as app:
         named = app.named(name)
-
-        def plan(name: str) -> Plan:
-            plan = pause_plan(name)
-
-            def nothing(state: State) -> str | None:
-                if named.documents and FINISHED in state.checkpoint.metadata:
-                    return f"{name} is finished: there is nothing to pause."
-                return plan.nothing(state)
-
-            return replace(plan, nothing=nothing)
-
-        return carry_out(session, app, named, consent, plan)
+        if named.documents:
+            return change_backfill(session, app, named, consent, "pause")
+        return change(session, app, app.poller(name), consent, pause_plan(name))

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from poller_cli.guards import ConfirmOption, Consent, DryRunOption, ReasonOption, YesOption
 from poller_cli.session import NamedArgument, Session
-
-if TYPE_CHECKING:
-    from poller.admin.changes import Plan
-    from poller_cli.naming import ConsoleApp, Named
 
 
 def resume(
@@ -28,23 +21,12 @@ def resume(
     Example: poller resume orders --reason "the customer exists now"
     """
     from poller.admin.plans import resume_plan
-    from poller_cli.part_changes import carry_out
+    from poller_cli.changes import change
+    from poller_cli.output.part_report import change_backfill
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
     with session.app() as app:
         named = app.named(name)
-        going_on = _going_on(session, app, named)
-
-        def plan(name: str) -> Plan:
-            plan = resume_plan(name)
-            return replace(plan, notes=lambda state: [*plan.notes(state), *going_on])
-
-        return carry_out(session, app, named, consent, plan)
-
-
-def _going_on(session: Session, app: ConsoleApp, named: Named) -> list[str]:
-    """What works at a backfill: nothing by itself, unlike at a poller."""
-    if not named.documents:
-        return []
-    command = app.backfills.command(named.documents[0], session.config) or "the same poller backfill command as before"
-    return [f"To go on with it, run: {command}"]
+        if named.documents:
+            return change_backfill(session, app, named, consent, "resume")
+        return change(session, app, app.poller(name), consent, resume_plan(name))

@@ -91,7 +91,7 @@ def _wired(
 _NEXT = {"halted": "Fix it, then", "paused": "To go on"}
 
 
-def _explain(session: Session, end: Ended) -> None:
+def _explain(session: Session, end: Ended[Poller]) -> None:
     """Say why a poller ended, if it did not end well, and what to do; the others may go on for days."""
     from poller_cli.terminal.printing import complain, of_poller, show_trace
 

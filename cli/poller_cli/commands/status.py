@@ -125,7 +125,7 @@ def _as_backfill(status: PollerStatus) -> BackfillStatus | None:
 
 
 def _range(status: BackfillStatus) -> str:
-    from poller_cli.ranges import in_words
+    from poller.backfill.ranges import in_words
 
     return in_words(status.begins, status.begins_key, status.ends, status.ends_key)
 

@@ -13,12 +13,13 @@ from pydantic import BaseModel, TypeAdapter
 from poller import observability
 from poller.admin.change_result import ChangeOutput
 from poller.admin.history import HistoryOutput
+from poller.backfill.result import BackfillOutput
 from poller.config import AppConfig, PollerConfig, SourceOptions, StateOptions
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
-from poller_cli.output import check_models, models, peek_model, work_models
+from poller_cli.output import check_models, models, peek_model, watch_models
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -26,7 +27,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def all_schemas() -> dict[str, dict[str, Any]]:
     """Every schema by its file's name."""
     return {
-        "backfill.schema.json": _output(work_models.BackfillOutput),
+        "backfill.schema.json": _output(BackfillOutput),
         "change.schema.json": _output(ChangeOutput),
         "check.schema.json": _output(check_models.CheckOutput),
         "checkpoint.schema.json": _finished(
@@ -44,7 +45,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "state.schema.json": _finished("The state document of a poller", State.model_json_schema(mode="validation")),
         "status.schema.json": _output(models.StatusOutput),
         "tick-result.schema.json": _output(models.TickOutput),
-        "watch.schema.json": _output(work_models.WatchOutput),
+        "watch.schema.json": _output(watch_models.WatchOutput),
     }
 
 

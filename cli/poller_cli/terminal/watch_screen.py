@@ -15,12 +15,12 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from poller.admin.counts import rows
+from poller.backfill.ranges import in_words
 from poller.model.escape import cut
 from poller.model.transitions import times
 from poller_cli.commands.status import cursor_text, lease_text, state_word
 from poller_cli.output.models import BackfillStatus
-from poller_cli.output.work_models import WatchedBackfill, WatchedPoller, WatchOutput
-from poller_cli.ranges import in_words
+from poller_cli.output.watch_models import WatchedBackfill, WatchedPoller, WatchOutput
 from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import printable
 from poller_cli.watching import History, in_order, sparkline

@@ -207,7 +207,7 @@ def test_an_error_without_words_ends_its_loop_all_the_same() -> None:
     assert end.error == "Mute: "
 
 
-def forever_after(faults: list[Exception]) -> tuple[Shop, Ended]:
+def forever_after(faults: list[Exception]) -> tuple[Shop, Ended[Poller]]:
     """A poller that runs for ever, and fails so until it delivers."""
     shop = Shop()
     orders = shop.poller(rows=1)
@@ -284,7 +284,7 @@ def test_one_of_another_source_waits_while_its_namesake_works() -> None:
 def test_whoever_is_interrupted_leaves_nothing_running() -> None:
     shop, stop = Shop(), threading.Event()
 
-    def interrupted(end: Ended) -> None:
+    def interrupted(end: Ended[Poller]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

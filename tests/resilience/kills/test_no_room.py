@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from poller import Poller
 from poller.errors import ConfigError
 from poller.stores import MemoryStore
 from poller.worker import Ended, run
@@ -33,7 +34,7 @@ def test_poller_run_goes_on_once_there_is_room(tmp_path: Path, monkeypatch: pyte
         start(self)
 
     monkeypatch.setattr(SpawnProcess, "start", refuse_once)
-    stop, ends = threading.Event(), list[Ended]()
+    stop, ends = threading.Event(), list[Ended[Poller]]()
     loop = threading.Thread(target=lambda: ends.extend(run([poller], "forever", stop)), daemon=True)
     loop.start()
     try:

@@ -1,4 +1,4 @@
-"""Part of a table, from one value of the cursor column up to another, as a source of its own."""
+"""A range of a table, from one value of the cursor column up to another: how it is cut, and a source of its rows."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class Range:
     def described(self) -> dict[str, Any]:
         """What a source's description says of it; the keys only where it is cut by them."""
         keys = {"from_key": self.low.tiebreaker, "to_key": self.high.tiebreaker}
-        told: dict[str, Any] = {"from": self.low.value, "to": self.high.value}
-        return told | {name: key for name, key in keys.items() if key is not None}
+        ends: dict[str, Any] = {"from": self.low.value, "to": self.high.value}
+        return ends | {name: key for name, key in keys.items() if key is not None}
 
 
 def in_words(
@@ -177,7 +177,7 @@ class RangeSource:
 
 
 def is_settled(bound: Bound, high: Cursor) -> bool:
-    """Whether every row below `high` may be read already. Without any bound nobody can tell; it is taken as so."""
+    """Whether every row below `high` may be read already. Without any bound it is not known, and taken as so."""
     if bound.kind == "none":
         return True
     if bound.value is None:
@@ -189,7 +189,7 @@ def is_settled(bound: Bound, high: Cursor) -> bool:
 
 
 def pending(source: SqlSource, after: Cursor | None, part: Range) -> tuple[int, bool] | None:
-    """Rows of the range after a cursor, and whether there are more; None where the database does not tell."""
+    """Rows of the range after a cursor, and whether there are more; None where the database does not count them."""
     try:
         return counted(lambda cap: source.count_between(after or part.low, part.high, cap=cap))
     except SourceError:

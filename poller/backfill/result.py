@@ -1,16 +1,17 @@
-"""What `backfill` and `watch` print under `--json`, as models (see `outputs`)."""
+"""How far a backfill came: the result of `Poller.backfill`, and what `poller backfill --json` prints."""
 
 from __future__ import annotations
 
-from poller.admin.status import PollerStatus
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
 from poller.model.cursor import Cursor, KeyValue
-from poller.model.stamps import Stamp
-from poller_cli.output.models import BackfillStatus, _Output
-
-__all__ = ["BackfillOutput", "BackfillPart", "WatchOutput", "WatchedBackfill", "WatchedPoller"]
 
 
-class BackfillPart(_Output):
+class _Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class BackfillPart(_Result):
     """A stretch of a backfill, with a state document of its own."""
 
     name: str
@@ -35,9 +36,15 @@ class BackfillPart(_Output):
     """How far it came."""
     error: str | None = None
     """Why it is not finished."""
+    _failure: BaseException | None = PrivateAttr(default=None)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The exception that `error` tells of, where it was one: a `PollerError`, or a fault."""
+        return self._failure
 
 
-class BackfillOutput(_Output):
+class BackfillOutput(_Result):
     """`poller backfill --json`."""
 
     name: str
@@ -61,30 +68,10 @@ class BackfillOutput(_Output):
     rows: int
     """Rows that this run delivered."""
     parts: list[BackfillPart]
+    _next_step: str | None = PrivateAttr(default=None)
 
-
-class WatchedPoller(_Output):
-    """One poller as `poller watch` sees it."""
-
-    status: PollerStatus
-    rows_per_second: float | None
-    """Rows that the checkpoint passed since the sample before; null where the database did not tell, and in the first
-    sample."""
-
-
-class WatchedBackfill(_Output):
-    """One backfill, or one part of it, as `poller watch` sees it."""
-
-    status: BackfillStatus
-    rows_per_second: float | None
-    """As of a poller."""
-
-
-class WatchOutput(_Output):
-    """One line of `poller watch --json`."""
-
-    at: Stamp
-    """By this machine's clock."""
-    pollers: list[WatchedPoller]
-    backfills: list[WatchedBackfill] | None
-    """Theirs that are not finished, and those that were named; null where the store did not list its documents."""
+    @property
+    def next_step(self) -> str | None:
+        """What to do now: to go on with what is not finished, or to deliver once more what was done already. None
+        where nothing is left to do."""
+        return self._next_step

@@ -1,0 +1,161 @@
+"""What `poller backfill` shows: the range and its parts before it asks, progress, and what came of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import IO, TYPE_CHECKING
+
+from poller import worker
+from poller.admin.counts import number
+from poller_cli import exits
+from poller_cli.guards import Consent
+from poller_cli.output.models import as_json
+from poller_cli.terminal.confirmation import confirm
+from poller_cli.terminal.printing import claim_stdout, complain, of_poller, print_json, printable, tell
+
+if TYPE_CHECKING:
+    from poller.backfill.conversation import Preview
+    from poller.backfill.parts import Part
+    from poller.backfill.result import BackfillOutput
+    from poller.config import AppConfig
+    from poller.observability import Observer
+    from poller.ports import Event
+    from poller_cli.session import Session
+    from poller_cli.terminal.progress import LiveProgress
+
+_OPTIONS = {"begins": "--from", "ends": "--to", "name": "--as"}
+
+
+class BackfillReport:
+    """The conversation about one backfill (see `poller.backfill.conversation.Conversation`).
+
+    Args:
+        stop: set by SIGTERM and Ctrl-C while rows are delivered.
+
+    Attributes:
+        observers: what its pollers' events are given to.
+    """
+
+    again = "run the same command"
+
+    def __init__(self, session: Session, consent: Consent, stop: Event) -> None:
+        from poller_cli.output.events import EventPrinter
+        from poller_cli.output.log import log_to_stderr
+
+        self._json = session.json
+        self._consent = consent
+        self._stop = stop
+        self._in_hand = worker.BatchesInHand()
+        self._progress: LiveProgress | None = None
+        self._codes: list[int] = []
+        self._out: IO[str] | None = None
+        self.observers: list[Observer] = [
+            self._in_hand,
+            EventPrinter(json_lines=None, debug=session.debug, quiet_errors=True),
+        ]
+        if not session.plain:
+            from poller_cli.terminal.progress import LiveProgress
+
+            self._progress = LiveProgress()
+            self.observers.append(self._progress)
+        log_to_stderr(debug=session.debug)
+
+    def show_times(self, config: AppConfig) -> None:
+        """Know what the times of this configuration's pollers mean."""
+        if self._progress is not None:
+            self._progress.show_times(config)
+
+    def option(self, name: str) -> str:
+        """As it is typed."""
+        return _OPTIONS.get(name, f"--{name}")
+
+    def notice(self, line: str) -> None:
+        """One line on stderr."""
+        tell(line)
+
+    def preview(self, work: Preview) -> None:
+        """One screen for people."""
+        if self._json:
+            return
+        rows = "not counted" if work.pending is None else number(*work.pending)
+        lines = [
+            ("range", f"from {work.range.low.value}, up to but not including {work.range.high.value}"),
+            ("rows", f"{rows} will be delivered to {work.poller.options.handler}"),
+            *(("state", _place(part)) for part in work.parts),
+        ]
+        print(f"backfill {work.poller.name} as {work.name}")
+        for name, text in lines:
+            print(printable(f"{name:<9} {text}", indent="  "))
+        sys.stdout.flush()
+
+    def confirm(self, name: str) -> None:
+        """Ask, unless it was agreed to beforehand. Raises: Refused."""
+        confirm(self._consent, name, "backfill", production=None)
+        if self._json:
+            self._out = claim_stdout()  # from here on the handler may print
+
+    @contextmanager
+    def delivering(self, work: Preview, parts: Sequence[Part]) -> Iterator[None]:
+        """Signals finish the batches in hand; on a terminal, a line for each part."""
+        if self._progress is not None:
+            for part in parts:
+                _follow(self._progress, work, part)
+        with (
+            worker.stopped_by_signals(self._stop, self._in_hand, exit_code=exits.FAILED),
+            self._progress or nullcontext(),
+        ):
+            yield
+
+    def ended(self, part: Part, next_step: str | None) -> None:
+        """Say why, where it is not finished."""
+        if part.end is not None:
+            self._codes.append(exits.of_end(part.end))
+        reason = part.paused or part.error
+        if part.error is not None and reason is not None:
+            text = f"{reason.rstrip('.')}. {next_step}" if next_step else reason
+            complain(of_poller(part.name, text))
+
+    def report(self, output: BackfillOutput) -> int:
+        """Print what came of it."""
+        delivered = f"{output.rows:,} row{'' if output.rows == 1 else 's'} delivered"
+        if self._out is not None:
+            sys.stdout = self._out
+        if self._json:
+            print_json(as_json(output))
+        elif output.already_done:
+            print(f"{output.name} was done already: every row of the range was delivered. Nothing was done.")
+            print(output.next_step)
+        elif output.dry_run:
+            print("A dry run: nothing was delivered.")
+        elif output.finished:
+            print(f"Done: {delivered}. Every row of the range was; {output.name} is released.")
+        elif output.next_step is not None:
+            print(f"Not finished: {delivered}. {output.next_step}")
+        return exits.worst(self._codes)
+
+
+def _follow(progress: LiveProgress, work: Preview, part: Part) -> None:
+    """A line for the whole of a part, with all its rows where they could be counted."""
+    from poller.sources.columns.moments import parse_utc
+    from poller_cli.terminal.pace import Pace
+
+    end = None
+    if work.poller.name in progress.zones:
+        zone = progress.zones[part.name] = progress.zones[work.poller.name]
+        end = parse_utc(part.range.high.value, zone)
+    count = work.count_of(part)
+    progress.lasting[part.name] = Pace(total=None if count is None or count[1] else count[0], end=end)
+
+
+def _place(part: Part) -> str:
+    where = part.operator.file.location
+    if part.finished:
+        return f"{where}, finished"
+    if part.state is None:
+        return f"{where}, new"
+    if part.paused is not None:
+        return f"{where}, {part.paused}"
+    halted = ", halted" if part.halted else ""
+    return f"{where}, goes on from {part.state.checkpoint.cursor}{halted}"

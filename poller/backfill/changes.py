@@ -1,0 +1,153 @@
+"""Pausing and resuming a backfill by its name: all its parts, each of which is a document, are one change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeAlias
+
+from poller.admin import changes
+from poller.admin.change_result import ChangedPart, ChangeOutput, EffectOutput
+from poller.admin.changes import Plan, Request, StateEditor
+from poller.admin.plans import pause_plan, resume_plan
+from poller.backfill.documents import FINISHED, Document
+from poller.backfill.listing import Backfills
+from poller.model.document import State
+
+Kind: TypeAlias = Literal["pause", "resume"]
+
+
+class Conversation(Protocol):
+    """With whoever asks for the change of a backfill in parts."""
+
+    @property
+    def shows(self) -> bool:
+        """Whether anybody sees what would be changed."""
+        ...
+
+    def part(self, name: str) -> changes.Conversation:
+        """About one part, or about the only one."""
+        ...
+
+    def begin(self, kind: str, parts: int) -> None:
+        """What is asked for, and of how many parts."""
+        ...
+
+    def nothing(self, why: str) -> None:
+        """In the preview, a part with nothing to do."""
+        ...
+
+    def confirm(self, kind: str) -> None:
+        """Return when it is agreed to for all parts that were shown. Raises: Refused."""
+        ...
+
+    def changed(self, output: ChangeOutput) -> None:
+        """What was done to one of several parts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgreedByCall:
+    """The conversation with a program: its call is the agreement; `file`: see `poller.admin.changes.AgreedByCall`."""
+
+    file: str = ""
+    shows: bool = False
+
+    def part(self, name: str) -> changes.Conversation:  # noqa: ARG002
+        """See `Conversation`."""
+        return changes.AgreedByCall(self.file)
+
+    def begin(self, kind: str, parts: int) -> None:
+        """See `Conversation`."""
+
+    def nothing(self, why: str) -> None:
+        """See `Conversation`."""
+
+    def confirm(self, kind: str) -> None:
+        """See `Conversation`."""
+
+    def changed(self, output: ChangeOutput) -> None:
+        """See `Conversation`: the result says it."""
+
+
+def change(
+    backfills: Backfills,
+    documents: Sequence[Document],
+    kind: Kind,
+    request: Request,
+    conversation: Conversation | None = None,
+) -> ChangeOutput:
+    """Pause or resume a backfill. All parts are shown, then it is agreed to once.
+
+    Args:
+        documents: those of the backfill (`Backfills.named`), or the one of a part.
+
+    Where it fails on one part, the parts before it are changed: the same change again changes the others.
+    Raises: as `StateEditor.carry_out`; ConfigError, for a source that cannot be made.
+    """
+    talk = conversation or AgreedByCall()
+    plan_for = _pauses if kind == "pause" else _resumes(backfills, documents, talk)
+    names = [one.name for one in documents]
+    editors = [StateEditor(backfills.poller(one), request, talk.part(one.name)) for one in documents]
+    if len(editors) == 1:
+        return editors[0].carry_out(plan_for(names[0]))
+    talk.begin(kind, len(editors))
+    if not request.dry_run:
+        if talk.shows:
+            for editor in editors:
+                nothing = editor.show(plan_for(editor.name))
+                if nothing is not None:
+                    talk.nothing(nothing)
+        talk.confirm(kind)
+    outputs: list[ChangeOutput] = []
+    for editor in editors:
+        outputs.append(editor.carry_out(plan_for(editor.name)))
+        talk.changed(outputs[-1])
+    return _together(backfills.location(documents[0].base), documents[0].base, outputs)
+
+
+def _pauses(name: str) -> Plan:
+    plan = pause_plan(name)
+
+    def nothing(state: State) -> str | None:
+        if FINISHED in state.checkpoint.metadata:
+            return f"{name} is finished: there is nothing to pause."
+        return plan.nothing(state)
+
+    return replace(plan, nothing=nothing)
+
+
+def _resumes(backfills: Backfills, documents: Sequence[Document], talk: Conversation) -> Callable[[str], Plan]:
+    """Nothing works at a backfill by itself, unlike at a poller: what does is said."""
+    words = backfills.command(documents[0])
+    command = talk.part(documents[0].name).command(*words) if words else "the same poller backfill command as before"
+
+    def plan_for(name: str) -> Plan:
+        plan = resume_plan(name)
+        return replace(plan, notes=lambda state: [*plan.notes(state), f"To go on with it, run: {command}"])
+
+    return plan_for
+
+
+def _together(location: str, name: str, outputs: Sequence[ChangeOutput]) -> ChangeOutput:
+    first = outputs[0]
+    return ChangeOutput(
+        command=first.command,
+        name=name,
+        app_name=first.app_name,
+        document=location,
+        changed=any(one.changed for one in outputs),
+        dry_run=first.dry_run,
+        by=first.by,
+        reason=first.reason,
+        before=None,
+        after=None,
+        effect=EffectOutput(redelivered=0, skipped=0, capped=False, open_ended=False, not_counted=None),
+        notes=list(dict.fromkeys(note for one in outputs for note in one.notes)),
+        parts=[
+            ChangedPart(
+                name=one.name, document=one.document, changed=one.changed, id=one.id, before=one.before, after=one.after
+            )
+            for one in outputs
+        ],
+    )

@@ -1,0 +1,366 @@
+"""Delivering a range: what is refused, what is shown and agreed to, its parts at once, and how far it came."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from poller import worker
+from poller.admin.changes import identity
+from poller.admin.effects import BACK, SAME, direction
+from poller.admin.refusals import Refused, WrongArgument, clean
+from poller.admin.wired import operator_of
+from poller.backfill.conversation import AgreedByCall, Conversation
+from poller.backfill.documents import LONGEST_NAME, MOST_PARTS, default_name, free_name, part_suffix, recognised
+from poller.backfill.listing import begun_with
+from poller.backfill.parts import Part, unsettled
+from poller.backfill.ranges import Range, is_settled, pending
+from poller.backfill.result import BackfillOutput, BackfillPart
+from poller.backfill.wired import LivePoller, PartPoller, table_of
+from poller.config.types import is_name
+from poller.delivery.preflight import check_fingerprint
+from poller.errors import PollerError, SourceError, SourceUnavailable, StateCorrupt
+from poller.handler.call import check_handler
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from poller.handler.call import Handler
+    from poller.model.cursor import Cursor
+    from poller.ports import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for; meaning and defaults as of `Poller.backfill`."""
+
+    begins: str | int | date
+    ends: str | int | date
+    name: str | None = None
+    parallel: int = 1
+    retry: bool = False
+    dry_run: bool = False
+    by: str | None = None
+
+
+def backfill(
+    poller: LivePoller,
+    request: Request,
+    conversation: Conversation | None = None,
+    *,
+    taken: Collection[str] = (),
+    handler: Handler | None = None,
+    stop: Event | None = None,
+) -> BackfillOutput:
+    """Deliver a range of this poller's table. `taken`: names of configured pollers, which no backfill may have.
+
+    Raises: as `Poller.backfill`; Refused also where it was not agreed to.
+    """
+    if handler is not None:
+        check_handler(handler)
+    with Backfill(poller, request, conversation or AgreedByCall(), taken=taken) as work:
+        return work.carry_out(handler, stop)
+
+
+class Backfill:
+    """The parts of one backfill. A context manager: closed, it lets go of their connections and handlers' processes.
+
+    Attributes:
+        begun_with: in how many parts it was begun, None where it was not. pending: see `Preview`.
+
+    Raises: WrongArgument, FingerprintMismatch, ConfigError, SourceError, StoreError.
+    """
+
+    def __init__(
+        self, poller: LivePoller, request: Request, conversation: Conversation, *, taken: Collection[str] = ()
+    ) -> None:
+        self.poller = poller
+        self.request = request
+        self.pending: tuple[int, bool] | None = None
+        self.parts: list[Part] = []
+        self._talk = conversation
+        self._taken = {poller.name, *taken}
+        self._by = identity(request.by)
+        self._cuts: list[Cursor] = []
+        self._whole = table_of(poller).another()  # the poller's own serves one thread, which may be at work
+        try:
+            self._empty = not self._whole.lag(None, cap=1).pending
+            self.range = self._range()
+            self.name = self._named()
+            self.begun_with = begun_with(self.name, poller.store, poller.app_name)
+            self._make_parts(self.begun_with or self._parallel())
+            for part in self.parts:
+                part.look(self._rename)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Backfill:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the parts' connections and handlers; the store is the poller's."""
+        for part in self.parts:
+            part.poller.close()
+        self._whole.close()
+
+    def carry_out(self, handler: Handler | None = None, stop: Event | None = None) -> BackfillOutput:
+        """The whole of it. Raises: as `backfill`."""
+        request, talk = self.request, self._talk
+        if self.begun_with not in (None, request.parallel) and request.parallel != 1:
+            talk.notice(f"It was begun with {talk.option('parallel')} {self.begun_with}, and goes on so.")
+        if self._empty:
+            talk.notice(f"{self.poller.name}: the table holds no row; there is nothing to deliver.")
+            self.pending = (0, False)
+            return self._output()
+        if all(part.finished for part in self.parts):
+            once_more = f"To deliver it once more, give it another name: {talk.option('name')} {self._free_name()}"
+            return self._output(already_done=True, next_step=once_more)
+        self._refuse_foreign()
+        self._refuse_stopped()
+        self._refuse_unsettled()
+        self.pending = self._count()
+        talk.preview(self)
+        if request.dry_run:
+            return self._output(dry_run=True)
+        talk.confirm(self.poller.name)
+        if handler is None:
+            _ = self.poller.handler  # one that cannot be imported is an error before anything is written
+        for part in self.parts:
+            part.begin(self.poller.name, self.range, self._cuts, rename=self._rename)
+        if request.retry:
+            for part in self.parts:
+                part.retry()
+        self._deliver(handler, stop)
+        return self._output(next_step=self._next_step())
+
+    # --- what was asked for ----------------------------------------------------------------------------------------
+
+    def _range(self) -> Range:
+        option = self._talk.option
+        found = Range(self._end("begins", self.request.begins), self._end("ends", self.request.ends))
+        if direction(found.low, found.high) in (SAME, BACK):
+            begins, ends = option("begins"), option("ends")
+            raise WrongArgument(
+                f"{begins} {found.low.value} does not lie before {ends} {found.high.value}.",
+                next_step=f"Rows of the value of {begins} are in the range, those of {ends} are not.",
+            )
+        return found
+
+    def _end(self, name: str, value: str | int | date) -> Cursor:
+        option = self._talk.option(name)
+        if isinstance(value, bool) or not isinstance(value, str | int | date):
+            raise WrongArgument(f"{option}: {str(value)[:80]!r} is neither text, a number nor a time.")
+        text = value.isoformat() if isinstance(value, date) else str(value)
+        try:
+            return self._whole.parse_cursor(clean(text, option), None)
+        except SourceUnavailable:
+            raise
+        except SourceError as error:
+            raise WrongArgument(f"{option}: {error.message}", next_step=error.next_step) from None
+        except OverflowError:
+            raise WrongArgument(f"{option}: {text[:80]} is out of the range of the column.") from None
+
+    def _named(self) -> str:
+        """Its name; the default holds the range and the source, so that each has one of its own."""
+        name, option = self.request.name, self._talk.option("name")
+        if name is None:
+            ends = self.range.low.value, self.range.high.value
+            return default_name(self.poller.name, *ends, self._whole.describe().as_configured().fingerprint())
+        if not is_name(clean(name, option)) or len(name) > LONGEST_NAME:
+            raise WrongArgument(
+                f"{option}: {name[:80]!r} is not a name: 1 to {LONGEST_NAME} lower-case letters, digits, hyphens."
+            )
+        if name in self._taken:
+            raise WrongArgument(
+                f"{option}: {name!r} is a configured poller; a backfill has a document of its own.",
+                next_step="Name another.",
+            )
+        return name
+
+    def _parallel(self) -> int:
+        count = self.request.parallel
+        if type(count) is not int or not 1 <= count <= MOST_PARTS:
+            raise WrongArgument(f"{self._talk.option('parallel')}: {count!r} is not a number from 1 to {MOST_PARTS}.")
+        return count
+
+    def _make_parts(self, count: int) -> None:
+        option = self._talk.option
+        try:
+            ranges = self._ranges(count) if count > 1 else [self.range]
+        except ValueError:
+            raise WrongArgument(
+                f"{option('parallel')}: {self.range.low.value} to {self.range.high.value} cannot be cut into parts: "
+                "only times and whole numbers can.",
+                next_step=f"Leave {option('parallel')} out, or run several backfills of smaller ranges.",
+            ) from None
+        for number, stretch in enumerate(ranges, 1):
+            name = self.name if count == 1 else self.name + part_suffix(number, count)
+            self.parts.append(Part(self.poller, name, self._whole.another(), stretch, by=self._by))
+
+    def _ranges(self, count: int) -> list[Range]:
+        """Cut as it was begun, or, where it was not, as the rows stand now."""
+        if self.begun_with is None:
+            ranges = self.range.parts(self._whole, count)
+            if any(one.high.tiebreaker is not None for one in ranges):
+                self._cuts = [one.high for one in ranges[:-1]]
+            return ranges
+        self._cuts = self._cuts_of(count)
+        return self.range.cut(self._cuts) if self._cuts else self.range.split(self._whole, count)
+
+    def _cuts_of(self, count: int) -> list[Cursor]:
+        """Where it was cut between rows, as the first of its documents says that is there."""
+        poller = self.poller
+        for number in range(1, count + 1):
+            operator = operator_of(poller, self._by, name=self.name + part_suffix(number, count))
+            copy = operator.file.read()
+            found = None if copy is None else recognised(operator.file.poller_name, operator.file.location, copy)
+            if found is not None:
+                return list(found.cuts)
+        return []
+
+    # --- what is refused -------------------------------------------------------------------------------------------
+
+    def _refuse_foreign(self) -> None:
+        """Raises: FingerprintMismatch, where the poller's own checkpoint belongs to another source than the configured
+        one: then nothing runs (sources.md, "Fingerprint")."""
+        with suppress(StateCorrupt):  # what stands there says nothing of a source
+            copy = operator_of(self.poller, self._by).file.read()
+            if copy is not None:
+                check_fingerprint(self.poller.name, copy.state, self._whole)
+
+    def _refuse_stopped(self) -> None:
+        """Raises: Refused, where every part that is not finished was paused, or was halted and is not tried again."""
+        left = self._left
+        if any(self._goes_on(part) for part in left):
+            return
+        paused = next((part.paused for part in left if part.paused), None)
+        if paused is not None and not any(part.halted and not part.paused for part in left):
+            raise Refused(f"{self.name} was {paused}. Nothing was delivered.", next_step=self._once_resumed)
+        error = next((part.state.delivery.last_error for part in left if part.state and part.halted), None)
+        why = f": {error.type}{': ' + error.message if error.message else ''}".rstrip(".") if error else ""
+        raise Refused(f"{self.name} is halted{why}. Nothing was delivered.", next_step=self._once_fixed)
+
+    def _refuse_unsettled(self) -> None:
+        """Raises: Refused, where rows may still appear below the end."""
+        bound = self._whole.bound()
+        if bound.value is not None and not is_settled(bound, self.range.high):
+            raise Refused(
+                unsettled(bound, self._end_of(self.range)),
+                next_step=f"Nothing was delivered. Name an earlier {self._talk.option('ends')}, or wait.",
+            )
+
+    @property
+    def _left(self) -> list[Part]:
+        return [part for part in self.parts if not part.finished]
+
+    def _goes_on(self, part: Part) -> bool:
+        return part.paused is None and (self.request.retry or not part.halted)
+
+    def _count(self) -> tuple[int, bool] | None:
+        """Rows that are to be delivered now, and whether there are more; None where they cannot be counted."""
+        counts = [self.count_of(part) for part in self._left if self._goes_on(part)]
+        known = [one for one in counts if one is not None]
+        return None if len(known) < len(counts) else (sum(n for n, _ in known), any(more for _, more in known))
+
+    def count_of(self, part: Part) -> tuple[int, bool] | None:
+        """See `Preview`."""
+        after = None if part.state is None else part.state.checkpoint.cursor
+        return pending(self._whole, after, part.range)
+
+    # --- delivery --------------------------------------------------------------------------------------------------
+
+    def _deliver(self, handler: Handler | None, stop: Event | None) -> None:
+        """All parts at once, each to its end."""
+        parts = {part.poller: part for part in self._left}
+
+        def ended(end: worker.Ended[PartPoller]) -> None:
+            part = parts[end.poller]
+            part.end = end
+            if end.ok:
+                try:
+                    part.finish(self._end_of(part.range))
+                except PollerError as refused:
+                    part.end = replace(end, outcome=None, error=str(refused), exception=refused)
+            else:
+                with suppress(PollerError):
+                    part.look(self._rename)
+            self._talk.ended(part, self._advice(part))
+
+        with self._talk.delivering(self, list(parts.values())):
+            worker.run(parts, "until_idle", stop, handler=handler, ended=ended)
+
+    # --- what came of it -------------------------------------------------------------------------------------------
+
+    def _end_of(self, stretch: Range) -> str:
+        return f"{self._talk.option('ends')} {stretch.high.value}"
+
+    @property
+    def _rename(self) -> str:
+        return f"Give this backfill another name: {self._talk.option('name')} NEW."
+
+    @property
+    def _once_fixed(self) -> str:
+        return f"Fix it, then {self._talk.again} with {self._talk.option('retry')}."
+
+    @property
+    def _once_resumed(self) -> str:
+        return f"To go on: poller resume {self.name}; then {self._talk.again} again."
+
+    def _advice(self, part: Part) -> str | None:
+        """What to do about a part that was paused or halted; None for any other."""
+        return self._once_resumed if part.paused is not None else self._once_fixed if part.halted else None
+
+    def _next_step(self) -> str | None:
+        left = self._left
+        if not left:
+            return None
+        stopped = sorted((part for part in left if part.paused or part.halted), key=lambda part: part.paused is None)
+        again = f"{self._talk.again} again to go on."
+        return self._advice(stopped[0]) if stopped else again[0].upper() + again[1:]
+
+    def _free_name(self) -> str:
+        return free_name(self.poller.name, self.poller.store, self.poller.app_name, taken=self._taken)
+
+    def _output(
+        self, *, already_done: bool = False, dry_run: bool = False, next_step: str | None = None
+    ) -> BackfillOutput:
+        output = BackfillOutput(
+            name=self.name,
+            poller=self.poller.name,
+            app_name=self.poller.app_name,
+            dry_run=dry_run,
+            already_done=already_done,
+            finished=not self._empty and not self._left,
+            begins=self.range.low.value,
+            ends=self.range.high.value,
+            pending=None if self.pending is None else self.pending[0],
+            pending_capped=self.pending is not None and self.pending[1],
+            rows=sum(part.rows for part in self.parts),
+            parts=[_part_output(part) for part in self.parts],
+        )
+        output._next_step = next_step
+        return output
+
+
+def _part_output(part: Part) -> BackfillPart:
+    output = BackfillPart(
+        name=part.name,
+        document=part.operator.file.location,
+        begins=part.range.low.value,
+        ends=part.range.high.value,
+        begins_key=part.range.low.tiebreaker,
+        ends_key=part.range.high.tiebreaker,
+        finished=part.finished,
+        halted=part.halted,
+        rows=part.rows,
+        cursor=None if part.state is None else part.state.checkpoint.cursor,
+        error=part.error,
+    )
+    output._failure = None if part.end is None else part.end.exception
+    return output

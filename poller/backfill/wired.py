@@ -1,0 +1,55 @@
+"""The pollers of a backfill as this package sees them, whoever wired them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from poller.admin.wired import WiredPoller
+from poller.errors import ConfigError
+from poller.handler.call import Handler
+from poller.observability import Observer
+from poller.ports import Runtime, Source, StateStore
+from poller.sources import SqlSource
+from poller.worker import Ticking
+
+
+class PartPoller(WiredPoller, Ticking, Protocol):
+    """What delivers one part."""
+
+    def close(self) -> None: ...
+
+
+class LivePoller(WiredPoller, Protocol):
+    """Whose ranges are delivered; `poller.Poller` is one."""
+
+    @property
+    def handler(self) -> Handler: ...
+
+    def beside(self, name: str, source: Source, *, observers: Sequence[Observer] = ()) -> PartPoller:
+        """A poller of another name and source, and else like this one; `observers`: beside those of this one."""
+        ...
+
+
+class Application(Protocol):
+    """What keeps its documents under one name in one store; `poller.App` is one."""
+
+    @property
+    def app_name(self) -> str: ...
+    @property
+    def store(self) -> StateStore: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def pollers(self) -> Mapping[str, LivePoller]: ...
+
+
+def table_of(poller: LivePoller) -> SqlSource:
+    """Where its rows come from. Raises: ConfigError, where that is no source of which ranges can be read."""
+    if not isinstance(poller.source, SqlSource):
+        raise ConfigError(
+            f"source: {type(poller.source).__name__} is no SqlSource: only ranges of tables and queries can be "
+            "delivered again.",
+            key="source",
+        )
+    return poller.source
