@@ -96,3 +96,23 @@ def test_a_page_breaks_its_lines_where_the_terminal_ends(project: Project) -> No
     project.environ["COLUMNS"] = "300"
     page = project.run("watch", "--help").out.splitlines()
     assert any("Where there is no terminal, --json writes one object per look." in line for line in page)
+
+
+COMMANDS = (
+    "peek",
+    "history",
+    "pause",
+    "resume",
+    "reset-to-beginning",
+    "reset-to-cursor",
+    "reset-to-checkpoint",
+    "clone-checkpoint",
+    "export-checkpoint",
+    "rebind",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_shell_completes_its_name(project: Project, command: str) -> None:
+    project.configure("orders", "invoices")
+    assert complete(project, "bash", f"poller {command} i") == ["invoices"]

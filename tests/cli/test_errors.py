@@ -1,4 +1,4 @@
-"""What goes wrong at three in the morning: each is one clear line on stderr and its exit code."""
+"""What goes wrong at three in the morning: each is one clear line on stderr, its exit code, and a command to copy."""
 
 from __future__ import annotations
 
@@ -255,3 +255,48 @@ def test_a_traceback_under_debug_keeps_secrets(
     assert "Traceback" in told
     assert "db.example" in told
     assert "hunter2" not in told
+
+
+SECRET = "Jane-Doe-4711"
+COMMANDS = (
+    ("run", "--once"),
+    ("run", "--once", "--json"),
+    ("check",),
+    ("check", "--json"),
+    ("status",),
+    ("status", "--json"),
+    ("peek", "orders"),
+    ("backfill", "orders", "--from", "2025-01-01", "--to", "2025-01-02", "--yes"),
+)
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_no_command_shows_what_the_database_quotes(project: Project, hidden: bool) -> None:
+    project.configure(
+        "orders",
+        source="filter = \"json_extract('{}', who) is null\"",
+        poller="error_text = false" if hidden else "",
+    )
+    project.insert(1)
+    project.execute("ALTER TABLE orders ADD COLUMN who TEXT")
+    project.execute(f"UPDATE orders SET who = '{SECRET}'")
+    ended = [project.run(*command) for command in COMMANDS]
+    assert any(one.code for one in ended)
+    shown = [command for command, one in zip(COMMANDS, ended, strict=True) if SECRET in one.out + one.err]
+    assert bool(shown) is not hidden, shown
+
+
+def test_an_error_names_its_command_with_the_configuration(project: Project) -> None:
+    project.configure("orders", handlers="def handle(batch): raise ValueError()\n", poller="max_attempts = 1")
+    project.insert(5)
+    config = project.folder / "my shop.toml"
+    (project.folder / "poller.toml").rename(config)
+    option = f"poller -c '{config}'"
+    assert f"{option} resume orders" in project.run("-c", str(config), "run", "--once").err
+    assert f"{option} resume orders" in project.run("run", "--once", "-c", str(config)).err
+    project.execute("ALTER TABLE orders RENAME TO sales")
+    config.write_text(config.read_text().replace('table = "orders"', 'table = "sales"'))
+    mismatch = project.run("-c", str(config), "peek", "orders")
+    assert (mismatch.code, f"{option} rebind orders" in mismatch.err) == (4, True), mismatch.err
+    project.environ["POLLER_CONFIG"] = str(config)
+    assert "poller rebind orders" in project.run("peek", "orders").err

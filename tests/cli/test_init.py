@@ -1,15 +1,30 @@
-"""`poller init`: what it writes runs, holds no password, and overwrites nothing."""
+"""`poller init`: what it writes runs, holds no password and overwrites nothing; a second one adds a poller; a
+killed one leaves no half file."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import signal
+import sqlite3
+import subprocess
 import sys
+import tomllib
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
 import sqlalchemy as sa
 
+from poller.project import plan
+from poller.project.file import ProjectFile, handlers_with
+from poller.project.new_poller import NewPoller
+from poller.project.url import GivenUrl
+from tests.cli.console import Console
+from tests.cli.crashes import every_moment
+from tests.cli.forge import Forge
 from tests.cli.project import COMMAND, Project
 from tests.integration.sources.tables import execute, make_orders
 from tests.support.schemas import validator
@@ -179,3 +194,384 @@ def test_on_a_terminal_it_asks_and_proposes(project: Project, sqlite_url: str) -
     assert asked.exitstatus == 0
     assert "[pollers.sales]" in Path(project.folder / "poller.toml").read_text()
     followed(project, "sales")
+
+
+TWO_STAMPS = ["2026-01-01 00:00:00", "2026-01-01 00:00:01"]
+
+
+@pytest.fixture
+def orders_shop(project: Project, sqlite_url: str) -> Project:
+    make_orders(sqlite_url, TWO_STAMPS)
+    project.environ["SHOP_DB"] = sqlite_url
+    return project
+
+
+def test_with_its_stdin_closed_it_asks_nothing(orders_shop: Project) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "init"],
+        cwd=orders_shop.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
+    assert "--url is missing" in ended.stderr
+
+
+def test_a_setting_that_was_named_is_the_one_that_the_file_names(orders_shop: Project) -> None:
+    ended = orders_shop.run("init", "--url", "%SHOP_DB%", "--table", "orders", "--yes", "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["setting"] == "SHOP_DB"
+    assert 'url = "%SHOP_DB%"' in (orders_shop.folder / "poller.toml").read_text()
+    assert orders_shop.run("run", "--once", "--json").events[-1]["rows"] == len(TWO_STAMPS)
+
+
+def test_a_setting_whose_name_no_file_can_hold_is_refused(orders_shop: Project) -> None:
+    orders_shop.environ["shop_db"] = orders_shop.environ["SHOP_DB"]
+    ended = orders_shop.run("init", "--url", "%shop_db%", "--table", "orders", "--yes")
+    assert ended.code == 2
+    assert "shop_db" in ended.error
+    assert not (orders_shop.folder / "poller.toml").exists()
+
+
+def test_the_commands_that_follow_can_be_copied_whatever_the_folder_is_called(
+    orders_shop: Project, tmp_path: Path
+) -> None:
+    folder = tmp_path / "my shop"
+    folder.mkdir()
+    config = str(folder / "poller.toml")
+    ended = orders_shop.run("-c", config, "init", "--url", "%SHOP_DB%", "--table", "orders", "--yes", "--json")
+    assert [shlex.split(line) for line in ended.json["next"]] == [
+        ["poller", "-c", config, "check", "orders"],
+        ["poller", "-c", config, "run", "orders", "--once"],
+    ]
+
+
+def test_what_cannot_run_as_it_is_fails_and_says_to_mend_it_first(orders_shop: Project) -> None:
+    orders_shop.execute("CREATE TABLE people (id INTEGER PRIMARY KEY NOT NULL, customer TEXT)")
+    orders_shop.execute("INSERT INTO people VALUES (1, 'Ada')")
+    arguments = ("--url", "sqlite:///shop.db", "--table", "people", "--cursor", "customer", "--yes")
+    ended = orders_shop.run("init", *arguments)
+    assert ended.code == 1
+    assert "error: " in ended.out
+    assert "First fix" in ended.out
+    assert (orders_shop.folder / "poller.toml").exists(), "there is something to fix"
+
+
+URL = "sqlite:///shop.db"
+FIRST = ("init", "--url", URL, "--table", "orders", "--app", "shop", "--yes")
+SECOND = ("init", "--url", URL, "--table", "customers", "--yes")
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    for table in ("orders", "customers"):
+        project.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+        project.insert(2, table=table)
+    return project
+
+
+def texts(project: Project) -> dict[str, str]:
+    return {name: (project.folder / name).read_text() for name in ("poller.toml", "handlers.py")}
+
+
+def test_a_second_init_adds_a_poller_and_both_run(shop: Project) -> None:
+    assert shop.run(*FIRST).code == 0
+    config = shop.folder / "poller.toml"
+    config.write_text(config.read_text() + "# mine: do not touch\n")
+    config.chmod(0o640)
+    before = texts(shop)
+
+    ended = shop.run(*SECOND, "--json")
+
+    assert ended.code == 0, ended.err
+    validator("init").validate(ended.json)
+    assert (ended.json["added"], ended.json["app_name"], ended.json["setting"]) == (True, "shop", None)
+    assert ended.json["next"] == ["poller check customers", "poller run customers --once"]
+    after = texts(shop)
+    assert all(after[name].startswith(before[name]) for name in before), after
+    assert config.stat().st_mode & 0o777 == 0o640
+    ran = shop.run("run", "--once", "--json")
+    assert ran.code == 0, ran.err
+    assert {e["poller"]: e["rows"] for e in ran.events if e["event"] == "tick"} == {"orders": 2, "customers": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--name", "orders"), 3, "has a poller 'orders' already"),
+        (("--app", "bakery"), 2, "--app is 'bakery'"),
+        (("--state", "blob"), 2, "--state is 'blob'"),
+    ],
+)
+def test_what_contradicts_the_file_is_refused(shop: Project, arguments: tuple[str, ...], code: int, told: str) -> None:
+    assert shop.run(*FIRST).code == 0
+    before = texts(shop)
+    ended = shop.run(*SECOND, *arguments)
+    assert (ended.code, told in ended.error) == (code, True), ended.err
+    assert texts(shop) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("app_name = ", "is not valid TOML"),
+        ('app_name = "shop"\nbatch = 1\n', "batch: there is no such key"),
+        ('app_name = "shop"\npollers = { }\n', "no table can be added at its end"),
+    ],
+    ids=["no TOML", "unknown key", "inline"],
+)
+def test_a_file_that_is_wrong_is_named_and_left_alone(shop: Project, text: str, told: str) -> None:
+    shop.write(text, "def on_orders(batch): pass\n")
+    before = texts(shop)
+    ended = shop.run(*SECOND)
+    assert (ended.code, told in ended.error) == (2, True), ended.err
+    assert "/tmp" not in ended.error
+    assert texts(shop) == before
+
+
+def test_handlers_of_ones_own_are_added_to_and_a_ready_one_is_taken(shop: Project) -> None:
+    mine = "mine = True\r\n"
+    config = 'app_name = "shop"\n[state]\nstore = "sql"\n[defaults]\nbatch_size = 7'
+    shop.write(config)
+    (shop.folder / "handlers.py").write_bytes(mine.encode())
+    assert shop.run(*SECOND).code == 0
+    handlers = (shop.folder / "handlers.py").read_bytes().decode()
+    assert handlers.startswith(mine)
+    assert handlers.count("\n") == handlers.count("\r\n")
+    assert "def on_customers(batch):" in handlers, "this module does not know Batch"
+    added = tomllib.loads((shop.folder / "poller.toml").read_text())["pollers"]["customers"]
+    assert "batch_size" not in added, "[defaults] have it"
+    assert shop.run("run", "--once").code == 0
+    assert shop.run("init", "--url", URL, "--table", "orders", "--name", "customers-2", "--yes").code == 0
+    (shop.folder / "poller.toml").write_text(config)
+    before = texts(shop)["handlers.py"]
+    assert shop.run(*SECOND).code == 0
+    assert texts(shop)["handlers.py"] == before, "a handler of that name is there"
+
+
+def test_what_the_defaults_say_of_sources_is_minded(shop: Project) -> None:
+    """`init` says what `check` would say of the poller as it is read, not of one without [defaults]."""
+    head = 'app_name = "shop"\n[state]\nstore = "sql"\n[defaults.source]\ncursor_kind = "integer+pk"\n'
+    shop.write(head)
+    ended = shop.run(*SECOND, "--json")
+    assert ended.code == 0, ended.err
+    assert shop.run("run", "--once", "--json").events[-1]["rows"] == 2
+    shop.write(f'{head}schema = "elsewhere"\n')
+    assert "elsewhere" in shop.run(*SECOND).err, "looked for where the poller would"
+    shop.write(f'{head}filter = "nothing = 1"\n')
+    ended = shop.run(*SECOND)
+    assert (ended.code, "nothing" in ended.out) == (1, True), ended.out + ended.err
+
+
+def test_a_file_that_is_changed_meanwhile_is_left_alone(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody saves it in an editor while the database is looked at."""
+    shop.configure("orders")
+    config, look = shop.folder / "poller.toml", plan._findings
+
+    def saved(*given: Any) -> Any:
+        config.write_text(config.read_text() + "# saved meanwhile\n")
+        return look(*given)
+
+    monkeypatch.setattr(plan, "_findings", saved)
+    url = f"sqlite:///{shop.folder / 'shop.db'}"
+    ended = Console(shop).run("init", "--url", url, "--table", "customers", "--yes")
+    assert (ended.code, "was changed meanwhile" in ended.error) == (3, True), ended.err
+    assert config.read_text().endswith("# saved meanwhile\n")
+
+
+MINE = {
+    "in a branch": "try:\n    from nowhere import on_customers\nexcept ImportError:\n    on_customers = print\n",
+    "defined in a branch": "if True:\n    def on_customers(batch): pass\n",
+    "annotated": "on_customers: object = print\n",
+    "two at once": "on_customers, other = print, print\n",
+    "global": "def make():\n    global on_customers\n    on_customers = print\nmake()\n",
+}
+
+
+def of_customers(folder: Path) -> NewPoller:
+    return NewPoller(folder, folder / "poller.toml", "shop", "customers", URL, "sql", "customers", None,
+                   "updated_at", "timestamp+pk", "UTC", ["id"])  # fmt: skip
+
+
+@pytest.mark.parametrize("mine", MINE.values(), ids=MINE)
+def test_a_handler_of_ones_own_is_not_replaced_wherever_it_is_made(tmp_path: Path, mine: str) -> None:
+    """A second one of that name, at the end of the file, would take its rows."""
+    file = tmp_path / "handlers.py"
+    file.write_text(mine)
+    assert handlers_with(file, of_customers(tmp_path)) is None
+
+
+def test_what_only_a_type_checker_knows_is_not_used(tmp_path: Path) -> None:
+    file = tmp_path / "handlers.py"
+    file.write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from poller import Batch\n")
+    text = handlers_with(file, of_customers(tmp_path))
+    assert text is not None
+    made: dict[str, object] = {}
+    exec(text, made)
+    assert callable(made["on_customers"])
+
+
+def test_pollers_of_one_database_share_its_setting() -> None:
+    first = "postgresql+psycopg://shop:geheim@db.example/shop"
+    tree = {"pollers": {"orders": {"source": {"url": "%MAIN_URL%"}}}, "app_name": "%APP%"}
+    there = ProjectFile(Path("poller.toml"), "", tree)
+    environ = {"MAIN_URL": first}
+
+    def kept(url: str, known: ProjectFile | None = there, **settings: str) -> str | None:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in (environ | settings).items():
+                patch.setenv(name, value)
+            return GivenUrl(url).kept_in(Path(), known, name="orders")
+
+    assert kept("postgresql://shop:geheim@DB.example:5432/shop") == "MAIN_URL"
+    assert kept("postgresql://shop@db.example/other") == "OTHER_DB_URL"
+    assert kept("postgresql://admin@db.example/shop") == "SHOP_DB_URL", "another user's is another setting"
+    assert kept("mysql://db.example/app", ProjectFile(Path("poller.toml"), "", {"app_name": "%APP_DB_URL%"})) == (
+        "APP_DB_URL_2"
+    )
+    again = ProjectFile(Path("poller.toml"), "", {"pollers": {"orders": {"source": {"url": "%SHOP_DB_URL%"}}}})
+    assert kept(first, again) == "SHOP_DB_URL", "what the init before asked for need not be set yet"
+    assert kept(first, again, SHOP_DB_URL="mysql://elsewhere/shop") == "SHOP_DB_URL_2"
+    assert kept(first, None) == "SHOP_DB_URL", "after the database, not after a table"
+    assert kept("sqlite:///shop.db", None) is None
+
+
+def test_settings_of_other_pollers_need_not_be_set_here(shop: Project) -> None:
+    assert shop.run(*FIRST).code == 0
+    config = shop.folder / "poller.toml"
+    config.write_text(config.read_text().replace("sqlite:///shop.db", "%ELSEWHERE%", 1))
+    ended = shop.run(*SECOND)
+    assert ended.code == 0, ended.err
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite+pysqlcipher://:geheim-7@/shop.db",
+        "postgresql://shop@db/shop?sslpassword=geheim-7",
+        "mysql+pymysql://shop@db/shop?ssl_key_password=geheim-7",
+        "mssql+pyodbc://?odbc_connect=Driver%3DX%3BServer%3Ddb%3BPWD%3Dgeheim-7",
+        "postgresql://shop@db/shop?access_token=geheim-7",
+    ],
+)
+def test_a_url_with_a_secret_in_any_part_stays_out_of_the_file(url: str) -> None:
+    given = GivenUrl(url)
+    assert given.holds_secret
+    assert given.kept_in(Path(), None, name="orders") is not None
+
+
+def test_nothing_is_said_of_secrets_where_there_are_none(shop: Project, postgres_db: str) -> None:
+    assert not GivenUrl("postgresql://shop@db/shop?sslmode=verify-full&passfile=/x&sslkey=/y").holds_secret
+    ended = shop.run(*FIRST)
+    assert ended.code == 0, ended.err
+    assert "holds a secret" not in ended.out + ended.err
+    assert "password" not in ended.out + ended.err
+    with sa.create_engine(postgres_db.replace("postgresql://", "postgresql+psycopg://")).begin() as connection:
+        connection.execute(sa.text("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL)"))
+    if sa.make_url(postgres_db).password is None:
+        for name, shared in (("t", False), ("t-2", True)):
+            ended = shop.run("init", "--url", postgres_db, "--table", "t", "--name", name, "--yes")
+            assert ended.code == 0, ended.err
+            assert "holds a secret" not in ended.out + ended.err
+            assert ("take theirs from it too" in ended.out) is shared, "the same name may be another server's database"
+
+
+def test_a_secret_on_the_command_line_is_warned_of(shop: Project) -> None:
+    ended = shop.run("init", "--url", "postgresql://shop:geheim-7@127.0.0.1:1/shop", "--table", "orders", "--yes")
+    assert "command line holds a secret" in ended.err
+    assert "geheim-7" not in ended.out + ended.err
+
+
+NAMES = [
+    "a\\users",
+    'tri"""quote',
+    'x"""; import pathlib; pathlib.Path("pwned").touch() #',
+    "x\n    import os",
+    "e\x1b]0;owned\x07",
+    "{self.url}",
+    "Bestellungen %HOME% Köln",
+]
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_it_writes_runs_and_is_only_what_it_meant(project: Project, name: str) -> None:
+    with closing(sqlite3.connect(project.folder / "shop.db")) as db, db:
+        db.execute(f"CREATE TABLE {quoted(name)} (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+        db.execute(f"INSERT INTO {quoted(name)} VALUES (1, '2026-01-01 00:00:00')")
+    made = project.run("init", "--url", "sqlite:///shop.db", "--table", name, "--name", "orders", "--yes")
+    assert made.code == 0, made.err
+    assert all(c.isprintable() or c == "\n" for c in made.out + made.err)
+    ended = project.run("run", "--once")
+    assert ended.code == 0, ended.err
+    assert "2026-01-01 00:00:00" in ended.out
+    left = {path.name for path in Path(project.folder).iterdir()}
+    assert left <= {"shop.db", "state.db", "poller.toml", "handlers.py", "__pycache__"}, left
+
+
+def test_a_plain_name_stands_in_what_the_handler_says_of_itself(project: Project) -> None:
+    project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    assert project.run("init", "--url", "sqlite:///shop.db", "--table", "orders", "--yes").code == 0
+    assert '"""New and changed rows of orders."""' in (project.folder / "handlers.py").read_text()
+
+
+INIT = ("init", "--url", "sqlite:///shop.db", "--table", "orders", "--app", "shop", "--yes")
+FILES = ("poller.toml", "handlers.py")
+
+
+@pytest.mark.parametrize(
+    "force", [False, pytest.param(True, marks=[pytest.mark.soak, pytest.mark.timeout(600)])], ids=["new", "force"]
+)
+def test_a_killed_init_leaves_no_half_file_and_goes_on(project: Project, forge: Forge, force: bool) -> None:
+    project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    project.insert(2)
+    forge.folder, forge.environ = project.folder, project.environ
+    command = (*INIT, "--force") if force else INIT
+
+    def texts() -> list[str | None]:
+        paths = [project.folder / name for name in FILES]
+        return [path.read_text() if path.exists() else None for path in paths]
+
+    def put_back() -> None:
+        for name in FILES:
+            (project.folder / name).unlink(missing_ok=True)
+            if force:
+                (project.folder / name).write_text("precious")
+
+    put_back()
+    before = texts()
+    assert forge.run(*command) == 0, forge.err
+    whole, steps = texts(), forge.steps
+    writing = [number for number, step in enumerate(steps, 1) if step.startswith("write_new")]
+    outcomes = set()
+    for step, when in [*every_moment(steps), *((number, "within") for number in writing)]:
+        put_back()
+        assert forge.run(*command, step=step, when=when) == -signal.SIGKILL, forge.err
+        left = texts()
+        outcomes.add(tuple(one == new for one, new in zip(left, whole, strict=True)))
+        assert all(one in (old, new) for one, old, new in zip(left, before, whole, strict=True)), (step, when)
+        # Where all of it was there already, nothing is left to do.
+        assert forge.run(*command) == (3 if left == whole and not force else 0), (step, when, forge.err)
+        assert texts() == whole, (step, when)
+    assert outcomes == {(False, False), (False, True), (True, True)}, "the configuration comes last"
+    assert forge.run("run", "orders", "--once") == 0, forge.err
+
+
+def test_an_init_that_was_killed_in_between_overwrites_no_handler_that_was_changed_since(
+    project: Project, forge: Forge
+) -> None:
+    project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+    forge.folder, forge.environ = project.folder, project.environ
+    assert forge.run(*INIT) == 0, forge.err
+    (project.folder / "poller.toml").unlink()
+    mine = (project.folder / "handlers.py").read_text() + "\nmine = True\n"
+    (project.folder / "handlers.py").write_text(mine)
+    assert forge.run(*INIT) == 3
+    assert "handlers.py exists already" in forge.err
+    assert (project.folder / "handlers.py").read_text() == mine
+    assert not (project.folder / "poller.toml").exists()

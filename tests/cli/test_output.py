@@ -1,7 +1,8 @@
-"""How the console speaks: where options may stand, colours, help, completion, broken pipes."""
+"""How the console speaks: where options may stand, colours, help, encodings, broken pipes, and what stands in rows."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.cli.console import ran
 from tests.cli.project import COMMAND, Project
 
 
@@ -44,12 +46,32 @@ def test_the_version_is_the_installed_one(project: Project) -> None:
     assert project.run("--version").out == f"poller {version('poller')}\n"
 
 
-@pytest.mark.parametrize("command", [("run",), ("status",), ("demo",), ("schema", "export")])
-def test_every_command_explains_itself_with_an_example(project: Project, command: tuple[str, ...]) -> None:
-    ended = project.run(*command, "--help")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run",
+        "status",
+        "demo",
+        "schema export",
+        "peek orders",
+        "history orders",
+        "pause orders",
+        "resume orders",
+        "reset-to-beginning orders",
+        "reset-to-cursor orders",
+        "reset-to-checkpoint orders",
+        "clone-checkpoint orders",
+        "export-checkpoint orders",
+        "rebind orders",
+    ],
+)
+def test_every_command_explains_itself_with_an_example(project: Project, command: str) -> None:
+    """The poller's name stands in the example only."""
+    ended = project.run(*command.removesuffix(" orders").split(), "--help")
     assert ended.code == 0
-    assert f"Example: poller {' '.join(command)}" in ended.out
+    assert f"Example: poller {command}" in ended.out
     assert "--json" in ended.out
+    assert "--config" in ended.out or command in {"demo", "schema export"}
 
 
 def test_help_shows_a_value_only_where_one_is_taken(project: Project) -> None:
@@ -153,3 +175,61 @@ def test_rows_are_delivered_and_kept_from_the_state_where_the_streams_are_closed
     assert redirected(project, "<&- >&- 2>&-", "run", "--once").returncode == 0
     (poller,) = project.run("status", "--json").json["pollers"]
     assert poller["cursor"]["tiebreaker"] == {"id": 3}
+
+
+NAME = "Łódź ★"
+
+
+def said(project: Project, encoding: str, *arguments: str) -> tuple[int, bytes, bytes]:
+    environ = {**os.environ, "PYTHONIOENCODING": encoding, "POLLER_CONFIG": "poller.toml"}
+    ended = subprocess.run(
+        [*COMMAND, *arguments], cwd=project.folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_rows_of_all_scripts_are_shown(project: Project, encoding: str) -> None:
+    project.configure("orders")
+    project.execute("ALTER TABLE orders ADD COLUMN note TEXT")
+    project.execute("INSERT INTO orders VALUES (?, ?, ?)", (1, "2026-01-01 00:00:00", NAME))
+    code, out, err = said(project, encoding, "peek", "orders")
+    assert (code, err) == (0, b"")
+    assert b"\\u2605" in out
+    code, out, err = said(project, encoding, "peek", "orders", "--json")
+    assert code == 0, err
+    assert json.loads(out.decode(encoding))["rows"][0]["note"] == NAME
+
+
+def test_a_change_is_told_with_its_undo(project: Project) -> None:
+    console = ran(project)
+    code, out, err = said(project, "ascii", "reset-to-beginning", "orders", "--yes", "--reason", NAME)
+    assert (code, err) == (0, b"")
+    assert b"undo      poller reset-to-checkpoint" in out
+    assert console.state()["control"]["last_change"]["reason"] == NAME
+
+
+HANDLERS = """
+import logging
+
+def handle(batch):
+    (row,) = batch
+    logging.getLogger("shop").warning("order %s", row["note"])
+    raise ValueError(f"cannot ship {row['note']}")
+"""
+NOTE = "\x1b]0;owned\x07\x1b[2J\x9b31m password=hunter2secret\rgone"
+
+
+def test_a_handlers_error_and_its_log_steer_no_terminal(project: Project) -> None:
+    project.configure("orders", handlers=HANDLERS)
+    project.execute("ALTER TABLE orders ADD COLUMN note TEXT")
+    project.execute("INSERT INTO orders VALUES (?, ?, ?)", (1, "2026-01-01 00:00:00", NOTE))
+    for arguments in (("run", "--once"), ("--debug", "run", "--once"), ("status",)):
+        ended = project.run(*arguments)
+        said = ended.out + ended.err
+        assert "owned" in said
+        assert [c for c in said if not c.isprintable() and c not in "\n\t"] == []
+        assert "hunter2secret" not in said
+    ended = project.run("run", "--once")
+    assert "Traceback" in ended.err, "its lines stay lines"
+    assert "WARNING shop: order" in ended.err

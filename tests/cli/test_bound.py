@@ -1,8 +1,8 @@
-"""Numbers that the database hands out again: status, check and the screen of watch say so, and a reset ends it."""
+"""What status, peek and check say of the bound: rows that wait above it, and numbers that come again."""
 
 from __future__ import annotations
 
-from tests.cli.console import Console
+from tests.cli.console import Console, ran, word
 from tests.cli.project import Project
 
 
@@ -55,3 +55,34 @@ def test_a_reset_ends_the_hold(project: Project) -> None:
     console.done("reset-to-beginning", "orders", "--yes")
     assert console.run("run", "--until-idle").code == 0
     assert console.state()["checkpoint"]["cursor"]["value"] == "4"
+
+
+def test_a_row_above_the_bound_is_told_as_waiting(project: Project) -> None:
+    console = ran(project)
+    project.execute("INSERT INTO orders VALUES (?, ?)", (6, "2099-01-01 00:00:00"))
+    assert word(console) == "waiting"
+    status = console.run("status", "--json").json["pollers"][0]
+    assert (status["above_bound"], status["pending"]) == (True, 1)
+    told = f"1 row waits above the bound {status['bound']['value'][:10]}"
+    screen = console.run("status").out
+    assert told in screen
+    assert "poller check" in screen
+    peeked = console.run("peek", "orders").out
+    assert told in peeked
+    assert "no row" not in peeked
+
+
+def test_rows_of_which_one_can_be_read_are_behind(project: Project) -> None:
+    console = ran(project)
+    project.execute("INSERT INTO orders VALUES (?, ?)", (6, "2099-01-01 00:00:00"))
+    project.execute("INSERT INTO orders VALUES (?, ?)", (7, "2026-02-01 00:00:00"))
+    assert word(console) == "behind"
+    assert "2 rows pending" in console.run("status").out
+    assert console.run("status", "--json").json["pollers"][0]["above_bound"] is False
+    assert "2026-02-01" in console.run("peek", "orders").out
+
+
+def test_nothing_that_waits_is_no_row(project: Project) -> None:
+    console = ran(project)
+    assert word(console) == "idle"
+    assert "no row after" in console.run("peek", "orders").out

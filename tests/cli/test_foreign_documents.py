@@ -1,4 +1,5 @@
-"""A foreign value in any one field of a document: no command fails over it, and the other poller is still shown."""
+"""Documents that another wrote: a foreign value in any one field, another poller's whole document. No command fails
+over it, and the other poller is still shown."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.console import STATE, Console
+from tests.cli.console import STATE, Console, exported, ran
 from tests.cli.project import Project
 from tests.support.foreign import VALUES, paths, with_value
 
@@ -153,3 +154,43 @@ def test_of_every_field_no_command_fails(tampered: Tampered, every: int) -> None
     for path, value in [(path, value) for path in tampered.paths for value in VALUES][::every]:
         tampered.hold(path, value, chance.choice(SHOWN))
         tampered.hold(path, value, chance.choice(ALONE))
+
+
+EXTREMES = ("0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59.9999999-05:00")
+
+
+@pytest.mark.parametrize("text", EXTREMES)
+def test_every_command_bears_any_time_in_the_document(project: Project, text: str) -> None:
+    console = ran(project)
+    state = console.state()
+    times = dict.fromkeys(("acquired_at", "heartbeat_at", "expires_at"), text)
+    console.edit(
+        lease=state["lease"] | times | {"owner_id": "funcapp/x", "ttl_seconds": None, "released_at": None},
+        checkpoint=state["checkpoint"] | {"updated_at": text},
+        control=state["control"] | {"paused": True, "at": text, "by": "ada"},
+    )
+    shown = console.run("status")
+    assert shown.code == 0
+    assert ("0001-01-01 00:00:00Z" if text.startswith("0001") else "9999-12-31 23:59:59Z") in shown.out
+    assert console.run("peek", "orders").code == 0
+    console.done("resume", "orders", "--yes")
+    assert console.state()["checkpoint"]["updated_at"] == text
+    output = console.done("reset-to-beginning", "orders", "--yes", "--break-lease")
+    assert output.get("starts_after_seconds", 0) <= 65
+
+
+def test_the_command_that_the_error_names_mends_it(project: Project) -> None:
+    console = ran(project)
+    file = exported(console)
+    project.execute(
+        'UPDATE poller_documents SET body = replace(body, \'"poller_name": "orders"\', \'"poller_name": "others"\')'
+        " WHERE name = 'state/shop/orders.json'",
+        database="state.db",
+    )
+    refused = console.run("run", "--once")
+    assert refused.code == 1
+    assert "belongs to the poller 'others'" in refused.err
+    assert "poller reset-to-checkpoint orders FILE" in refused.err
+    assert console.run("reset-to-checkpoint", "orders", file, "--yes").code == 0
+    project.insert(2)
+    assert console.run("run", "--once").code == 0

@@ -1,0 +1,314 @@
+"""Commands as processes of their own, with state in Azurite and rows in PostgreSQL: each once done and once refused, a
+day of an operator, and work that is killed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+import typer.main
+from azure.storage.blob import ContainerClient
+from sqlalchemy import make_url
+
+from poller_cli.main import build
+from tests.cli.azure_functions_db import fixture
+from tests.cli.databases import done
+from tests.cli.forge import Forge
+from tests.cli.project import Ended, Project, end, wait_until
+from tests.support.azurite import KEY, Azurite
+from tests.support.schemas import validator
+
+DAY = ("--from", "2026-01-01", "--to", "2026-01-02")
+THEIRS = ("azure-functions-db", str(fixture("zoned")), "--name", "orders")
+FOURTH = ("--value", "2026-01-01T00:04Z", "--pk", "id=4")
+DATABASE = ("--url", "%ORDERS_DB_URL%", "--table", "orders", "--app", "shop", "--state", "blob")
+NOTES = ("out", "err", "steps")
+"""What the forge writes beside them."""
+BY_LINE = {"run": "run-event", "watch": "watch"}
+"""Commands whose output is a line per event."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A command as it is done, and as it is refused.
+
+    Attributes:
+        done: its arguments, None where another test does it. schema: what its JSON holds to.
+        refused: the arguments that are, by a poller that is paused. code: the exit code then. says: in its one line.
+    """
+
+    command: str
+    done: tuple[str, ...] | None
+    schema: str
+    refused: tuple[str, ...]
+    code: int
+    says: str
+
+
+TABLE = (
+    Row("run", ("orders", "--once"), "run-event", ("nosuch", "--once"), 2, "nosuch"),
+    Row("status", (), "status", ("nosuch",), 2, "nosuch"),
+    Row("check", ("orders",), "check", ("nosuch",), 2, "nosuch"),
+    Row("peek", ("orders",), "peek", ("orders", "--limit", "0"), 2, "--limit"),
+    Row("recheck", ("orders", "--since", "1h"), "recheck", ("orders", "--since", "soon"), 2, "--since"),
+    Row("export-checkpoint", ("orders", "kept.json"), "checkpoint", ("orders", "poller.toml"), 3, "--overwrite"),
+    Row("pause", ("orders", "--yes"), "change", ("invoices",), 1, "never ran"),
+    Row("resume", ("orders", "--yes"), "change", ("orders",), 3, "--yes"),
+    Row("reset-to-cursor", ("orders", *FOURTH, "--yes"), "change", ("orders", *FOURTH), 3, "--yes"),
+    Row("reset-to-beginning", ("orders", "--yes"), "change", ("orders",), 3, "--yes"),
+    Row(
+        "reset-to-checkpoint",
+        ("orders", "kept.json", "--yes", "--allow-skip"),
+        "change",
+        ("orders", "nosuch.json", "--yes"),
+        2,
+        "nosuch.json",
+    ),
+    Row("clone-checkpoint", ("orders", "invoices", "--yes"), "change", ("orders", "invoices"), 3, "--yes"),
+    Row("rebind", ("orders", "--yes", "-c", "moved.toml"), "change", ("orders", "-c", "moved.toml"), 3, "--yes"),
+    Row(
+        "import", (*THEIRS, "--overwrite", "--allow-skip", "--yes"), "change", (*THEIRS, "--yes"), 3, "has a checkpoint"
+    ),
+    Row("history", ("orders",), "history", ("nosuch",), 2, "nosuch"),
+    Row("watch", ("--count", "2", "--interval", "100ms"), "watch", ("--interval", "soon"), 2, "--interval"),
+    Row("backfill", ("orders", *DAY, "--yes"), "backfill", ("orders", *DAY), 3, "--yes"),
+    Row(
+        "init", (*DATABASE, "--yes", "-c", "new/poller.toml"), "init", (*DATABASE, "--yes"), 3, "has a poller 'orders'"
+    ),
+    Row("schema", ("export",), "schema-export", ("export", "--check", "--directory", "none"), 1, "Not up to date"),
+    Row("demo", None, "demo", ("--fast",), 2, "--fast"),
+)
+
+
+@pytest.fixture
+def shop(project: Project, servers: psycopg.Connection) -> Project:
+    """Two pollers of one table, and a second configuration with another source."""
+    text = (project.folder / "poller.toml").read_text().replace('handler = "', 'audit_window = "2h"\nhandler = "')
+    begins = text.index("[pollers.orders]")
+    text += text[begins:].replace("pollers.orders", "pollers.invoices")
+    project.write(text)
+    (project.folder / "moved.toml").write_text(
+        text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"')
+    )
+    (project.folder / "new").mkdir()
+    return project
+
+
+@pytest.fixture
+def blobs(shop: Project, azurite: Azurite, container: str) -> Iterator[ContainerClient]:
+    with ContainerClient.from_connection_string(azurite.connection_string, container) as client:
+        yield client
+
+
+def ended(forge: Forge, *arguments: str) -> Ended:
+    told = Ended(forge.run(*arguments), forge.out, forge.err)
+    assert KEY not in told.out + told.err
+    assert "Traceback" not in told.err
+    return told
+
+
+def test_the_table_has_every_command() -> None:
+    group = typer.main.get_command(build())
+    assert [row.command for row in TABLE if row.command not in group.commands] == []  # type: ignore[attr-defined]
+    assert set(group.commands) == {row.command for row in TABLE}  # type: ignore[attr-defined]
+
+
+def test_every_command_once_done(shop: Project, forge: Forge) -> None:
+    forge.folder, forge.environ = shop.folder, shop.environ
+    for row in TABLE:
+        if row.done is None:
+            continue
+        told = ended(forge, row.command, *row.done, "--json")
+        assert told.code == 0, (row.command, told.out, told.err)
+        lines = told.out.splitlines() if row.command in BY_LINE else [told.out]
+        assert lines, row.command
+        for line in lines:
+            validator(row.schema).validate(json.loads(line))
+        if row.schema == "change":
+            assert told.json["changed"] is True, row.command
+
+
+def test_every_command_once_refused_and_nothing_changed(shop: Project, forge: Forge, blobs: ContainerClient) -> None:
+    forge.folder, forge.environ = shop.folder, shop.environ
+
+    def everything() -> dict[str, bytes]:
+        found = {blob.name: blobs.download_blob(blob.name).readall() for blob in blobs.list_blobs()}
+        files = (path for path in shop.folder.rglob("*") if path.is_file() and path.name not in NOTES)
+        return found | {str(path): path.read_bytes() for path in files}
+
+    assert ended(forge, "run", "orders", "--once").code == 0
+    assert ended(forge, "pause", "orders", "--yes").code == 0
+    before = everything()
+    for row in TABLE:
+        told = ended(forge, row.command, *row.refused, "--json")
+        assert (told.code, told.out if row.code != 1 else "") == (row.code, ""), (row.command, told.err)
+        assert row.says in told.err.splitlines()[-1], row.command
+        assert everything() == before, row.command
+    paused = ended(forge, "run", "orders", "--once")
+    moved = ended(forge, "run", "orders", "--once", "-c", "moved.toml")
+    assert (paused.code, moved.code) == (3, 4), (paused.err, moved.err)
+    assert everything() == before
+
+
+def test_what_the_server_says_of_a_name_is_kept(project: Project, servers: psycopg.Connection) -> None:
+    """Also by a reset while the database refuses us; a table that was made anew under its name is warned of."""
+    assert project.run("run", "--once").code == 0
+    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "public"
+    servers.execute("ALTER TABLE orders RENAME TO former")
+    servers.execute("CREATE TABLE orders (LIKE former INCLUDING ALL)")
+    checked = done(project, "check", "orders", schema="check").json["pollers"][0]
+    (table,) = [one for one in checked["findings"] if one["check"] == "table"]
+    assert table["severity"] == "warn"
+    assert "made anew" in table["message"]
+    url = make_url(project.environ["ORDERS_DB_URL"]).set(username="nobody")
+    project.environ["ORDERS_DB_URL"] = url.render_as_string(hide_password=False)
+    done(project, "reset-to-beginning", "orders", "--yes")
+    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "public"
+
+
+def test_another_search_path_is_refused_until_it_is_rebound(project: Project, servers: psycopg.Connection) -> None:
+    path = project.folder / "poller.toml"
+    path.write_text(path.read_text().replace('handler = "', 'audit_window = "2h"\nhandler = "'))
+    assert project.run("run", "--once").code == 0
+    servers.execute("CREATE SCHEMA other")
+    servers.execute("CREATE TABLE other.orders (LIKE orders INCLUDING ALL)")
+    url = make_url(project.environ["ORDERS_DB_URL"]).update_query_dict({"options": "-csearch_path=other"})
+    project.environ["ORDERS_DB_URL"] = url.render_as_string(hide_password=False)
+    for command in ("status", "peek", "recheck", "check"):
+        ended = project.run(command, "orders")
+        assert ended.code == 4, command
+        assert "schema: public -> other" in ended.out + ended.err
+    done(project, "rebind", "orders", "--yes")
+    assert done(project, "export-checkpoint", "orders", schema="checkpoint").json["source"]["schema"] == "other"
+
+
+def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> None:
+    assert project.run("run", "--once").code == 0
+    assert done(project, "peek", "orders", schema="peek").json["rows"] == []
+    done(project, "pause", "orders", code=3)
+    assert done(project, "pause", "orders", "--yes", "--reason", "deploy").json["changed"] is True
+    done(project, "resume", "orders", "--yes")
+    exported = done(project, "export-checkpoint", "orders", "kept.json", schema="checkpoint").json
+    assert exported["cursor"]["tiebreaker"] == {"id": 9}
+    replay = ("reset-to-cursor", "orders", "--value", "2026-01-01T00:04", "--pk", "id=4")
+    done(project, *replay, code=3)
+    reset = done(project, *replay, "--yes").json
+    assert reset["effect"]["redelivered"] == 5
+    assert reset["after"]["cursor"]["value"] == "2026-01-01T00:04:00.000000Z"
+    rows = done(project, "peek", "orders", "--limit", "2", schema="peek").json["rows"]
+    assert [row["id"] for row in rows] == [5, 6]
+    done(project, "reset-to-beginning", "orders", "--yes")
+    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", code=3)
+    assert "9 rows will never be delivered" in project.run("reset-to-checkpoint", "orders", "kept.json", "--yes").error
+    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", "--allow-skip")
+    assert done(project, "clone-checkpoint", "orders", "orders-v2", "--yes").json["name"] == "orders-v2"
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"'))
+    assert project.run("run", "--once").code == 4
+    done(project, "reset-to-checkpoint", "orders", "kept.json", "--yes", code=4)
+    done(project, "rebind", "orders", "--yes")
+    servers.execute("INSERT INTO orders VALUES (10, '2026-01-02Z')")
+    assert project.run("run", "--once").code == 0
+    records = done(project, "history", "orders", schema="history").json["records"]
+    kinds = [record["kind"] for record in records]
+    assert kinds == ["pause", "resume", "reset-to-cursor", "reset-to-beginning", "reset-to-checkpoint", "rebind"]
+    assert done(project, "status", schema="status").json["pollers"][0]["cursor"]["tiebreaker"] == {"id": 10}
+
+
+def test_a_worker_at_work_is_broken_only_when_told_and_undone_as_printed(
+    project: Project, servers: psycopg.Connection
+) -> None:
+    (project.folder / "wait").touch()
+    worker = project.start("run", "--once")
+    wait_until(lambda: project.lines("started"))
+    done(project, "reset-to-beginning", "orders", "--yes", code=3)
+    broken = done(project, "reset-to-beginning", "orders", "--yes", "--break-lease").json
+    (project.folder / "wait").unlink()
+    assert end(worker).code == 1
+    program, *arguments = shlex.split(broken["undo"])
+    assert program == "poller"
+    undone = done(project, *arguments, "--yes").json
+    assert undone["after"]["fencing_token"] == broken["after"]["fencing_token"] + 1
+    assert json.loads(project.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
+
+
+def test_the_database_down_is_told_and_a_way_back_still_goes(project: Project, servers: psycopg.Connection) -> None:
+    assert project.run("run", "--once").code == 0
+    servers.execute("ALTER TABLE orders RENAME TO away")
+    done(project, "peek", "orders", code=1)
+    ended = done(project, "reset-to-beginning", "orders", "--yes")
+    assert ended.json["effect"]["redelivered"] is None
+    assert ended.json["effect"]["not_counted"]
+
+
+MINUTES = ("backfill", "orders", "--from", "2026-01-01T01:00+01:00", "--to", "2026-01-02", "--yes")
+
+
+def fill(db: psycopg.Connection) -> None:
+    db.execute("TRUNCATE orders")
+    db.execute(
+        "INSERT INTO orders SELECT n, timestamptz '2026-01-01Z' + n * interval '1 min' FROM generate_series(0, 2879) n"
+    )
+
+
+def test_parts_killed_at_once_go_on_and_every_row_of_the_day_is_delivered(
+    project: Project, servers: psycopg.Connection
+) -> None:
+    fill(servers)
+    text = (project.folder / "poller.toml").read_text()
+    text = text.replace('lease_ttl = "60s"', 'lease_ttl = "3s"')  # what was killed is waited for
+    project.write(text.replace('handler = "', 'batch_size = 50\nhandler = "'))
+    handlers = (project.folder / "handlers.py").read_text()
+    (project.folder / "handlers.py").write_text(handlers.replace("while (HERE", "time.sleep(0.05)\n    while (HERE"))
+    first = project.start(*MINUTES, "--parallel", "3")
+    wait_until(lambda: len(project.lines("seen")) >= 300)
+    first.send_signal(signal.SIGKILL)
+    end(first)
+
+    output = done(project, *MINUTES, "--parallel", "3", schema="backfill").json
+
+    assert output["finished"] is True
+    assert 0 < output["rows"] < 1440, "what was committed before the kill does not come again"
+    seen = Counter(int(line.split()[1]) for line in project.lines("seen"))
+    assert set(seen) == set(range(1440)), "the whole day and nothing else"
+    assert sum(seen.values()) - 1440 <= 3 * 50, "twice only what the killed process had in hand"
+    assert [part["begins"] for part in output["parts"]] == [
+        "2026-01-01T00:00:00.000000Z",
+        "2026-01-01T08:00:00.000000Z",
+        "2026-01-01T16:00:00.000000Z",
+    ]
+    assert done(project, *MINUTES, schema="backfill").json["already_done"] is True
+
+
+def test_while_a_transaction_may_still_write_into_the_range_it_is_refused(
+    project: Project, servers: psycopg.Connection
+) -> None:
+    info = servers.info
+    with psycopg.connect(host=info.host, port=info.port, user=info.user, dbname=info.dbname) as late:
+        late.execute("INSERT INTO orders VALUES (77, now())")
+        row = servers.execute(
+            "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+        ).fetchone()
+        assert row is not None
+        ask = ("backfill", "orders", "--from", "2026-01-03", "--to", row[0], "--yes")
+        refused = project.run(*ask)
+        assert refused.code == 3
+        assert "Rows may still appear below --to" in refused.error
+        late.commit()
+    wait_until(lambda: project.run(*ask).code == 0)
+    assert [line.split()[1] for line in project.lines("seen")] == ["77"]
+
+
+def test_watch_tells_of_each_look_on_one_line(project: Project, servers: psycopg.Connection) -> None:
+    assert project.run("run", "--once").code == 0
+    ended = project.run("watch", "--json", "--count", "2", "--interval", "100ms")
+    assert ended.code == 0
+    for line in ended.out.splitlines():
+        validator("watch").validate(json.loads(line))
+    assert ended.events[1]["pollers"][0]["rows_per_second"] == 0
