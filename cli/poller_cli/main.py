@@ -158,7 +158,7 @@ def _explained(error: Exception) -> int:
         sys.stdout = None  # its reader has gone; flushing at exit would fail again
         return exits.FAILED
     if (why := fault_of_stdout(error)) is not None:
-        complain(f"What was to be told could not be written to stdout: {why}.")
+        complain(f"The output could not be written to stdout: {why}.")
         return exits.FAILED
     complain(f"{type(error).__name__}: {error}. This is a fault in poller; --debug shows where.")
     return exits.FAILED

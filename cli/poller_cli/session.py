@@ -124,10 +124,10 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         )
         from poller_cli.terminal.printing import complain, copy_with
 
-        told = session.config == Path(os.environ.get("POLLER_CONFIG") or DEFAULT_CONFIG)
-        copy_with(*([] if told else ["-c", str(session.config)]))
+        by_default = session.config == Path(os.environ.get("POLLER_CONFIG") or DEFAULT_CONFIG)
+        copy_with(*([] if by_default else ["-c", str(session.config)]))
         if session.json or function.__name__ != "run":
-            sys.stdout.flush()  # one that is closed is told before anything is done
+            sys.stdout.flush()  # one that is closed is an error before anything is done
         try:
             return function(session, **arguments)
         except KeyboardInterrupt:  # here: click would end with an exit code of its own, and say nothing

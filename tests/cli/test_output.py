@@ -158,7 +158,7 @@ def test_a_stdout_that_takes_nothing_is_an_error_of_one_line(
     ended = redirected(project, where, *command)
     assert ended.returncode == 1
     (line,) = ended.stderr.splitlines()
-    assert line.startswith("poller: What was to be told could not be written to stdout: "), line
+    assert line.startswith("poller: The output could not be written to stdout: "), line
 
 
 def test_a_change_that_nobody_could_be_told_of_is_not_made(project: Project) -> None:

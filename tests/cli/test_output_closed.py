@@ -1,4 +1,4 @@
-"""Where stdout takes nothing more: what was changed is said on stderr, and `run` does not go on output_closed."""
+"""Where stdout takes nothing more: stderr says what was changed, and `run` stops."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.cli.project import COMMAND, NOTING, Project
 
 def piped(project: Project, command: str) -> tuple[int, list[str]]:
     """Its exit code and its lines on stderr, of a command line of bash with `poller` in it."""
-    told = f'set -o pipefail; poller() {{ {shlex.join(COMMAND)} "$@"; }}; {command}'
+    script = f'set -o pipefail; poller() {{ {shlex.join(COMMAND)} "$@"; }}; {command}'
     ended = subprocess.run(
-        ["bash", "-c", told], cwd=project.folder, env=dict(project._environ()), capture_output=True, text=True
+        ["bash", "-c", script], cwd=project.folder, env=dict(project._environ()), capture_output=True, text=True
     )
     return ended.returncode, ended.stderr.splitlines()
 
 
-def test_a_change_that_cannot_be_told_is_said_to_be_made(project: Project) -> None:
+def test_a_change_that_cannot_be_printed_is_reported_on_stderr(project: Project) -> None:
     console = ran(project)
     code, lines = piped(project, "poller reset-to-beginning orders --yes --json > /dev/full")
     assert code == 1
@@ -30,7 +30,7 @@ def test_a_change_that_cannot_be_told_is_said_to_be_made(project: Project) -> No
     assert console.done(*undo.removeprefix("poller ").split(), "--yes")["changed"] is True
 
 
-def test_a_change_whose_preview_cannot_be_told_is_not_made(project: Project) -> None:
+def test_a_change_whose_preview_cannot_be_printed_is_not_made(project: Project) -> None:
     console = ran(project)
     before = console.everything()
     code, lines = piped(project, "poller reset-to-beginning orders --yes > /dev/full")
@@ -38,7 +38,7 @@ def test_a_change_whose_preview_cannot_be_told_is_not_made(project: Project) -> 
     assert not any("was changed" in line for line in lines)
 
 
-def test_a_dry_run_that_cannot_be_told_claims_no_change(project: Project) -> None:
+def test_a_dry_run_that_cannot_be_printed_claims_no_change(project: Project) -> None:
     ran(project)
     code, lines = piped(project, "poller reset-to-beginning orders --dry-run --json > /dev/full")
     assert code == 1

@@ -87,8 +87,8 @@ def _screen(output: PeekOutput, waiting: Lag | None, order: list[str]) -> list[s
 
     start = printable(str(output.cursor or "the beginning"))
     if waiting is not None and waiting.pending:
-        told = waits_above(waiting.pending, waiting.pending_capped, output.bound)
-        return [f"{output.name}: after {start}, {printable(told)}{_held(output.bound)}"]
+        waits = waits_above(waiting.pending, waiting.pending_capped, output.bound)
+        return [f"{output.name}: after {start}, {printable(waits)}{_held(output.bound)}"]
     if not output.rows:
         return [f"{output.name}: no row after {start}{_held(output.bound)}"]
     terminal = is_terminal(sys.stdout)
@@ -113,8 +113,9 @@ def _held(bound: Any) -> str:
 
     if bound is None or (bound.held_by is None and (bound.value is not None or bound.kind == "none")):
         return ""
-    told = [f"the bound is held by {bound.held_by}"] * (bound.held_by is not None)
-    return f" ({printable(': '.join([*told, *[bound.reason] * bool(bound.reason)]))})" if told or bound.reason else ""
+    held = None if bound.held_by is None else f"the bound is held by {bound.held_by}"
+    why = ": ".join(part for part in (held, bound.reason) if part)
+    return f" ({printable(why)})" if why else ""
 
 
 def _cut(text: str, width: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The handler of the show: notes every row it is given in its worker's file, and stops in mid-batch when asked to."""
+"""The handler of the show: writes its rows to its worker's file, and stops in mid-batch when asked to."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PACE = 0.04
 _HELD_AT_MOST = 30.0
 
 
-def note(batch: Batch) -> None:
-    """Note the batch's rows; one half, a look at whether to stop, the other half."""
+def record(batch: Batch) -> None:
+    """Record the batch's rows; one half, a look at whether to stop, the other half."""
     scene = Scene(Path(os.environ["POLLER_DEMO_FOLDER"]))
     lines = [f"{key_of(dict(row))}\t{batch.batch_id}\t{batch.fencing_token}\n" for row in batch]
     half = len(lines) // 2

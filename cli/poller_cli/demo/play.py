@@ -44,16 +44,16 @@ class Play:
         """Everything, from the first flight to the closing count. Raises: DemoFailed; KeyboardInterrupt (stopped)."""
         self.scene.build()
         expected = {key_of(row) for row in flights()}
-        self._tell(f"{len(expected):,} flights of January 2013 begin to arrive in a SQLite table.")
+        self._say(f"{len(expected):,} flights of January 2013 begin to arrive in a SQLite table.")
         writer = subprocess.Popen(
             [sys.executable, "-m", "poller_cli.demo.writer", str(self.scene.folder), str(ARRIVAL_SECONDS)]
         )
         try:
             for name in ("A", "B"):
-                worker = Worker(name, self.scene, self._heard)
+                worker = Worker(name, self.scene, self._observe)
                 self._workers.append(worker)
                 worker.start()
-            self._tell("Workers A and B begin: the same poller, one lease of 3 s between them.")
+            self._say("Workers A and B begin: the same poller, one lease of 3 s between them.")
             self._wait("the first rows", lambda: self._rows >= KILL_AFTER * len(expected))
             killed_at, victim, batch = self._kill()
             self._wait("the takeover", lambda: self._takeover is not None)
@@ -68,20 +68,20 @@ class Play:
             writer.wait()
         return self._count(expected, victim, batch, killed_at)
 
-    def _tell(self, line: str) -> None:
+    def _say(self, line: str) -> None:
         self.say(time.monotonic() - self._began, line)
 
-    def _heard(self, worker: Worker, event: Event) -> None:
+    def _observe(self, worker: Worker, event: Event) -> None:
         with self._lock:
             if event["event"] == "batch_committed":
                 self._rows += event["rows"]
             elif event["event"] == "lease_taken_over":
                 before, after = event["previous_fencing_token"], event["fencing_token"]
                 self._takeover = (time.monotonic(), before, after)
-                self._tell(f"Worker {worker.name} takes over: fencing token {before} -> {after}.")
+                self._say(f"Worker {worker.name} takes over: fencing token {before} -> {after}.")
             elif event["event"] == "tick" and event["rows"]:
                 pending = f", {event['pending']:,} pending" if event["pending"] else ""
-                self._tell(
+                self._say(
                     f"Worker {worker.name}, fencing token {event['fencing_token']}: {event['rows']:,} flights in "
                     f"{event['batches']} batches{pending}; {self._rows:,} delivered so far."
                 )
@@ -97,7 +97,7 @@ class Play:
         killed_at = time.monotonic()
         victim.kill()
         batch = victim.batch or ""
-        self._tell(f"SIGKILL for worker {victim.name}, in the middle of {batch}, fencing token {victim.token}.")
+        self._say(f"SIGKILL for worker {victim.name}, in the middle of {batch}, fencing token {victim.token}.")
         return killed_at, victim, batch
 
     def _all_delivered(self, writer: subprocess.Popen[bytes], count: int) -> bool:
@@ -108,11 +108,11 @@ class Play:
         if self.stop.is_set():
             raise KeyboardInterrupt
         if not done:
-            told = "; ".join(f"worker {w.name}: {w.last_error}" for w in self._workers if w.last_error)
-            raise DemoFailed(f"Waited {PATIENCE:.0f} s for {what} without success. {told}")
+            details = "; ".join(f"worker {w.name}: {w.last_error}" for w in self._workers if w.last_error)
+            raise DemoFailed(f"Waited {PATIENCE:.0f} s for {what} without success. {details}")
 
     def _count(self, expected: set[str], victim: Worker, batch: str, killed_at: float) -> DemoOutput:
-        """Compare what arrived with what the handlers noted."""
+        """Compare what arrived with what the handlers recorded."""
         seen: Counter[str] = Counter()
         in_hand: set[str] = set()
         for worker in self._workers:

@@ -1,4 +1,4 @@
-"""The stage: a folder with a SQLite table, a configuration, and the files in which each worker notes what it got."""
+"""The stage: a folder with a SQLite table, a configuration, and the files in which each worker records what it got."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ store = "sql"
 url = "sqlite:///state.db"
 
 [pollers.flights]
-handler = "poller_cli.demo.handler:note"
+handler = "poller_cli.demo.handler:record"
 schedule = "* * * * * *"
 batch_size = 400
 lease_ttl = "3s"

@@ -19,7 +19,7 @@ Event = dict[str, Any]
 
 @dataclass(slots=True)
 class Worker:
-    """One process. `told` is called with each of its events, on a thread that reads them.
+    """One process. `observe` is called with each of its events, on a thread that reads them.
 
     Attributes:
         batch: the batch in hand, None between batches; token: of its last tenure.
@@ -28,7 +28,7 @@ class Worker:
 
     name: str
     scene: Scene
-    told: Callable[[Worker, Event], None]
+    observe: Callable[[Worker, Event], None]
     batch: str | None = None
     token: int = 0
     last_error: str = ""
@@ -63,7 +63,7 @@ class Worker:
                     self.batch = event["batch_id"]
                 case "batch_committed" | "handler_failed":
                     self.batch = None
-            self.told(self, event)
+            self.observe(self, event)
 
     def _read_errors(self, stream: IO[str]) -> None:
         for line in stream:

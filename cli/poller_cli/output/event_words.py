@@ -57,5 +57,5 @@ def words(event: PollerEvent) -> str:
     if said is not None:
         return said(fields)
     kept = {key: value for key, value in fields.items() if key not in ("event", "poller", "at", "owner_id")}
-    told = (f"{key.replace('_', ' ')} {value}" for key, value in kept.items() if value is not None)
-    return ", ".join([event.name.replace("_", " "), *told])
+    facts = (f"{key.replace('_', ' ')} {value}" for key, value in kept.items() if value is not None)
+    return ", ".join([event.name.replace("_", " "), *facts])

@@ -1,4 +1,4 @@
-"""What `poller run` tells while it runs: JSON lines for programs, log lines for files, readable lines for people."""
+"""What `poller run` writes while it runs: JSON lines for programs, log lines for files, readable lines for people."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from poller_cli.terminal.printing import (
 )
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
-"""Outcomes that are told once, and not again until something else happens."""
+"""Outcomes that are shown once, and not again until something else happens."""
 LONGEST_LINE = 20_000
 """Of what handlers and libraries log at once, at most so many characters are shown: looking them through for secrets
 takes time, in which no heartbeat runs."""
@@ -42,9 +42,9 @@ class EventPrinter:
 
     Args:
         json_lines: a stream for JSON, one line per event; None: none is written.
-        debug: also tell people what happens all the time, such as every heartbeat.
-        quiet_errors: leave failed ticks to the caller, who will tell them.
-        stop: set where JSON can be written no more: nobody would know what is done from then on.
+        debug: also show people what happens all the time, such as every heartbeat.
+        quiet_errors: leave failed ticks to the caller, who reports them.
+        stop: set where JSON can no longer be written: nobody would know what is done from then on.
 
     Attributes:
         output_closed: whether that was so.
@@ -71,11 +71,11 @@ class EventPrinter:
         forks.in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
-        """In a child process too, which a handler made while another poller's event was told."""
+        """In a child process too, which a handler made while another poller's event was written."""
         self._lock = threading.Lock()
 
     def __call__(self, event: PollerEvent) -> None:
-        """Tell one event."""
+        """Write one event."""
         with self._lock:
             if self._json_lines is not None:
                 try:
@@ -83,11 +83,11 @@ class EventPrinter:
                 except (OSError, ValueError) as error:
                     self._give_up(self._json_lines, error)
             if event.level >= self._level and not self._is_repetition(event):
-                with contextlib.suppress(OSError, ValueError):  # nobody is left to be told
+                with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                     print(self._line(event), *self._trace(event), sep="\n", file=sys.stderr, flush=True)
 
     def _give_up(self, lines: IO[str], error: OSError | ValueError) -> None:
-        """Say once that nobody hears, and stop. What is still in the stream's buffer goes nowhere."""
+        """Report once that nobody reads the events, and stop. What is still in the stream's buffer goes nowhere."""
         self._json_lines, self.output_closed = None, True
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), lines.fileno())
@@ -95,7 +95,7 @@ class EventPrinter:
             self._stop.set()
         reason = getattr(error, "strerror", None) or error
         with contextlib.suppress(OSError, ValueError):
-            complain(f"What happens can be told on stdout no more: {reason}. It stops after the batch in hand.")
+            complain(f"Events can no longer be written to stdout: {reason}. It stops after the batch in hand.")
 
     def _is_repetition(self, event: PollerEvent) -> bool:
         if isinstance(event, TickFailed):
@@ -108,14 +108,14 @@ class EventPrinter:
     def _line(self, event: PollerEvent) -> str:
         level = logging.getLevelName(event.level)
         if isinstance(event, TickFailed):
-            told = redact(event.error)
+            text = redact(event.error)
         elif is_terminal(sys.stderr) and isinstance(event, TickFinished):
-            told = _tick(event)
+            text = _tick(event)
         elif is_terminal(sys.stderr):
-            told = cut(redact(words(event)), LONGEST_SENTENCE)
+            text = cut(redact(words(event)), LONGEST_SENTENCE)
         else:
-            told = _fields(event)
-        line = printable(_formed(event.at, level, of_poller(event.poller, told)))
+            text = _fields(event)
+        line = printable(_formed(event.at, level, of_poller(event.poller, text)))
         return coloured(line, _COLOURS[level], sys.stderr) if level in _COLOURS else line
 
     def _trace(self, event: PollerEvent) -> list[str]:
@@ -137,12 +137,12 @@ class LogLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line, without a traceback, which follows it."""
         name = "" if record.name == "poller" else record.name
-        told = f"{name}: {record.message}" if name else record.message
-        return _formed(datetime.fromtimestamp(record.created, UTC), record.levelname, told)
+        text = f"{name}: {record.message}" if name else record.message
+        return _formed(datetime.fromtimestamp(record.created, UTC), record.levelname, text)
 
 
-def _formed(at: datetime, level: str, told: str) -> str:
-    return f"{_time(at)} {level:<7} {told}"
+def _formed(at: datetime, level: str, text: str) -> str:
+    return f"{_time(at)} {level:<7} {text}"
 
 
 def _time(at: datetime) -> str:

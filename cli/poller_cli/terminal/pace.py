@@ -12,12 +12,12 @@ WINDOW = 30.0
 
 @dataclass(slots=True)
 class Pace:
-    """Told of each batch that was committed.
+    """The pace of one poller, from each batch that it commits.
 
     Attributes:
         total: rows to be delivered, where that is known.
         end: the moment that its rows' times run up to; None: the present, which moves on meanwhile.
-        by_times: whether, where `total` is not known, the rows' times may tell how long it will take.
+        by_times: whether, where `total` is not known, the rows' times may say how long it will take.
         rows: delivered so far. lag: how many seconds the last row was old when it was committed.
     """
 
@@ -48,7 +48,7 @@ class Pace:
         return (after - before) / (last - first) if last > first else None
 
     def left(self) -> float | None:
-        """Seconds until it has caught up, where that can be told: by the rows that are left, else by how much faster
+        """Seconds until it has caught up, where that is known: by the rows that are left, else by how much faster
         than time itself the rows' times pass."""
         rate = self.rate()
         if self.total is not None and self.total >= self.rows:

@@ -31,7 +31,7 @@ def is_terminal(stream: IO[str]) -> bool:
 
 
 class ClosedStdout(io.TextIOBase):
-    """Stands where a process was started with its stdout closed (`>&-`): what is told there is not lost silently."""
+    """Stands where a process was started with its stdout closed (`>&-`): what is printed there is not lost silently."""
 
     def write(self, _: str) -> int:
         """Raises: OSError, always."""
@@ -61,7 +61,7 @@ def fix_streams() -> None:
 
 
 def do_without_stdout() -> None:
-    """For a command that tells nothing there: one that is closed is no fault, and what a handler prints is lost."""
+    """For a command that prints nothing there: one that is closed is no fault, and what a handler prints is lost."""
     if isinstance(sys.stdout, ClosedStdout):
         sys.stdout = _nowhere()
 
@@ -71,7 +71,7 @@ _UNWRITTEN = frozenset({errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, er
 
 def fault_of_stdout(error: Exception) -> str | None:
     """Why what was printed on stdout did not get there, where `error` says that. Nothing more is then written there.
-    Whoever writes to a file of its own tells its faults itself, with the file's name."""
+    Whoever writes to a file of its own reports its faults itself, with the file's name."""
     if not isinstance(error, OSError) or error.filename is not None or error.errno not in _UNWRITTEN:
         return None
     sys.stdout = None  # flushing at exit would fail again
@@ -122,7 +122,7 @@ def one_line(text: str) -> str:
 
 
 def of_poller(name: str, text: str) -> str:
-    """What is told of a poller. A text that begins with its table's name says so where both are called alike."""
+    """A message about a poller. A text that begins with its table's name says so where both are called alike."""
     return f"{name}: table {text}" if text.startswith(f"{name}: ") else f"{name}: {text}"
 
 

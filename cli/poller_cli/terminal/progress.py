@@ -87,8 +87,8 @@ class LiveProgress:
         self.zones |= zones_of(config)
 
     def count_pending(self, poller: Poller) -> None:
-        """Count the rows that `poller` has before it, so that its first tick, too, tells how long yet. Changes nothing;
-        what keeps the count from being had keeps the tick from succeeding, which will tell it."""
+        """Count the rows that `poller` has before it, so that its first tick, too, shows how long yet. Changes nothing;
+        what makes the count fail makes the tick fail, which reports it."""
         file = StateFile(
             poller.store,
             app_name=poller.app_name,
@@ -149,7 +149,7 @@ class LiveProgress:
 
 
 def _pace(pending: int | None) -> Pace:
-    """Of a tick before which so many rows were counted. Where the cap has cut the count, their times must tell; where
+    """Of a tick before which so many rows were counted. Where the cap has cut the count, their times must say; where
     there was none, or no row to be counted, nothing does: a few rows' times are no measure."""
     if pending is None or pending < PENDING_CAP:
         return Pace(total=pending or None, by_times=False)
