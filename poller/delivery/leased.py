@@ -13,7 +13,7 @@ from typing import Self
 
 from poller.delivery.context import Context
 from poller.errors import LeaseLost, SourceError, StoreError
-from poller.handler.batch import Batch
+from poller.handler.batch import Batch, Standing
 from poller.handler.call import Handler, tellable
 from poller.handler.subprocess import NotPortable
 from poller.lease.heartbeat import Heartbeat
@@ -134,9 +134,10 @@ class LeasedDelivery:
         """
         self._batches += 1
         context, tenure, purpose = self._context, self.tenure, self._purpose
+        size = min(len(page.rows), context.options.batch_size)
         batch = Batch.of(
             page,
-            min(len(page.rows), context.options.batch_size),
+            size,
             poller_name=context.name,
             batch_id=f"{purpose.batches}_{context.file.clock.now():%Y%m%d_%H%M%S}_{self._batches:04d}",
             fencing_token=tenure.fencing_token,
@@ -145,6 +146,9 @@ class LeasedDelivery:
             cursor_from=after,
             keys=context.source.key,
             lease=tenure,
+            standing=Standing(
+                app_name=context.file.app_name, generation=tenure.state.checkpoint.generation, through=size
+            ),
         )
         length = batch.cursor_to.length()
         if purpose.moves_checkpoint and length > LONGEST_CURSOR:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from poller.errors import LeaseLost
 from poller.model.cursor import Cursor
+from poller.model.redact import said
 from poller.ports import Event, Page, Row
 
 
@@ -20,6 +21,60 @@ class LeaseView(Protocol):
 
     def check(self) -> None: ...
     def remaining(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a batch stands among the rows of its poller: what a sink needs to apply each row once (failures.md,
+    "Effectively once"). Positions count rows in cursor order since the last reset, from 1.
+
+    Attributes:
+        app_name: the application that the poller belongs to.
+        shard: which part of the table is polled; empty where it is one.
+        generation: of the checkpoint; each reset raises it.
+        settled: the position up to which commits have landed: no row up to there comes again, but those in `held`.
+            A commit on its way is not counted. 0: not known, or nothing has landed.
+        through: the position of the last row of this batch; what was read ahead is not counted.
+        held: ids of rows that were passed and come again: set aside, or waiting for a person.
+        lane, lanes: which of how many batches that are handled at once in this tenure, from 0.
+        untried: whether no row of this batch was handed over before under this token. Where one was, a transaction of
+            that call may still be on its way to the database.
+    """
+
+    app_name: str = ""
+    shard: str = ""
+    generation: int = 0
+    settled: int = 0
+    through: int
+    held: frozenset[str] = frozenset()
+    lane: int = 0
+    lanes: int = 1
+    untried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowFailure:
+    """A row that the handler named: it failed, or it is poison (`rejected`) and needs no further attempt.
+
+    Attributes:
+        position: of the row in its batch, from 0. error: what the handler said of it.
+    """
+
+    position: int
+    error: BaseException | str
+    rejected: bool = False
+
+
+class Fence(Protocol):
+    """A transaction of a sink. It must be committed when the handler returns."""
+
+    def problem(self) -> str | None:
+        """Why the batch is not done, None where the transaction was committed."""
+        ...
+
+    def remembers(self, position: int) -> bool:
+        """Whether the sink has noted the row at this position as applied, and can no longer leave it out."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +89,8 @@ class Batch:
         attempt: 1 for the first start of this batch, one more for each start after a failure or a crash.
         cursor_from: where the batch begins (exclusive); None is the table's beginning.
         cursor_to: where the checkpoint will stand when the handler has returned.
+        standing: where it stands among the poller's rows, for sinks.
+        fences: transactions of sinks that the handler has begun; they must be committed when it returns.
     """
 
     poller_name: str
@@ -46,6 +103,9 @@ class Batch:
     _key_at: Callable[[int], str]
     _lease: LeaseView
     _positions: Mapping[int, int]
+    standing: Standing
+    fences: list[Fence] = field(default_factory=list)
+    _failures: dict[int, RowFailure] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -60,6 +120,7 @@ class Batch:
         cursor_from: Cursor | None,
         keys: Callable[[Row, Cursor], str],
         lease: LeaseView,
+        standing: Standing | None = None,
     ) -> Batch:
         """The first `size` rows of a page, as a batch of the tenure `lease`."""
         rows = tuple(page.rows[:size])
@@ -74,6 +135,7 @@ class Batch:
             _key_at=lambda position: keys(rows[position], page.cursors[position]),
             _lease=lease,
             _positions={id(row): position for position, row in enumerate(rows)},
+            standing=standing or Standing(through=len(rows)),
         )
 
     @classmethod
@@ -87,6 +149,7 @@ class Batch:
         attempt: int = 1,
         cursor_from: Cursor | None = None,
         cursor_to: Cursor | None = None,
+        standing: Standing | None = None,
     ) -> Batch:
         """A batch made by hand, to test a handler with. Its lease lasts until `batch.lost.set()`; its keys tell rows by
         all that is in them.
@@ -108,6 +171,7 @@ class Batch:
             _key_at=lambda position: f"{poller_name}:{sorted(rows[position].items())}",
             _lease=_LeaseOfATest(),
             _positions={id(row): position for position, row in enumerate(rows)},
+            standing=standing or Standing(through=len(rows)),
         )
 
     def __len__(self) -> int:
@@ -135,14 +199,57 @@ class Batch:
 
         Raises: ValueError for a row that is not of this batch.
         """
-        position = self._positions.get(id(row))
-        if position is None:
-            raise ValueError("batch.key(row) takes a row of this batch")
-        return self._key_at(position)
+        return self._key_at(self._position(row, "key"))
 
     def keys(self) -> list[str]:
         """The idempotency keys of all rows, in order."""
         return [self._key_at(position) for position in range(len(self.rows))]
+
+    def fail(self, row: Row, error: BaseException | str) -> None:
+        """This row failed; those that are not named are done when the handler returns.
+
+        Until rows are set aside by themselves, a batch with such a row fails as a whole and comes again.
+
+        Raises: ValueError for a row that is not of this batch, or that a sink has noted as applied: name it before
+        the sink's block ends.
+        """
+        position = self._position(row, "fail")
+        if not self._named(position).rejected:
+            self._failures[position] = RowFailure(position, error)
+
+    def reject(self, row: Row, why: str) -> None:
+        """This row is poison: no attempt will make it work. As `fail` otherwise, and it outweighs that."""
+        position = self._position(row, "reject")
+        self._named(position)
+        self._failures[position] = RowFailure(position, why, rejected=True)
+
+    @property
+    def failures(self) -> tuple[RowFailure, ...]:
+        """What the handler named by `fail` and `reject`, in the order of the rows."""
+        return tuple(self._failures[position] for position in sorted(self._failures))
+
+    def problem(self) -> tuple[str, str] | None:
+        """Why the batch is not done although the handler returned: a kind of failure, and what happened; else None."""
+        for fence in self.fences:
+            if (problem := fence.problem()) is not None:
+                return "FenceNotCommitted", problem
+        if not self._failures:
+            return None
+        first = self.failures[0]
+        what = first.error if isinstance(first.error, str) else f"{type(first.error).__name__}: {said(first.error)}"
+        return "RowsFailed", f"{len(self._failures)} of {len(self.rows)} rows failed, the first with {what}"
+
+    def _named(self, position: int) -> RowFailure:
+        """What was said of the row so far. Raises: ValueError where it is too late to say more."""
+        if any(fence.remembers(position) for fence in self.fences):
+            raise ValueError("a sink has noted this row as applied: name it as failed before the sink's block ends")
+        return self._failures.get(position, RowFailure(position, ""))
+
+    def _position(self, row: Row, method: str) -> int:
+        position = self._positions.get(id(row))
+        if position is None:
+            raise ValueError(f"batch.{method}(row) takes a row of this batch")
+        return position
 
 
 class _LeaseOfATest:

@@ -114,7 +114,8 @@ def _is_generator(function: object) -> bool:
 def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
     """Run the handler to its end, and whatever work it returned.
 
-    Raises whatever it raises, HandlerCancelled, or HandlerFailure where what it returned is not waited for.
+    Raises whatever it raises, HandlerCancelled, or HandlerFailure: what it returned is not waited for, it named rows
+    that failed, or a sink's transaction is not committed.
     """
     try:
         result = handler(batch)
@@ -132,6 +133,9 @@ def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
         )
     if _is_future(result):
         _refuse(result)
+    problem = batch.problem()
+    if problem is not None:
+        raise HandlerFailure(*problem)
 
 
 def _is_future(result: object) -> bool:

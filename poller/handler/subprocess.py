@@ -255,7 +255,7 @@ class _Payload:
 
     @classmethod
     def of(cls, batch: Batch) -> _Payload:
-        names = ("poller_name", "batch_id", "rows", "fencing_token", "attempt", "cursor_from", "cursor_to")
+        names = ("poller_name", "batch_id", "rows", "fencing_token", "attempt", "cursor_from", "cursor_to", "standing")
         return cls({name: getattr(batch, name) for name in names}, batch.keys())
 
     def batch(self, lease: LeaseView) -> Batch:
