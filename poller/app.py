@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
+    from poller.admin.plans import Plan
+    from poller.admin.request import Request
     from poller.admin.status import PollerStatus
     from poller.backfill.result import BackfillOutput
     from poller.model.cursor import Cursor
@@ -255,20 +257,18 @@ class Poller:
         Returns: what was changed; `changed` is false where it is paused already.
         Raises: StoreError (also where there is no state document yet), WriteConflict, WrongArgument (`reason`).
         """
-        from poller.admin.changes import Request, change
         from poller.admin.plans import pause_plan
+        from poller.admin.request import Request
 
-        request = Request(reason=reason, by=by, dry_run=dry_run)
-        return change(self, pause_plan(self.name), request, file=self.origin.file)
+        return self._change(pause_plan(self.name), Request(reason=reason, by=by, dry_run=dry_run))
 
     def resume(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
         """Take back a pause, a halt, or both; the pending batch is tried afresh. Arguments, result, errors: as `pause`;
         `changed` is false where it is neither paused nor halted."""
-        from poller.admin.changes import Request, change
         from poller.admin.plans import resume_plan
+        from poller.admin.request import Request
 
-        request = Request(reason=reason, by=by, dry_run=dry_run)
-        return change(self, resume_plan(self.name), request, file=self.origin.file)
+        return self._change(resume_plan(self.name), Request(reason=reason, by=by, dry_run=dry_run))
 
     def reset(
         self,
@@ -291,12 +291,18 @@ class Poller:
         Raises: Refused (rows would be skipped), LeaseHeld, WrongArgument, FingerprintMismatch (a cursor of another kind
             or key), SourceUnavailable, SourceError, StoreError, WriteConflict. Nothing is changed then.
         """
-        from poller.admin.changes import Request, change
         from poller.admin.plans import place_plan
+        from poller.admin.request import Request
 
         request = Request(dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, by=by, reason=reason)
         with self._runner.alone():
-            return change(self, place_plan(self, to), request, file=self.origin.file)
+            return self._change(place_plan(self, to), request)
+
+    def _change(self, plan: Plan, request: Request) -> ChangeOutput:
+        from poller.admin.changes import StateEditor
+        from poller.admin.conversation import AgreedByCall
+
+        return StateEditor(self, request, AgreedByCall(self.origin.file)).carry_out(plan)
 
     def backfill(
         self,

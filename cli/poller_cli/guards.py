@@ -1,4 +1,4 @@
-"""The options that every command that changes state shares, and what was asked for by them."""
+"""The options that all commands which change state share, and what is asked for by them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from poller.admin.request import Request
 from poller_cli.session import poller_names
 
 NameArgument = Annotated[
@@ -32,19 +33,13 @@ ReasonOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """What the operator allowed beforehand.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent(Request):
+    """What is asked for, and what was agreed to beforehand.
 
     Attributes:
         yes: not to be asked. confirm: the poller's name, given instead of typing it.
-        dry_run: only look. break_lease: take the lease from a worker. allow_skip: leave rows undelivered.
-        reason: for the record.
     """
 
     yes: bool = False
     confirm: str | None = None
-    dry_run: bool = False
-    break_lease: bool = False
-    allow_skip: bool = False
-    reason: str | None = None

@@ -1,8 +1,13 @@
 """What an operator sees and may change beside the workers: status, findings, edits, restored checkpoints.
 
-`status` looks at one poller, `doctor` at what it stands on; neither writes. All take a `wired` poller.
-`changes` is how every change is made: a preview, what refuses it, agreement, the write, and a result. `plans` are the
-changes by name. `editor` writes: a backup first, one compare-and-swap, an audit record.
-`effects` says what a moved checkpoint does to rows, `cursors` whether a cursor fits a source, and `refusals` are the
-errors of changes that are not made. `restore` reads an exported checkpoint and puts it back.
+All take a `wired` poller. `status` looks at one poller, `doctor` at what it stands on, `peek` at its next rows,
+`history` at its audit trail, and `export` at its checkpoint alone; none of them writes.
+
+`changes` is how every change is made: a preview, what refuses it, agreement, the write, and a result. A `request`
+says how it is asked for, a `conversation` shows it and asks, and a `change_result` is what was done. The changes are
+`plans` (pause, resume, the resets to a place), `rebind`, `restore`, `clone` and `import_azure_functions_db`.
+
+Beneath them `editor` writes: a backup first, one compare-and-swap, an audit record; `recovery` does so where no
+document can be read. `effects` says what a moved checkpoint does to rows, `cursors` whether a cursor fits a source,
+and `refusals` are the errors of changes that are not made.
 """

@@ -9,134 +9,23 @@ refused now, and asks again.
 
 from __future__ import annotations
 
-import getpass
-import os
-import shlex
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, effect_of, moves, place_of
+from poller.admin.conversation import Conversation
 from poller.admin.editor import Applied, Operator
 from poller.admin.effects import BACK, NOTHING, Effect, direction
-from poller.admin.refusals import Refused, WrongArgument, clean
-from poller.admin.restore import Recovery
+from poller.admin.plans import Plan
+from poller.admin.recovery import Recovery
+from poller.admin.refusals import Refused
+from poller.admin.request import Request, checked_reason, identity
 from poller.admin.wired import WiredPoller
 from poller.errors import FieldDifference, StateCorrupt
 from poller.lease.state_file import Copy
 from poller.model.changes import Transition
 from poller.model.checkpoint_file import TAKEN_BACK
 from poller.model.document import Change, State
-from poller.model.escape import escape
-
-REASON_LIMIT = 500
-LONGEST_BY = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is asked for beside the change itself.
-
-    Attributes:
-        dry_run: only look. break_lease: take the lease from a worker. allow_skip: leave rows undelivered.
-        by: who asks; default: `POLLER_OPERATOR`, else user and host. reason: for the record.
-    """
-
-    dry_run: bool = False
-    break_lease: bool = False
-    allow_skip: bool = False
-    by: str | None = None
-    reason: str | None = None
-
-
-class Conversation(Protocol):
-    """With whoever asks for a change: a person at a terminal, or a program that agreed by its call."""
-
-    @property
-    def configuration(self) -> str:
-        """Where the poller is configured, for people."""
-        ...
-
-    def option(self, name: str) -> str:
-        """How one gives `reason`, `allow_skip`, `break_lease` or `overwrite`: `--allow-skip`."""
-        ...
-
-    def command(self, *words: str) -> str:
-        """A command line to copy."""
-        ...
-
-    def preview(self, output: ChangeOutput, lines: list[tuple[str, str]]) -> None:
-        """What the change would do, before it is refused or agreed to; again after `meanwhile` said so."""
-        ...
-
-    def meanwhile(self, line: str, *, again: bool) -> None:
-        """What another did since the preview; `again`: so much that a new preview follows."""
-        ...
-
-    def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
-        """Return when the change is agreed to, by the poller's name where it is to be `typed`; `strict` ones are in
-        production whatever was allowed beforehand. Raises: Refused."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AgreedByCall:
-    """The conversation with a program: its call is the agreement.
-
-    Attributes:
-        file: the configuration file; empty for a poller made in Python.
-    """
-
-    file: str = ""
-
-    @property
-    def configuration(self) -> str:
-        """See `Conversation`."""
-        return self.file or "the poller's configuration"
-
-    def option(self, name: str) -> str:
-        """See `Conversation`."""
-        return name if name == "reason" else f"{name}=True"
-
-    def command(self, *words: str) -> str:
-        """See `Conversation`."""
-        file = ["-c", self.file] if self.file not in ("", "poller.toml") else []
-        return shlex.join(["poller", *file, *words])
-
-    def preview(self, output: ChangeOutput, lines: list[tuple[str, str]]) -> None:
-        """See `Conversation`: a dry run returns it."""
-
-    def meanwhile(self, line: str, *, again: bool) -> None:
-        """See `Conversation`: the result says it."""
-
-    def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
-        """See `Conversation`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """One change, before it is made.
-
-    Attributes:
-        kind: the command's name, and the record's kind.
-        transition: what becomes of a state.
-        effect: what that does to rows.
-        nothing: why there is nothing to do, if there is not.
-        fenced: whether it takes the lease (all but pause and resume).
-        strict: whether production wants the name.
-        differences: between the source that the checkpoint belonged to and the one it will.
-        notes: for people, from the state before.
-    """
-
-    kind: str
-    transition: Transition
-    effect: Callable[[State], Effect] = lambda _: NOTHING
-    nothing: Callable[[State], str | None] = lambda _: None
-    fenced: bool = True
-    strict: bool = True
-    differences: Callable[[State], list[FieldDifference]] = lambda _: []
-    notes: Callable[[State], list[str]] = lambda _: []
 
 
 @dataclass
@@ -164,7 +53,7 @@ class StateEditor:
     Args:
         poller: whose store, timing and source are used. name: whose document is changed; default: the poller's.
 
-    Raises: WrongArgument, for a reason that is no text or too long.
+    Raises: WrongArgument, for a reason that is not text or too long.
     """
 
     def __init__(
@@ -413,35 +302,3 @@ class StateEditor:
                 "notes": notes,
             }
         )
-
-
-def change(poller: WiredPoller, plan: Plan, request: Request, *, file: str = "") -> ChangeOutput:
-    """A change that a program asks for; `file`: see `AgreedByCall`. Raises: WrongArgument, and as
-    `StateEditor.carry_out`."""
-    return StateEditor(poller, request, AgreedByCall(file)).carry_out(plan)
-
-
-def checked_reason(reason: str | None, name: str) -> str | None:
-    """What is kept of a reason; `name`: of the argument. Raises: WrongArgument, where it is no text, or too long."""
-    if reason is None:
-        return None
-    reason = clean(reason, name).strip()
-    if len(reason) > REASON_LIMIT:
-        raise WrongArgument(
-            f"{name} has {len(reason):,} characters, and at most {REASON_LIMIT} are kept.",
-            next_step="Shorten it; nothing was changed.",
-        )
-    return reason or None
-
-
-def identity(by: str | None = None) -> str:
-    """Who changes something, in one line: `by`, else `POLLER_OPERATOR`, else user and host."""
-    who = (by or os.environ.get("POLLER_OPERATOR", "")).strip()
-    if not who:
-        try:
-            user = getpass.getuser()
-        except (OSError, KeyError, ImportError):
-            user = "unknown"
-        who = f"{user}@{socket.gethostname()}"
-    flat = " ".join(part.strip() for part in who.splitlines() if part.strip())
-    return escape(flat).encode("utf-8", "replace").decode()[:LONGEST_BY]

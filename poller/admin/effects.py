@@ -23,11 +23,11 @@ class Effect:
     """What a move does.
 
     Attributes:
-        redelivered, skipped: rows that come again, and that never come; None where the database did not tell.
+        redelivered, skipped: rows that come again, and that never come; None where the database does not say.
         capped: there are at least so many.
         not_counted: why it did not tell.
         open_ended: rows that are yet to appear may be skipped too: the new cursor is not below the bound.
-        unknown: it cannot be told that the move does not skip anything.
+        unknown: it is not known that the move does not skip anything.
     """
 
     redelivered: int | None = 0
@@ -44,18 +44,18 @@ class Effect:
 
     def lines(self) -> list[str]:
         """For people."""
-        told = []
+        lines = []
         if self.redelivered:
-            told.append(f"{rows_of(self.redelivered, self.capped)} will be delivered again")
+            lines.append(f"{rows_of(self.redelivered, self.capped)} will be delivered again")
         if self.skipped:
-            told.append(f"{rows_of(self.skipped, self.capped)} will never be delivered")
+            lines.append(f"{rows_of(self.skipped, self.capped)} will never be delivered")
         if self.open_ended:
-            told.append("rows that appear up to the new cursor will never be delivered")
+            lines.append("rows that appear up to the new cursor will never be delivered")
         if self.not_counted is not None:
-            told.append(f"not counted: {self.not_counted}")
+            lines.append(f"not counted: {self.not_counted}")
         if self.unknown:
-            told.append("rows may be skipped")
-        return told or ["no row is delivered again, none is skipped"]
+            lines.append("rows may be skipped")
+        return lines or ["no row is delivered again, none is skipped"]
 
 
 NOTHING = Effect()
@@ -149,7 +149,7 @@ def _below(bound: Bound, cursor: Cursor | None) -> bool:
 
 
 def uncounted(why: str, way: int | None) -> Effect:
-    """Of a move in this direction, where the database did not tell."""
+    """Of a move in this direction, where the database does not say."""
     if way == BACK:
         return Effect(None, 0, not_counted=why)
     return Effect(None, None, not_counted=why, unknown=True)

@@ -1,19 +1,46 @@
-"""The changes by name: pause, resume, and the resets."""
+"""A change before it is made, and the changes by name: pause, resume, and the resets to a place."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
-from poller.admin.changes import Plan
 from poller.admin.cursors import changed_source, is_foreign, located, refuse_foreign, typed_cursor, unreadable
-from poller.admin.effects import BACK, Effect, measure, uncounted
+from poller.admin.effects import BACK, NOTHING, Effect, measure, uncounted
 from poller.admin.refusals import WrongArgument, clean
 from poller.admin.wired import WiredPoller
-from poller.model.changes import to_pause, to_reset, to_resume
+from poller.errors import FieldDifference
+from poller.model.changes import Transition, to_pause, to_reset, to_resume
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.stamps import to_the_second
 from poller.ports import InspectableSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One change, before it is made.
+
+    Attributes:
+        kind: the command's name, and the record's kind.
+        transition: what becomes of a state.
+        effect: what that does to rows.
+        nothing: why there is nothing to do, if there is not.
+        fenced: whether it takes the lease (all but pause and resume).
+        strict: whether production wants the name.
+        differences: between the source that the checkpoint belonged to and the one it will.
+        notes: for people, from the state before.
+    """
+
+    kind: str
+    transition: Transition
+    effect: Callable[[State], Effect] = lambda _: NOTHING
+    nothing: Callable[[State], str | None] = lambda _: None
+    fenced: bool = True
+    strict: bool = True
+    differences: Callable[[State], list[FieldDifference]] = lambda _: []
+    notes: Callable[[State], list[str]] = lambda _: []
 
 
 def pause_plan(name: str) -> Plan:
@@ -58,8 +85,8 @@ def reset_plan(poller: WiredPoller, kind: str, cursor: Cursor | None) -> Plan:
 def place_plan(poller: WiredPoller, to: Cursor | Literal["beginning"]) -> Plan:
     """The reset to a place that a program names.
 
-    Raises: WrongArgument, for what is no place or no value of the columns; FingerprintMismatch, for a cursor of another
-    kind or key; SourceUnavailable, SourceError where the database cannot be asked.
+    Raises: WrongArgument, for what is neither a place nor a value of the columns; FingerprintMismatch, for a cursor of
+    another kind or key; SourceUnavailable, SourceError where the database cannot be asked.
     """
     if isinstance(to, Cursor):
         refuse_foreign(poller.source, to, name=poller.name)

@@ -1,139 +1,235 @@
-"""Putting a state document back where there is none, or none that can be read (protocol 12).
-
-Nobody can tell whether a worker still trusts the document that is gone: so the lease is kept under the operator's name
-for a full ttl, and the fencing token goes on above every one that left a trace.
-"""
+"""`reset-to-checkpoint`: a checkpoint that was kept outside its document is found and put back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import cast
 
-from poller.admin.editor import Applied, Operator
-from poller.errors import StateCorrupt, StoreError
-from poller.lease.state_file import Conflict, Copy
+from poller.admin.change_result import ChangeOutput
+from poller.admin.changes import StateEditor
+from poller.admin.conversation import AgreedByCall, Conversation
+from poller.admin.cursors import changed_source, impossible, is_foreign, located, refuse_foreign
+from poller.admin.editor import Operator
+from poller.admin.effects import Effect, measure
+from poller.admin.plans import Plan
+from poller.admin.recovery import Recovery
+from poller.admin.refusals import WrongArgument, clean
+from poller.admin.request import Request
+from poller.admin.wired import WiredPoller, operator_of
+from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
 from poller.model.changes import Transition
-from poller.model.changes import keep as keep_for
-from poller.model.document import VERSION, Change, State, decode
-from poller.model.limits import HIGHEST_TOKEN, NotBoundedJson, read_json
-from poller.ports import Found
+from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
+from poller.model.cursor import Cursor
+from poller.model.document import Change, State
+from poller.model.fingerprint import SourceDescription, differences
+from poller.model.limits import LARGEST_BODY
+from poller.ports import Found, InspectableSource
 
-RECORDS_SEARCHED = 1000
-"""So many of the newest audit records are searched for the highest token."""
-BACKUPS_SEARCHED = 20
+KIND = "reset-to-checkpoint"
 
 
-class Recovery:
-    """A document of one poller that is missing or unreadable.
+def find_checkpoint(poller: WiredPoller, name: str) -> Origin:
+    """A local file: an export, a backup or a whole state document; or a backup of this poller in the store by its name,
+    with or without its folder.
 
-    Attributes:
-        body: the bytes that stand there, None where nothing does.
-        highest_token: the highest fencing token that left a trace: in those bytes, the audit trail, the backups.
+    Raises: WrongArgument, where there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
     """
+    clean(name, "FILE")
+    operator = operator_of(poller, KIND)
+    body = _local(Path(name))
+    if body is not None:
+        return _read(operator, body, location=f"file {name}", app=poller.app_name)
+    backup = name if name.startswith("backups/") else operator.backups + name
+    found = operator.store.read(backup)
+    if not isinstance(found, Found):
+        raise WrongArgument(
+            f"There is neither a file {name} nor a backup {backup} in the store.", next_step=_newest(operator)
+        )
+    return _read(operator, found.body, location=operator.store.locate(backup), app=poller.app_name)
 
-    def __init__(self, operator: Operator) -> None:
-        """Look. Raises: StateCorrupt (a newer version's document: it is never overwritten), StoreError (it is there
-        and can be read)."""
-        self._operator = operator
-        file = operator.file
-        self._found = file.store.read(file.name, timeout=file.timing.attempt)
-        self.body = self._found.body if isinstance(self._found, Found) else None
-        if _version(self.body) > VERSION:
-            raise StateCorrupt(
-                f"The {file.location} has version {_version(self.body)}; this poller writes version {VERSION}.",
-                document=file.name,
-                next_step="Upgrade poller on this machine; the document was left as it is.",
-            )
-        if self.body is not None and _readable(self.body, file.name, file.poller_name):
-            raise StoreError(
-                f"The {file.location} can be read again: another put it back meanwhile.",
-                document=file.name,
-                next_step=f"Nothing was changed. Look at it: poller status {file.poller_name}",
-            )
-        self.highest_token = max(self._tokens(), default=0)
 
-    def apply(self, kind: str, start: State, transition: Transition, *, keep: bool = True) -> Applied:
-        """Write what `transition` makes of `start` in the place of the bytes that were looked at, which are kept as a
-        backup. Not `keep`: the lease is free at once, since the document never existed.
+def read_checkpoint(poller: WiredPoller, body: bytes, *, location: str) -> Origin:
+    """The checkpoint in these bytes; `location`: where they come from, for people. Raises: WrongArgument."""
+    return _read(operator_of(poller, KIND), body, location=location, app=poller.app_name)
 
-        Raises: StoreError, also where the document was changed meanwhile.
-        """
-        operator, file = self._operator, self._operator.file
-        runtime, found = file.runtime, self._found
-        kept = None if self.body is None else operator.back_up(self.body)
-        base = None
-        if isinstance(found, Found):
-            now = runtime.monotonic()
-            base = Copy(start, found.body, found.tag, found.server_time, found.modified_at, now, now)
-        held = operator.keeps_for(start.lease) if keep else 0.0
 
-        def kept_free(state: State, change: Change, now: datetime) -> State:
-            after = transition(state, change, now)
-            return keep_for(after, change, ttl=held, now=now) if held else after
+def restore_checkpoint(
+    poller: WiredPoller,
+    checkpoint: Origin,
+    request: Request | None = None,
+    conversation: Conversation | None = None,
+    *,
+    rebind: bool = False,
+    token_at_least: int = 0,
+) -> ChangeOutput:
+    """Go back to a checkpoint, also where the state document is gone or cannot be read.
 
-        write = operator.recorded(kind, kept_free, runtime.new_id())
+    Args:
+        rebind: also a checkpoint of another source: it then belongs to this one.
+        token_at_least: for the document's fencing token, where a higher one is known from elsewhere.
+
+    Raises: FingerprintMismatch (it belongs to another source), WrongArgument (the columns cannot hold its cursor),
+        LeaseHeld, Refused, WriteConflict, StoreError, StateCorrupt (a newer version's document), SourceError.
+    """
+    editor = StateEditor(poller, request or Request(), conversation or AgreedByCall())
+    return _Restoring(editor, poller, checkpoint, rebind=rebind, token_at_least=token_at_least).carry_out()
+
+
+def _read(operator: Operator, body: bytes, *, location: str, app: str) -> Origin:
+    try:
+        return read_origin(body, location=location, app=app, now=operator.file.clock.now())
+    except StateCorrupt as error:
+        raise WrongArgument(
+            error.message, next_step="Nothing was changed. Give an export, a backup or a whole state document."
+        ) from None
+
+
+def _local(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST_BODY + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WrongArgument(f"The file {path} cannot be read: {error.strerror or error}.") from None
+
+
+def _newest(operator: Operator) -> str:
+    backups = list(operator.store.names(operator.backups))
+    return f"The newest backup is {backups[-1]}." if backups else "There is no backup of this poller."
+
+
+class _Restoring:
+    """Of a document that is there, is gone, or cannot be read."""
+
+    def __init__(
+        self, editor: StateEditor, poller: WiredPoller, origin: Origin, *, rebind: bool, token_at_least: int
+    ) -> None:
+        self.editor = editor
+        self.poller = poller
+        self.origin = origin
+        source = located(poller.source)
+        kept = source.as_stored(origin.export.source_fingerprint, origin.export.source)
+        self.source: SourceDescription = kept or source
+        self._rebind = rebind
+        self._token = token_at_least
+
+    def carry_out(self) -> ChangeOutput:
+        """The whole of it. Raises: FingerprintMismatch, and as `StateEditor.carry_out`."""
+        self._refuse_other_source()
+        self._refuse_impossible(self.origin.export.cursor)
         try:
-            after = file.write(base, write, deadline=runtime.monotonic() + file.timing.tenure, create=start).state
-        except Conflict as changed:
-            raise StoreError(
-                f"The {file.location} was changed by another while this tried to.",
-                document=file.name,
-                next_step="Nothing was changed. Look at it again: poller status " + file.poller_name,
-            ) from changed
-        made = after.control.last_change
-        assert made is not None  # noqa: S101 - recorded() wrote it
-        operator.tell(made)
-        return Applied(
-            before=None,
-            after=after,
-            change=made,
-            backup=kept,
-            losses=0,
-            held=held + file.timing.margin if held else 0.0,
+            gone = self.editor.operator.file.read() is None
+        except StateCorrupt:
+            gone = True
+        if gone:
+            return self._recover()
+        return self.editor.carry_out(
+            Plan(
+                kind=KIND,
+                transition=self._transition(self._token),
+                effect=self._effect,
+                differences=changed_source(self.source),
+                notes=self._notes,
+            )
         )
 
-    def _tokens(self) -> Iterator[int]:
-        store, operator = self._operator.store, self._operator
-        yield from _tokens_in(self.body)
-        for record in operator.audit.entries(limit=RECORDS_SEARCHED):
-            for part in (record.get("before"), record.get("after")):
-                if isinstance(part, dict):
-                    yield _token(part)
-        for name in list(store.names(operator.backups))[-BACKUPS_SEARCHED:]:
-            found = store.read(name)
-            if isinstance(found, Found):
-                yield from _tokens_in(found.body)
+    def _transition(self, token_at_least: int) -> Transition:
+        def restored(state: State, change: Change, now: datetime) -> State:
+            return restore(
+                state, self.origin, source=self.source, token_at_least=token_at_least, change=change, now=now
+            )
+
+        return restored
+
+    def _refuse_other_source(self) -> None:
+        """A checkpoint of another source means nothing here, unless the operator says that it does."""
+        export = self.origin.export
+        if is_foreign(export, self.source) and not self._rebind:
+            found = differences(export.source, self.source)
+            shown = "; ".join(map(str, found))
+            raise FingerprintMismatch(
+                f"The {self.origin.location} holds a checkpoint of another source, {export.source_fingerprint}; "
+                f"{self.poller.name!r} is configured with {self.source.fingerprint()}"
+                + (f" ({shown})." if shown else "."),
+                stored=export.source_fingerprint,
+                configured=self.source.fingerprint(),
+                differences=found,
+                next_step="Nothing was changed. Put the former source back into the configuration, or, if the cursor "
+                f"is right for the new one, add {self.editor.conversation.option('rebind')}.",
+            )
+        refuse_foreign(self.poller.source, export.cursor, name=self.poller.name)
+
+    def _refuse_impossible(self, cursor: Cursor | None) -> None:
+        """What the column cannot hold is no place to go on from. Where the database cannot be asked it is let through:
+        a way back must not need it. Raises: WrongArgument."""
+        try:
+            why = impossible(cast("InspectableSource", self.poller.source), cursor)
+        except SourceError:  # a table that cannot be read is no fault of the checkpoint's
+            return
+        if why:
+            raise WrongArgument(
+                f"The cursor {cursor} of the {self.origin.location} cannot be one of {self.poller.name!r}: {why}.",
+                next_step=f"Nothing was changed. Give another file, or say where to go on: poller reset-to-cursor "
+                f"{self.poller.name}.",
+            )
+
+    def _effect(self, state: State) -> Effect:
+        effect = measure(
+            self.poller.source,
+            state.checkpoint.cursor,
+            self.origin.export.cursor,
+            foreign=is_foreign(state, self.source),
+        )
+        if effect.skips and undoes(state, self.origin):
+            return replace(effect, skipped=0, open_ended=False, unknown=False)
+        return effect
+
+    def _notes(self, state: State) -> list[str]:
+        notes = [f"It goes back to the {self.origin.location}."]
+        if undoes(state, self.origin):
+            notes.append("It takes back the last reset: rows that were delivered before it count as delivered.")
+        if self.origin.export.fencing_token > state.lease.fencing_token:
+            notes.append(f"The fencing token goes on above that of the {self._of_token}.")
+        return notes + self._foreign_notes()
+
+    @property
+    def _of_token(self) -> str:
+        return f"{self.origin.location}, {self.origin.export.fencing_token}"
+
+    def _foreign_notes(self) -> list[str]:
+        export = self.origin.export
+        if export.poller != self.poller.name:
+            return [f"The checkpoint was taken from the poller {export.poller!r}."]
+        return []
+
+    # --- a document that is gone -----------------------------------------------------------------------------------
+
+    def _recover(self) -> ChangeOutput:
+        """Raises: StateCorrupt (a newer version's document), StoreError, Refused."""
+        operator = self.editor.operator
+        recovery = Recovery(operator)
+        start = begin(self.editor.name, self.source, self.origin, now=operator.file.clock.now())
+        token = max(self._token, recovery.highest_token + 1)
+        notes = [f"It goes back to the {self.origin.location}.", *self._foreign_notes(), _found(recovery)]
+        if self.origin.export.fencing_token > recovery.highest_token:
+            notes.append(f"The highest fencing token is that of the {self._of_token}: it goes on above it.")
+        return self.editor.create(
+            recovery,
+            KIND,
+            start,
+            self._transition(token),
+            lines=lambda after: [
+                ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),
+                ("token", f"-> {after.lease.fencing_token}"),
+            ],
+            notes=notes,
+        )
 
 
-def _parsed(body: bytes | None) -> dict[str, Any]:
-    try:
-        data = read_json(body or b"")
-    except NotBoundedJson:
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _readable(body: bytes, name: str, poller_name: str) -> bool:
-    try:
-        decode(body, location=name, poller_name=poller_name)
-    except StateCorrupt:
-        return False
-    return True
-
-
-def _version(body: bytes | None) -> int:
-    version = _parsed(body).get("version")
-    return version if isinstance(version, int) and not isinstance(version, bool) else 0
-
-
-def _tokens_in(body: bytes | None) -> Iterator[int]:
-    lease = _parsed(body).get("lease")
-    if isinstance(lease, dict):
-        yield _token(lease)
-
-
-def _token(part: dict[str, Any]) -> int:
-    """One that no worker can have had is not one: what goes on above it could not grow."""
-    token = part.get("fencing_token")
-    return token if isinstance(token, int) and not isinstance(token, bool) and token <= HIGHEST_TOKEN else 0
+def _found(recovery: Recovery) -> str:
+    if recovery.body is None:
+        return "There is no document: it is made anew, with the highest fencing token that left a trace."
+    return "The document cannot be read: it is replaced, and its bytes are kept as a backup."

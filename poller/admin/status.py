@@ -93,7 +93,7 @@ class PollerStatus(_Model):
     control: ControlOutput = ControlOutput()
     cursor: Cursor | None = None
     """Everything up to here was delivered; of a poller that never ran, where it will start. Null is the beginning; with
-    `lease.fencing_token` null too, or where `exists` is false and `error` is told, it is not known."""
+    `lease.fencing_token` null too, or where `exists` is false and `error` is set, it is not known."""
     checkpoint_updated_at: Stamp | None = None
     """When it moved last, by the store's clock."""
     last_successful_batch_id: str | None = None

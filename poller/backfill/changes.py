@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
-from poller.admin import changes
+from poller.admin import conversation as admin
 from poller.admin.change_result import ChangedPart, ChangeOutput, EffectOutput
-from poller.admin.changes import Plan, Request, StateEditor
-from poller.admin.plans import pause_plan, resume_plan
+from poller.admin.changes import StateEditor
+from poller.admin.plans import Plan, pause_plan, resume_plan
+from poller.admin.request import Request
 from poller.backfill.documents import FINISHED, Document
 from poller.backfill.listing import Backfills
 from poller.model.document import State
@@ -25,7 +26,7 @@ class Conversation(Protocol):
         """Whether anybody sees what would be changed."""
         ...
 
-    def part(self, name: str) -> changes.Conversation:
+    def part(self, name: str) -> admin.Conversation:
         """About one part, or about the only one."""
         ...
 
@@ -48,14 +49,18 @@ class Conversation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgreedByCall:
-    """The conversation with a program: its call is the agreement; `file`: see `poller.admin.changes.AgreedByCall`."""
+    """The conversation with a program: its call is the agreement.
+
+    Attributes:
+        file: see `poller.admin.conversation.AgreedByCall`.
+    """
 
     file: str = ""
     shows: bool = False
 
-    def part(self, name: str) -> changes.Conversation:  # noqa: ARG002
+    def part(self, name: str) -> admin.Conversation:  # noqa: ARG002
         """See `Conversation`."""
-        return changes.AgreedByCall(self.file)
+        return admin.AgreedByCall(self.file)
 
     def begin(self, kind: str, parts: int) -> None:
         """See `Conversation`."""

@@ -8,9 +8,9 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from poller import worker
-from poller.admin.changes import identity
 from poller.admin.effects import BACK, SAME, direction
 from poller.admin.refusals import Refused, WrongArgument, clean
+from poller.admin.request import identity
 from poller.admin.wired import operator_of
 from poller.backfill.conversation import AgreedByCall, Conversation
 from poller.backfill.documents import LONGEST_NAME, MOST_PARTS, default_name, free_name, part_suffix, recognised

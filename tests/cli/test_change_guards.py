@@ -12,6 +12,7 @@ import pytest
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
 from poller.admin.change_result import ChangeOutput
 from poller.model.cursor import Cursor
+from poller.model.limits import LONGEST_REASON
 from tests.cli.console import Console, at_work, ran
 from tests.cli.project import Project
 
@@ -80,8 +81,8 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
     "no document to reset": (gone, ("reset-to-beginning", "orders"), lambda poller: poller.reset("beginning")),
     "a reason that is too long": (
         nothing,
-        ("pause", "orders", "--reason", "x" * 501),
-        lambda poller: poller.pause(reason="x" * 501),
+        ("pause", "orders", "--reason", "x" * (LONGEST_REASON + 1)),
+        lambda poller: poller.pause(reason="x" * (LONGEST_REASON + 1)),
     ),
 }
 

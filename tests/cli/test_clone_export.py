@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from poller_cli.toml_tables import tables
+from poller.config.toml_tables import tables
 from tests.cli.console import Console, ran
 from tests.cli.project import NOTING, Project, end, wait_until
 from tests.support.schemas import validator

@@ -228,7 +228,7 @@ def test_what_a_sas_token_opens_may_not_be_there_or_not_be_theirs(shop: Console,
     ask = ("import", "azure-functions-db", shared.address("container"), "--name", "orders", "--yes")
     lines = [shop.refused(2, *ask, says="There is no blob state/orders.json")]
     shared.blob.upload_blob(b"theirs? no")
-    lines.append(shop.refused(2, *ask, says="is no state blob of azure-functions-db"))
+    lines.append(shop.refused(2, *ask, says="is not a state blob of azure-functions-db"))
     shared.silent(*lines)
 
 
@@ -286,9 +286,9 @@ def test_while_that_library_is_at_work_nothing_is_taken(shop: Console) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("no JSON", "no state blob"),
-        ("[]", "no state blob"),
-        ('{"version": 2, "poller_name": "x", "checkpoint": {"cursor": [1]}}', "no state blob"),
+        ("no JSON", "not a state blob"),
+        ("[]", "not a state blob"),
+        ('{"version": 2, "poller_name": "x", "checkpoint": {"cursor": [1]}}', "not a state blob"),
         ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": {"kind": "timestamp+pk"}}}', "of poller, not"),
         ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": ["later", 3]}}', "does not fit"),
         ('{"version": 1, "poller_name": "x", "checkpoint": {"cursor": ["2026-04-07 01:23", 3, 4]}}', "pk_columns"),

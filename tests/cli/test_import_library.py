@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from azure_functions_db import SqlAlchemySource
 
+from poller.admin.import_azure_functions_db import key_order
 from poller.config.options import SourceOptions
-from poller_cli.importing import key_order
 from tests.cli.azure_functions_db import FIXTURES, ROWS
 from tests.support.azurite import Azurite
 

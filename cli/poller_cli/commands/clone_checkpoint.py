@@ -41,12 +41,17 @@ def clone_checkpoint(
 
     Example: poller clone-checkpoint orders orders-v2
     """
-    from poller_cli.changes import report_of, request_of
-    from poller_cli.cloning import Cloning
+    from poller.admin import clone
+    from poller_cli.output.change_report import Report
 
-    consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
+    consent = Consent(
+        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
+    )
     with session.app() as app:
         app.refuse_backfill(new_name)
-        report = report_of(session, app, consent, new_name)
-        cloning = Cloning(app, app.poller(name), new_name, request_of(consent), report)
-        return report.report(cloning.carry_out(overwrite=overwrite))
+        new = app.poller(new_name) if new_name in app.config.pollers else None
+        report = Report(session, app, consent, new_name)
+        cloned = clone.clone_checkpoint(
+            app.poller(name), new_name, consent, report, new=new, file=app.path, overwrite=overwrite
+        )
+        return report.report(cloned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,24 +24,20 @@ def export_checkpoint(
 
     Example: poller export-checkpoint orders before-deploy.json
     """
-    from poller.admin.wired import operator_of
-    from poller.model.checkpoint_file import export_of
+    from poller.admin import export
+    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import json_text, print_json, printable
 
     with session.app() as app:
-        poller = app.named(name).only()
-        operator = operator_of(poller, "export-checkpoint")
-        state = operator.look().state
-        exported = export_of(state, app=poller.app_name, now=operator.file.clock.now()).model_dump(mode="json")
+        exported = export.export_checkpoint(app.named(name).only())
     if file == Path("-"):
         file = None
     if file is not None:
-        _write(file, json_text(exported) + "\n", overwrite=overwrite)
+        _write(file, json_text(as_json(exported)) + "\n", overwrite=overwrite)
     if file is None or session.json:
-        print_json(exported)
+        print_json(as_json(exported))
     else:
-        told = f"{name}: the checkpoint at {state.checkpoint.cursor or 'the beginning'} was written to {file}."
-        print(printable(told), file=sys.stdout)
+        print(printable(f"{name}: the checkpoint at {exported.cursor or 'the beginning'} was written to {file}."))
     return exits.DONE
 
 
@@ -61,5 +56,5 @@ def _write(file: Path, text: str, *, overwrite: bool) -> None:
     except FileExistsError:
         raise Refused(f"The file {file} exists already.", next_step="Give another name, or add --overwrite.") from None
     except (OSError, ValueError, RuntimeError) as error:
-        told = getattr(error, "strerror", None) or "that is no name of a file"
-        raise WrongArgument(f"The file {file} cannot be written: {told}.") from None
+        why = getattr(error, "strerror", None) or "invalid file name"
+        raise WrongArgument(f"The file {file} cannot be written: {why}.") from None

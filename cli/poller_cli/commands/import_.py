@@ -55,14 +55,15 @@ def azure_functions_db(
     """
     from datetime import UTC, datetime
 
-    from poller.admin.changes import StateEditor
-    from poller_cli.changes import report_of, request_of
-    from poller_cli.importing import Importing, read_foreign
+    from poller.admin.import_azure_functions_db import import_checkpoint, read_foreign
+    from poller_cli.output.change_report import Report
 
-    consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
+    consent = Consent(
+        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
+    )
     with session.app() as app:
         poller = app.poller(name)
         foreign = read_foreign(where, connection=app.config.state.connection, environ=os.environ, now=datetime.now(UTC))
-        report = report_of(session, app, consent, name)
-        importing = Importing(StateEditor(poller, request_of(consent), report), app, poller, foreign)
-        return report.report(importing.carry_out(overwrite=overwrite))
+        report = Report(session, app, consent, name)
+        options = app.config.pollers[name].source
+        return report.report(import_checkpoint(poller, foreign, options, consent, report, overwrite=overwrite))

@@ -21,8 +21,9 @@ def pause(
 
     Example: poller pause orders --reason "migration of the warehouse"
     """
+    from poller.admin.changes import StateEditor
     from poller.admin.plans import pause_plan
-    from poller_cli.changes import change
+    from poller_cli.output.change_report import Report
     from poller_cli.output.part_report import change_backfill
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
@@ -30,4 +31,5 @@ def pause(
         named = app.named(name)
         if named.documents:
             return change_backfill(session, app, named, consent, "pause")
-        return change(session, app, app.poller(name), consent, pause_plan(name))
+        report = Report(session, app, consent, name)
+        return report.report(StateEditor(app.poller(name), consent, report).carry_out(pause_plan(name)))

@@ -41,7 +41,7 @@ def recheck(
 
     Example: poller recheck orders --since 2h --redeliver
     """
-    from poller.admin.changes import checked_reason
+    from poller.admin.request import checked_reason
     from poller_cli.output import recheck_report
     from poller_cli.output.models import as_json
     from poller_cli.terminal.confirmation import confirm as ask
@@ -76,7 +76,7 @@ def recheck(
 def _redeliver(poller: Poller, found: Recheck, reason: str | None) -> str | None:
     """Deliver the late rows; how the handler failed, if it did: its error's type, and its first line where `error_text`
     allows that."""
-    from poller.admin.changes import identity
+    from poller.admin.request import identity
     from poller.errors import PollerError
     from poller.handler.call import HandlerFailure
     from poller.model.redact import error_line

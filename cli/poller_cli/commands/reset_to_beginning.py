@@ -29,10 +29,15 @@ def reset_to_beginning(
 
     Example: poller reset-to-beginning orders --reason "the handler dropped the discount"
     """
+    from poller.admin.changes import StateEditor
     from poller.admin.plans import reset_plan
-    from poller_cli.changes import change
+    from poller_cli.output.change_report import Report
 
-    consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
+    consent = Consent(
+        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
+    )
     with session.app() as app:
         poller = app.poller(name)
-        return change(session, app, poller, consent, reset_plan(poller, "reset-to-beginning", None))
+        report = Report(session, app, consent, name)
+        plan = reset_plan(poller, "reset-to-beginning", None)
+        return report.report(StateEditor(poller, consent, report).carry_out(plan))

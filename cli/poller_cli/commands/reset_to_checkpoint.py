@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -51,15 +52,33 @@ def reset_to_checkpoint(
 
     Example: poller reset-to-checkpoint orders backups/shop/orders/20260407T012346_020000Z.json
     """
-    from poller.admin.changes import StateEditor
-    from poller_cli.changes import report_of, request_of
-    from poller_cli.checkpoints import Restoring, find_origin
+    from poller.admin.restore import find_checkpoint, read_checkpoint, restore_checkpoint
+    from poller_cli.output.change_report import Report
 
-    consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
+    consent = Consent(
+        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
+    )
     with session.app() as app:
         poller = app.poller(name)
-        report = report_of(session, app, consent, name)
-        editor = StateEditor(poller, request_of(consent), report)
-        origin = find_origin(editor.operator, file, app=poller.app_name)
-        restoring = Restoring(editor, poller, origin, rebind=rebind, token_at_least=token_at_least)
-        return report.report(restoring.carry_out())
+        if file == "-":
+            kept = read_checkpoint(poller, _stdin(), location="text of stdin")
+        else:
+            kept = find_checkpoint(poller, file)
+        report = Report(session, app, consent, name)
+        return report.report(
+            restore_checkpoint(poller, kept, consent, report, rebind=rebind, token_at_least=token_at_least)
+        )
+
+
+def _stdin() -> bytes:
+    """All of it. The operator would answer there, too: what is read from it is confirmed by an option.
+
+    Raises: WrongArgument.
+    """
+    from poller.admin.refusals import WrongArgument
+    from poller.model.limits import LARGEST_BODY
+    from poller_cli.terminal.printing import is_terminal
+
+    if sys.stdin is None or is_terminal(sys.stdin):
+        raise WrongArgument("FILE is -, and nothing is piped into stdin.", next_step="Give the name of a file.")
+    return sys.stdin.buffer.read(LARGEST_BODY + 1)

@@ -44,19 +44,24 @@ def reset_to_cursor(
 
     Example: poller reset-to-cursor orders --value 2026-04-07T01:23:45 --pk id=12093
     """
+    from poller.admin.changes import StateEditor
     from poller.admin.cursors import typed_cursor
     from poller.admin.plans import reset_plan
     from poller.admin.refusals import clean
-    from poller_cli.changes import change
+    from poller_cli.output.change_report import Report
 
-    consent = Consent(yes, confirm, dry_run, break_lease, allow_skip, reason)
+    consent = Consent(
+        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
+    )
     with session.app() as app:
         poller = app.poller(name)
         clean(value, "--value")
         options = app.config.pollers[name].source
         keys = _keys(pk or [], options.pk_columns, options.cursor_column)
         cursor = typed_cursor(poller.source, value, keys, f"--pk {', '.join(pk or [])[:80]}")
-        return change(session, app, poller, consent, reset_plan(poller, "reset-to-cursor", cursor))
+        report = Report(session, app, consent, name)
+        plan = reset_plan(poller, "reset-to-cursor", cursor)
+        return report.report(StateEditor(poller, consent, report).carry_out(plan))
 
 
 def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> dict[str, str]:
@@ -76,7 +81,7 @@ def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> d
             near = difflib.get_close_matches(name, pk_columns, 1, cutoff=0.5)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise WrongArgument(
-                f"--pk: {name[:80]!r} is no key column of {_key(pk_columns)}.{hint}",
+                f"--pk: {name[:80]!r} is not a key column of {_key(pk_columns)}.{hint}",
             )
         if name in keys:
             raise WrongArgument(f"--pk: {name} is given twice.")

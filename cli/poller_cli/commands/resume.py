@@ -20,8 +20,9 @@ def resume(
 
     Example: poller resume orders --reason "the customer exists now"
     """
+    from poller.admin.changes import StateEditor
     from poller.admin.plans import resume_plan
-    from poller_cli.changes import change
+    from poller_cli.output.change_report import Report
     from poller_cli.output.part_report import change_backfill
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
@@ -29,4 +30,5 @@ def resume(
         named = app.named(name)
         if named.documents:
             return change_backfill(session, app, named, consent, "resume")
-        return change(session, app, app.poller(name), consent, resume_plan(name))
+        report = Report(session, app, consent, name)
+        return report.report(StateEditor(app.poller(name), consent, report).carry_out(resume_plan(name)))

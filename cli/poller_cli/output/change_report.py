@@ -15,21 +15,18 @@ from poller_cli.terminal.printing import print_json, printable, printable_lines,
 
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
+    from poller.app import App
     from poller_cli.guards import Consent
 
 
 class Report:
-    """The conversation about one change of the poller `name` (see `poller.admin.changes.Conversation`).
+    """The conversation about one change of the poller `name` (see `poller.admin.conversation.Conversation`)."""
 
-    Args:
-        production: whether the configuration says that it is one.
-    """
-
-    def __init__(self, session: Session, consent: Consent, name: str, *, production: bool) -> None:
+    def __init__(self, session: Session, app: App, consent: Consent, name: str) -> None:
         self.session = session
         self.consent = consent
         self.name = name
-        self.production = production
+        self.production = app.config.environment == "production"
         self._said: list[str] = []
 
     @property
@@ -72,7 +69,7 @@ class Report:
 
     def report(self, output: ChangeOutput) -> int:
         """Print what was done, or why nothing was."""
-        with surely_told(output):
+        with surely_reported(output):
             return self._print(output)
 
     def _print(self, output: ChangeOutput) -> int:
@@ -80,9 +77,9 @@ class Report:
             print_json(as_json(output))
             return exits.DONE
         if not output.changed:
-            told = "A dry run: nothing was changed." if output.dry_run else "Nothing was changed."
+            nothing = "A dry run: nothing was changed." if output.dry_run else "Nothing was changed."
             unsaid = [note for note in output.notes if note not in self._said]
-            print(printable(" ".join([*unsaid, told])))
+            print(printable(" ".join([*unsaid, nothing])))
             return exits.DONE
         lines = [("change", f"{(output.id or '')[:8]} by {output.by}")]
         if output.backup:
@@ -103,7 +100,7 @@ class Report:
 
 
 @contextmanager
-def surely_told(*outputs: ChangeOutput) -> Iterator[None]:
+def surely_reported(*outputs: ChangeOutput) -> Iterator[None]:
     """Around what prints them on stdout: where that fails, stderr says at least which changes were made."""
     try:
         yield

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from poller_cli import exits
-from poller_cli.changes import report_of, request_of
-from poller_cli.output.change_report import Report, surely_told
+from poller_cli.output.change_report import Report, surely_reported
 from poller_cli.output.models import as_json
 from poller_cli.terminal.confirmation import confirm, will_ask
 from poller_cli.terminal.printing import print_json, printable
@@ -26,7 +25,7 @@ def change_backfill(session: Session, app: ConsoleApp, named: Named, consent: Co
     from poller.backfill.changes import change
 
     report = PartsReport(session, app, consent, named)
-    return report.report(change(app.backfills, named.documents, kind, request_of(consent), report))
+    return report.report(change(app.backfills, named.documents, kind, consent, report))
 
 
 class PartsReport:
@@ -54,9 +53,9 @@ class PartsReport:
         if name not in self._parts:
             silent = replace(self._consent, yes=True, confirm=None)
             self._parts[name] = (
-                report_of(self._session, self._app, self._consent, name)
+                Report(self._session, self._app, self._consent, name)
                 if self._whole
-                else _PartReport(self._session, silent, name, production=False)
+                else _PartReport(self._session, self._app, silent, name)
             )
         return self._parts[name]
 
@@ -84,7 +83,7 @@ class PartsReport:
             (only,) = self._parts.values()
             return only.report(output)
         if self._session.json:
-            with surely_told(output):
+            with surely_reported(output):
                 print_json(as_json(output))
         return exits.DONE
 
@@ -92,8 +91,8 @@ class PartsReport:
 class _PartReport(Report):
     """A preview that was shown before the question is not shown again after it."""
 
-    def __init__(self, session: Session, consent: Consent, name: str, *, production: bool) -> None:
-        super().__init__(session, consent, name, production=production)
+    def __init__(self, session: Session, app: ConsoleApp, consent: Consent, name: str) -> None:
+        super().__init__(session, app, consent, name)
         self._previews: list[object] = []
 
     def preview(self, output: ChangeOutput, lines: list[tuple[str, str]]) -> None:

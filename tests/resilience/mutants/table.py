@@ -116,7 +116,7 @@ FURTHER = (
     ),
     Mutant(
         "a document that is put back is free at once",
-        (Edit("admin/restore.py", "held = operator.keeps_for(start.lease) if keep else 0.0", "held = 0.0"),),
+        (Edit("admin/recovery.py", "held = operator.keeps_for(start.lease) if keep else 0.0", "held = 0.0"),),
         BOTH,
         MEDDLED,
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from greenlet import GreenletExit
 
 from poller.admin.editor import Operator
-from poller.admin.restore import Recovery
+from poller.admin.recovery import Recovery
 from poller.delivery.context import Context
 from poller.delivery.runner import Runner
 from poller.errors import (

@@ -19,12 +19,16 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy.engine import make_url
 
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Plan, StateEditor
+from poller.admin.changes import StateEditor
+from poller.admin.conversation import AgreedByCall, Conversation
 from poller.admin.counts import number
 from poller.admin.cursors import changed_source, is_foreign, located
 from poller.admin.effects import measure, of_first
+from poller.admin.plans import Plan
+from poller.admin.recovery import Recovery
 from poller.admin.refusals import WrongArgument, clean
-from poller.admin.restore import Recovery
+from poller.admin.request import Request
+from poller.admin.wired import WiredPoller
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
@@ -37,7 +41,6 @@ from poller.sources import SqlSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from poller.app import App, Poller
     from poller.config import SourceOptions
 
 KIND = "import"
@@ -73,7 +76,7 @@ class Foreign:
 def read_foreign(where: str, *, connection: str, environ: Mapping[str, str], now: datetime) -> Foreign:
     """The blob at an address, or a file.
 
-    Raises: WrongArgument (there is none, or it is none of that library's), ConfigError (no address), StoreError.
+    Raises: WrongArgument (there is none, or it is not one of that library's), ConfigError (not a blob URL), StoreError.
     """
     clean(where, "URL|FILE")
     if where.startswith(("http://", "https://")):
@@ -141,7 +144,7 @@ def _parsed(body: bytes, location: str, now: datetime) -> Foreign:
 
 def _not_theirs(location: str) -> WrongArgument:
     return WrongArgument(
-        f"The {location} is no state blob of azure-functions-db.",
+        f"The {location} is not a state blob of azure-functions-db.",
         next_step="Its blobs are named state/POLLER.json, in the container that its BlobCheckpointStore was given.",
     )
 
@@ -152,7 +155,7 @@ def _not_theirs(location: str) -> WrongArgument:
 def convert(foreign: Foreign, source: SqlSource, options: SourceOptions) -> tuple[Cursor, list[str]]:
     """Its place as a cursor of the configured source, and what a person should know of it.
 
-    Raises: WrongArgument, where the value is none of the configured column's; SourceError.
+    Raises: WrongArgument, where the value does not fit the configured column; SourceError.
     """
     order = key_order(foreign.fingerprint, options)
     value, *keys = foreign.parts
@@ -165,9 +168,9 @@ def convert(foreign: Foreign, source: SqlSource, options: SourceOptions) -> tupl
     except SourceUnavailable:
         raise
     except (SourceError, OverflowError) as error:
-        told = error.message if isinstance(error, SourceError) else "a value is out of its column's range"
+        why = error.message if isinstance(error, SourceError) else "a value is out of its column's range"
         raise WrongArgument(
-            f"The cursor in the {foreign.location} does not fit the configured source: {told}",
+            f"The cursor in the {foreign.location} does not fit the configured source: {why}",
             next_step="Nothing was changed. Configure the table, cursor_column and pk_columns that it was made with.",
         ) from None
     notes = []
@@ -175,7 +178,7 @@ def convert(foreign: Foreign, source: SqlSource, options: SourceOptions) -> tupl
         notes.append(f"It begins at or after {cursor.value}, because {why}: rows of that value may come again.")
     if order is None:
         notes.append(
-            "Whether its source is the configured one cannot be told: its fingerprint covers user, driver and options. "
+            "Whether its source is the configured one is not known: its fingerprint covers user, driver and options. "
             "See that table, cursor column, key and filter are the same."
         )
     return cursor, notes
@@ -207,7 +210,7 @@ def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | Non
     except Exception:  # noqa: BLE001 - an address that it could not have read either
         return None
     for order in itertools.islice(itertools.permutations(options.pk_columns), 120):
-        told: dict[str, object] = {
+        described: dict[str, object] = {
             "url": url,
             "schema": options.schema_name,
             "table": options.table,
@@ -220,7 +223,7 @@ def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | Non
             "operation_mode": "upsert_only",
             "cursor_types": [],
         }
-        if hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest() == fingerprint:
+        if hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest() == fingerprint:
             return order
     return None
 
@@ -228,19 +231,37 @@ def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | Non
 # --- the change -------------------------------------------------------------------------------------------------------
 
 
-class Importing:
-    """Makes `foreign` the place of `poller`. Guarded like a reset."""
+def import_checkpoint(
+    poller: WiredPoller,
+    foreign: Foreign,
+    options: SourceOptions,
+    request: Request | None = None,
+    conversation: Conversation | None = None,
+    *,
+    overwrite: bool = False,
+) -> ChangeOutput:
+    """Make the place of that library's poller the checkpoint of `poller`. Guarded like a reset.
 
-    def __init__(self, editor: StateEditor, app: App, poller: Poller, foreign: Foreign) -> None:
+    Args:
+        foreign: what `read_foreign` found. options: of the source of `poller`, as it is configured.
+        overwrite: also where `poller` has a checkpoint; its token stays, and grows.
+
+    Raises: LeaseHeld (that library is at work, or a worker of ours), Refused (there is a checkpoint already, or rows
+        would be skipped), WrongArgument (its cursor does not fit the source), SourceError, StoreError.
+    """
+    editor = StateEditor(poller, request or Request(), conversation or AgreedByCall())
+    return _Importing(editor, poller, options, foreign).carry_out(overwrite=overwrite)
+
+
+class _Importing:
+    def __init__(self, editor: StateEditor, poller: WiredPoller, options: SourceOptions, foreign: Foreign) -> None:
         self._editor = editor
         self._foreign = foreign
-        self._poller = poller
         self._source = cast("SqlSource", poller.source)
         self._described = located(poller.source)
-        self._cursor, self._notes = convert(foreign, self._source, app.config.pollers[poller.name].source)
+        self._cursor, self._notes = convert(foreign, self._source, options)
 
     def carry_out(self, *, overwrite: bool) -> ChangeOutput:
-        """The whole of it. Raises: LeaseHeld (that library is at work), Refused (there is a checkpoint), StoreError."""
         editor, foreign = self._editor, self._foreign
         left = foreign.live_for()
         if left and not editor.request.break_lease:
@@ -261,7 +282,7 @@ class Importing:
                 foreign=is_foreign(state, self._described),
             ),
             differences=changed_source(self._described),
-            notes=lambda _: self._told(),
+            notes=lambda _: self._in_words(),
         )
         return editor.create_or_replace(plan, self._create, overwrite=overwrite)
 
@@ -279,7 +300,7 @@ class Importing:
             update={"checkpoint": checkpoint, "lease": moved.lease.model_copy(update={"fencing_token": token})}
         )
 
-    def _told(self) -> list[str]:
+    def _in_words(self) -> list[str]:
         waiting = self._source.lag(self._cursor, cap=PENDING_CAP)
         return [
             f"From the {self._foreign.location}, poller {self._foreign.poller!r}.",
@@ -292,7 +313,7 @@ class Importing:
         editor, operator = self._editor, self._editor.operator
         recovery = Recovery(operator)
         now = operator.file.clock.now()
-        notes = self._told()
+        notes = self._in_words()
         effect = of_first(self._source, self._cursor)
         return editor.create(
             recovery,

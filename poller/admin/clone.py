@@ -1,42 +1,65 @@
-"""`clone-checkpoint`: into a document that is there, or into a new one."""
+"""`clone-checkpoint`: another poller of the same app begins where this one stands; its document may be there or not."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 from poller.admin.change_result import ChangeOutput
-from poller.admin.changes import Conversation, Plan, Request, StateEditor
+from poller.admin.changes import StateEditor
+from poller.admin.conversation import AgreedByCall, Conversation
 from poller.admin.cursors import is_foreign
 from poller.admin.effects import Effect, measure
+from poller.admin.plans import Plan
+from poller.admin.recovery import Recovery
 from poller.admin.refusals import WrongArgument, clean
-from poller.admin.restore import Recovery
-from poller.app import App, Poller
+from poller.admin.request import Request
+from poller.admin.wired import WiredPoller, operator_of
 from poller.config.load import parse, read_text
+from poller.config.toml_tables import tables
 from poller.config.types import is_name
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
 from poller.model.redact import redact
-from poller_cli.toml_tables import tables
 
 KIND = "clone-checkpoint"
 
 
-class Cloning:
-    """Copies the checkpoint of `poller` to the poller `new_name` of the same app.
+def clone_checkpoint(
+    poller: WiredPoller,
+    new_name: str,
+    request: Request | None = None,
+    conversation: Conversation | None = None,
+    *,
+    new: WiredPoller | None = None,
+    file: Path | None = None,
+    overwrite: bool = False,
+) -> ChangeOutput:
+    """Copy the checkpoint of `poller`, with the source it belongs to, to the poller `new_name` of the same app.
 
-    Raises (here): WrongArgument, for a name that is none or the same.
+    Args:
+        new: the poller of that name, where it is configured. file: the configuration file that `poller` stands in; the
+            result then says what to add to it, where `new` is not given.
+        overwrite: also where the new poller has a checkpoint; its token stays, and grows.
+
+    Raises: WrongArgument (an invalid name, or the same), Refused (there is a checkpoint already, or rows would be
+        skipped), LeaseHeld, StateCorrupt, WriteConflict, StoreError.
     """
+    if not is_name(clean(new_name, "NEW_NAME")):
+        raise WrongArgument(f"NEW_NAME: invalid name {new_name[:80]!r}: 1 to 63 lower-case letters, digits, hyphens.")
+    if new_name == poller.name:
+        raise WrongArgument("NEW_NAME: is the poller itself.", next_step="Name another.")
+    editor = StateEditor(new or poller, request or Request(), conversation or AgreedByCall(), name=new_name)
+    return _Cloning(editor, poller, new, file).carry_out(overwrite=overwrite)
 
-    def __init__(self, app: App, poller: Poller, new_name: str, request: Request, conversation: Conversation) -> None:
-        if not is_name(clean(new_name, "NEW_NAME")):
-            raise WrongArgument(f"NEW_NAME: {new_name[:80]!r} is no name: 1 to 63 lower-case letters, digits, hyphens.")
-        if new_name == poller.name:
-            raise WrongArgument("NEW_NAME: is the poller itself.", next_step="Name another.")
+
+class _Cloning:
+    def __init__(self, editor: StateEditor, poller: WiredPoller, new: WiredPoller | None, file: Path | None) -> None:
+        self._editor = editor
         self._poller = poller
-        self._app = app
-        self._new = app.poller(new_name) if new_name in app.config.pollers else None
-        self._origin = StateEditor(poller, request, conversation).operator.look().state
-        self._editor = StateEditor(self._new or poller, request, conversation, name=new_name)
+        self._new = new
+        self._file = file
+        self._origin = operator_of(poller, KIND).look().state
 
     def carry_out(self, *, overwrite: bool) -> ChangeOutput:
         """The whole of it. Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError."""
@@ -60,7 +83,7 @@ class Cloning:
     def _notes(self, *, replacing: bool = False) -> list[str]:
         name, notes = self._editor.name, [f"It begins where {self._poller.name} stands."]
         if self._new is None:
-            notes.append(f"{name} is not configured in {self._app.path} yet.")
+            notes.append(f"{name} is not configured{f' in {self._file}' if self._file else ''} yet.")
             if replacing:
                 notes.append(f"Before it is undone, configure {name} there: a reset needs its source.")
         elif is_foreign(self._origin, self._new.source.describe()):
@@ -86,7 +109,7 @@ class Cloning:
 
     def _to_configure(self) -> str | None:
         """What to add to the file, so that the new poller runs; None where it is there."""
-        if self._new is not None:
+        if self._new is not None or self._file is None:
             return None
-        raw = parse(read_text(self._app.path), self._app.path)
+        raw = parse(read_text(self._file), self._file)
         return redact(tables(f"pollers.{self._editor.name}", raw["pollers"][self._poller.name]))

@@ -1,0 +1,78 @@
+"""`rebind`: a changed source is accepted, and the cursor kept."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from poller.admin.cursors import impossible, is_foreign, located, refuse_foreign, unreadable
+from poller.admin.effects import Effect, rows_up_to
+from poller.admin.plans import Plan
+from poller.admin.wired import WiredPoller
+from poller.delivery.preflight import put_back
+from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable
+from poller.model.changes import to_rebind
+from poller.model.cursor import Cursor
+from poller.model.document import State
+from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
+from poller.ports import InspectableSource
+
+UNCOUNTED = "which rows of the two sources are the same is not known"
+
+
+def rebind_plan(poller: WiredPoller) -> Plan:
+    """The checkpoint belongs to the configured source from now on; rows up to the cursor count as delivered.
+
+    Its notes raise: FingerprintMismatch, where the cursor cannot be one of that source; SourceError, where the table
+    cannot be read.
+    """
+    source = located(poller.source)
+
+    def nothing(state: State) -> str | None:
+        if state.source_fingerprint not in UNKNOWN_FINGERPRINTS and not is_foreign(state, source):
+            return f"{poller.name} belongs to the configured source already."
+        return None
+
+    def notes(state: State) -> list[str]:
+        cursor = state.checkpoint.cursor
+        refuse_foreign(poller.source, cursor, name=poller.name)
+        try:
+            _refuse_impossible(poller, cursor)
+        except SourceError as missing:
+            missing.next_step = f"{put_back(differences(state.source, source))} Nothing was changed."
+            raise
+        return [
+            *unreadable(poller.source, state, source),
+            f"Of the configured source, {rows_up_to(poller.source, cursor)} up to the cursor count as delivered.",
+        ]
+
+    return Plan(
+        kind="rebind",
+        transition=to_rebind(source),
+        # The same cursor in other rows: nothing lies between the two places, and no count tells which rows are new.
+        effect=lambda _: Effect(None, None, not_counted=UNCOUNTED),
+        nothing=nothing,
+        differences=lambda state: differences(state.source, source),
+        notes=notes,
+    )
+
+
+def _refuse_impossible(poller: WiredPoller, cursor: Cursor | None) -> None:
+    """A server that does not answer refuses nothing: the preview says that nothing was counted. A file that cannot be
+    opened is more likely a wrong one.
+
+    Raises: FingerprintMismatch, where the column cannot hold the cursor; SourceError, where the table cannot be read.
+    """
+    try:
+        why = impossible(cast("InspectableSource", poller.source), cursor)
+    except SourceUnavailable:
+        if poller.source.describe().database.dialect == "sqlite":
+            raise
+        return
+    if why:
+        raise FingerprintMismatch(
+            f"The cursor {cursor} cannot be one of the configured source of {poller.name!r}: {why}.",
+            stored="",
+            configured=poller.source.describe().fingerprint(),
+            next_step=f"Nothing was changed. Put the former source back, or say where to go on: poller reset-to-cursor "
+            f"{poller.name}, or poller reset-to-beginning {poller.name}.",
+        )

@@ -1,0 +1,54 @@
+"""What is asked for beside a change itself: by whom, why, and what is allowed for it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+
+from poller.admin.refusals import WrongArgument, clean
+from poller.model.escape import escape
+from poller.model.limits import LONGEST_NAME, LONGEST_REASON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How a change is to be made.
+
+    Attributes:
+        dry_run: only look. break_lease: take the lease from a worker. allow_skip: leave rows undelivered.
+        by: who asks; default: `POLLER_OPERATOR`, else user and host. reason: for the record.
+    """
+
+    dry_run: bool = False
+    break_lease: bool = False
+    allow_skip: bool = False
+    by: str | None = None
+    reason: str | None = None
+
+
+def checked_reason(reason: str | None, name: str) -> str | None:
+    """What is kept of a reason; `name`: of the argument. Raises: WrongArgument, where it is not text, or too long."""
+    if reason is None:
+        return None
+    reason = clean(reason, name).strip()
+    if len(reason) > LONGEST_REASON:
+        raise WrongArgument(
+            f"{name} has {len(reason):,} characters, and at most {LONGEST_REASON:,} are kept.",
+            next_step="Shorten it; nothing was changed.",
+        )
+    return reason or None
+
+
+def identity(by: str | None = None) -> str:
+    """Who changes something, in one line: `by`, else `POLLER_OPERATOR`, else user and host."""
+    who = (by or os.environ.get("POLLER_OPERATOR", "")).strip()
+    if not who:
+        try:
+            user = getpass.getuser()
+        except (OSError, KeyError, ImportError):
+            user = "unknown"
+        who = f"{user}@{socket.gethostname()}"
+    flat = " ".join(part.strip() for part in who.splitlines() if part.strip())
+    return escape(flat).encode("utf-8", "replace").decode()[:LONGEST_NAME]
