@@ -113,7 +113,7 @@ def test_stopped_it_says_that_it_is_not_finished_and_how_to_go_on(project: Proje
     assert ids(project) == IN_RANGE
 
 
-def test_parts_have_a_document_each_and_together_they_are_the_range(project: Project) -> None:
+def test_each_part_has_its_document_and_all_of_them_are_the_range(project: Project) -> None:
     console = Console(project)
     project.configure("orders", handlers=NOTING, poller="batch_size = 4")
     project.insert(100)
@@ -162,7 +162,7 @@ def test_a_poison_row_halts_it_and_retry_goes_on(project: Project) -> None:
     assert ids(project) == IN_RANGE
 
 
-def test_retry_goes_on_where_the_handler_ended_its_process_too_often(project: Project) -> None:
+def test_retry_goes_on_after_a_handler_that_ended_its_process(project: Project) -> None:
     dying = "import os, signal\ndef handle(batch): os.kill(os.getpid(), signal.SIGKILL)\n"
     project.configure("orders", handlers=dying, poller="max_attempts = 1")
     project.insert(100)
@@ -173,7 +173,7 @@ def test_retry_goes_on_where_the_handler_ended_its_process_too_often(project: Pr
     assert ids(project) == IN_RANGE
 
 
-def test_an_end_that_open_transactions_may_still_write_below_is_refused(project: Project) -> None:
+def test_an_end_below_which_open_transactions_may_write_is_refused(project: Project) -> None:
     console = Console(project)
     project.configure("orders", handlers=NOTING)
     project.insert(10)
@@ -226,7 +226,7 @@ def test_a_name_for_once_more_is_one_that_is_free(project: Project) -> None:
     assert told.endswith("--as orders-again-4\n")
 
 
-def test_nothing_runs_while_its_pollers_checkpoint_is_of_another_source(project: Project) -> None:
+def test_nothing_runs_while_the_checkpoint_is_of_another_source(project: Project) -> None:
     console = Console(project)
     project.configure("orders", handlers=NOTING)
     project.insert(100)
@@ -293,7 +293,7 @@ def test_status_shows_it_beneath_its_poller_until_it_is_finished(halted: Console
     assert halted.run("status", "replay").out.startswith("replay  finished\n  backfill  of orders, from ")
 
 
-def test_one_that_is_paused_while_it_works_ends_after_its_batch_and_goes_on_when_resumed(project: Project) -> None:
+def test_one_paused_at_work_ends_after_its_batch_and_resumes(project: Project) -> None:
     project.configure("orders", handlers=NOTING, poller="batch_size = 10")
     project.environ["POLLER_OPERATOR"] = "ada"
     project.insert(100)
@@ -335,7 +335,7 @@ def test_one_that_is_paused_while_it_works_ends_after_its_batch_and_goes_on_when
     assert "is finished: there is nothing to pause" in console.run("pause", name, "--yes").out
 
 
-def test_the_parts_of_one_are_paused_together_and_one_of_them_alone(halted: Console) -> None:
+def test_the_parts_are_paused_together_and_one_of_them_alone(halted: Console) -> None:
     project, parts = halted.project, ["cut-1of3", "cut-2of3", "cut-3of3"]
     assert halted.run(*RANGE, "--yes", "--as", "cut", "--parallel", "3").code == 1, "the second halts"
     assert [one["name"] for one in backfills(halted) if one["name"] in parts] == ["cut-2of3"]
@@ -411,7 +411,7 @@ def test_a_name_that_is_neither_a_poller_nor_a_backfill(halted: Console) -> None
     halted.refused(2, "pause", "replay", "--yes", says="a backfill of 'orders', and")
 
 
-def test_a_store_that_is_away_is_told_beside_a_name_that_is_not_known(halted: Console) -> None:
+def test_an_unreachable_store_is_reported_beside_an_unknown_name(halted: Console) -> None:
     (halted.project.folder / "state.db").unlink()
     (halted.project.folder / "state.db").mkdir()
     told = halted.run("status", "replay").error
@@ -455,7 +455,7 @@ def test_a_source_that_changed_since_does_not_hide_it(halted: Console) -> None:
     assert halted.run("pause", "replay", "--yes").code == 0
 
 
-def test_on_servers_it_is_found_paused_and_costs_an_idle_poller_nothing(
+def test_on_servers_it_is_paused_and_costs_an_idle_poller_nothing(
     project: Project, servers: psycopg.Connection, azurite: Azurite
 ) -> None:
     text = (project.folder / "poller.toml").read_text()

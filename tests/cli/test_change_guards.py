@@ -164,7 +164,7 @@ def test_a_program_says_who_asked_and_why(project: Project) -> None:
     assert (output.by, change["by"], change["reason"]) == ("deploy 42", "deploy 42", "migration")
 
 
-def test_a_cursor_of_another_kind_or_key_and_what_is_no_place_are_refused(project: Project) -> None:
+def test_a_cursor_of_another_kind_or_key_is_refused(project: Project) -> None:
     console = ran(project)
     before = console.everything()
     for cursor in (

@@ -87,9 +87,7 @@ def role(postgres_db: str) -> Iterator[str]:
     execute(postgres_db, f"drop owned by {name}", f"drop role {name}")
 
 
-def test_privileges_that_postgresql_lacks_are_granted_by_what_is_said(
-    project: Project, postgres_db: str, role: str
-) -> None:
+def test_missing_postgresql_privileges_are_granted_as_printed(project: Project, postgres_db: str, role: str) -> None:
     make_table(postgres_db)
     execute(
         postgres_db,
@@ -164,7 +162,7 @@ def test_a_prepared_xa_transaction_is_named_and_ended(project: Project, family_d
     assert "prepared" not in wrong(project.run("check", "--json"))
 
 
-def test_what_cannot_be_made_of_the_configuration_is_told_beside_the_others(project: Project) -> None:
+def test_an_invalid_configuration_is_reported_beside_the_others(project: Project) -> None:
     project.configure("orders", "invoices")
     project.insert(3)
     text = (project.folder / "poller.toml").read_text()
@@ -207,7 +205,7 @@ def test_without_process_it_guesses_and_says_the_grant(
         execute(family_db, f"drop user '{name}'@'%'")
 
 
-def test_text_that_is_written_in_two_forms_is_an_error_with_the_odd_one(project: Project) -> None:
+def test_text_written_in_two_forms_is_an_error_with_the_odd_one(project: Project) -> None:
     project.configure("orders")
     project.insert(30)
     project.execute("INSERT INTO orders VALUES (77, '2026-01-01T00:00:01Z')")
@@ -282,7 +280,7 @@ def test_what_a_handlers_module_prints_does_not_spoil_the_json(project: Project)
     assert "loading" in ended.err
 
 
-def test_a_database_that_is_away_keeps_nothing_else_from_being_looked_at(project: Project) -> None:
+def test_an_unreachable_database_hides_no_other_finding(project: Project) -> None:
     configure(project, f"postgresql+psycopg://shop:geheim-7@127.0.0.1:{free_port()}/shop")
     ended = project.run("check", "--json")
     assert ended.code == 1
@@ -345,9 +343,7 @@ def _with_sas(project: Project, azurite: Azurite, kinds: ResourceTypes, permitte
     return token
 
 
-def test_storage_that_may_not_be_listed_is_an_error_as_it_is_to_a_run(
-    project: Project, azurite: Azurite, container: str
-) -> None:
+def test_storage_that_may_not_be_listed_is_an_error(project: Project, azurite: Azurite, container: str) -> None:
     _on_blob(project, azurite.connection_string, container)
     project.insert(3)
     BlobServiceClient.from_connection_string(azurite.connection_string).create_container(container)
@@ -485,9 +481,7 @@ def test_an_index_that_is_read_backwards_will_do(project: Project, postgres_db: 
 
 
 @pytest.mark.parametrize("name", ["'a\\\\b','it''s'", "X'00ff27','x',1", "X'0102ff',X'',7"])
-def test_a_prepared_xa_transaction_of_any_name_is_ended_by_what_is_printed(
-    project: Project, family_db: str, name: str
-) -> None:
+def test_a_prepared_xa_transaction_is_ended_by_what_is_printed(project: Project, family_db: str, name: str) -> None:
     name = name.replace("X'00ff27','x',1", "X'00ff27',X'78',1")
     make_table(family_db)
     execute(
@@ -535,7 +529,7 @@ def test_a_table_that_is_not_there_is_no_view(project: Project) -> None:
     assert any("orders" in one["message"] and one["severity"] == "error" for one in findings(project, "columns", 1))
 
 
-def test_a_writer_that_has_just_begun_holds_the_bound_and_is_no_error(project: Project) -> None:
+def test_a_writer_that_has_just_begun_is_a_warning_and_no_error(project: Project) -> None:
     project.configure("orders")
     project.insert(5)
     with closing(sqlite3.connect(project.folder / "shop.db", isolation_level=None)) as writer:

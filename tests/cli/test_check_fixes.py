@@ -76,7 +76,7 @@ def test_a_computed_column_gets_advice_and_no_statement(project: Project, mariad
     ("kind", "zone"),
     [("timestamptz", ""), ("timestamp", "UTC"), ("timestamp", "Asia/Tokyo")],
 )
-def test_on_postgresql_rows_without_a_time_get_the_present_one_of_the_columns_zone(
+def test_on_postgresql_null_stamps_become_now_in_the_columns_zone(
     project: Project, postgres_db: str, kind: str, zone: str
 ) -> None:
     now = f"(now() at time zone '{zone}')" if zone else "now()"
@@ -138,9 +138,7 @@ def run_printed(url: str, statement: str) -> None:
         connection.exec_driver_sql(statement.replace("%", "%%") if family(url) == "mysql" else statement)
 
 
-def test_updates_that_nothing_stamps_are_told_and_the_printed_statement_stamps_them(
-    project: Project, any_db: str
-) -> None:
+def test_the_printed_statement_makes_updates_stamp_the_cursor(project: Project, any_db: str) -> None:
     quote = "`" if family(any_db) == "mysql" else '"'
     table = f"{quote}Or der{quote}"
     execute(

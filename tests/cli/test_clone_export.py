@@ -234,7 +234,7 @@ def test_the_undo_of_an_overwritten_clone_says_what_it_needs(project: Project) -
     console.undo(output)
 
 
-def test_a_backfill_whose_range_is_one_part_only_is_exported_by_its_name(project: Project) -> None:
+def test_a_backfill_of_one_part_is_exported_by_its_name(project: Project) -> None:
     project.configure("orders", source='cursor_kind = "integer+pk"\nbound = "none"')
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace('"updated_at"', '"id"').replace('cursor_time_zone = "UTC"', ""))

@@ -59,7 +59,7 @@ def shop(project: Project) -> Project:
         ("poller status -c shop.toml n", ["north"]),
     ],
 )
-def test_names_are_those_of_the_configuration_whose_settings_need_not_be_set(
+def test_names_are_completed_though_settings_are_not_set(
     shop: Project, shell: str, line: str, offered: list[str]
 ) -> None:
     assert complete(shop, shell, line) == offered

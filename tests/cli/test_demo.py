@@ -14,7 +14,7 @@ from tests.cli.project import Project, end, wait_until
 from tests.support.services import REPOSITORY
 
 
-def test_every_flight_arrives_and_only_the_killed_batch_comes_twice(project: Project) -> None:
+def test_every_flight_arrives_and_only_a_killed_batch_comes_twice(project: Project) -> None:
     ended = project.run("demo", "--json", seconds=110)
     assert ended.code == 0, ended.err
     table = ended.json
@@ -43,7 +43,7 @@ def begun_in(folder: Path) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc to see processes in")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_demo_that_is_ended_takes_its_workers_and_its_folder_with_it(
+def test_a_demo_that_is_ended_leaves_no_worker_and_no_folder(
     project: Project, tmp_path: Path, number: signal.Signals
 ) -> None:
     project.environ["TMPDIR"] = str(tmp_path)

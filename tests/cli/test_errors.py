@@ -197,7 +197,7 @@ def test_debug_shows_where(project: Project) -> None:
     assert ended.err.splitlines()[-1].startswith("poller: ")
 
 
-def test_a_mark_of_windows_editors_in_front_of_the_configuration_is_no_fault(project: Project) -> None:
+def test_a_byte_order_mark_before_the_configuration_is_accepted(project: Project) -> None:
     project.configure("orders")
     file = project.folder / "poller.toml"
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())

@@ -21,7 +21,7 @@ def ahead(project: Project) -> Console:
     return console
 
 
-def test_rows_that_lie_ahead_do_not_hide_that_later_ones_are_skipped_too(project: Project) -> None:
+def test_rows_ahead_do_not_hide_that_later_ones_are_skipped(project: Project) -> None:
     console = ahead(project)
     to = ("reset-to-cursor", "orders", "--value", FAR, "--pk", "id=1", "--allow-skip", "--dry-run")
     effect = console.done(*to)["effect"]
@@ -48,7 +48,7 @@ def of_the_library(console: Console, at: str) -> str:
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["over a checkpoint", "a first checkpoint"])
-def test_a_place_in_the_future_is_imported_only_where_skipping_is_allowed(project: Project, there: bool) -> None:
+def test_a_place_in_the_future_is_imported_only_with_allow_skip(project: Project, there: bool) -> None:
     project.configure("orders")
     console = Console(project)
     project.execute("INSERT INTO orders VALUES (?, ?)", *ROWS)
@@ -61,9 +61,7 @@ def test_a_place_in_the_future_is_imported_only_where_skipping_is_allowed(projec
 
 
 @pytest.mark.parametrize("autoincrement", ["", "AUTOINCREMENT"])
-def test_the_newest_row_of_a_table_that_is_numbered_is_no_place_in_the_future(
-    project: Project, autoincrement: str
-) -> None:
+def test_the_newest_row_of_a_numbered_table_is_not_in_the_future(project: Project, autoincrement: str) -> None:
     project.configure("orders", source='cursor_kind = "integer+pk"')
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace('"updated_at"', '"id"').replace('cursor_time_zone = "UTC"', ""))
@@ -77,7 +75,7 @@ def test_the_newest_row_of_a_table_that_is_numbered_is_no_place_in_the_future(
 
 
 @pytest.mark.parametrize("token", [2**53 + 1, 10**30])
-def test_a_fencing_token_that_no_library_counts_to_is_not_taken_over(project: Project, token: int) -> None:
+def test_an_impossibly_high_fencing_token_is_not_taken_over(project: Project, token: int) -> None:
     project.configure("orders")
     project.execute("INSERT INTO orders VALUES (?, ?)", *ROWS)
     state = json.loads(fixture("text").read_text())

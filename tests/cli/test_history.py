@@ -47,7 +47,7 @@ def test_a_change_that_only_the_document_knows_is_told_once(project: Project) ->
     assert kinds(console) == ["pause", "7"]
 
 
-def test_the_order_is_that_of_the_trail_where_times_are_too_coarse_to_tell(project: Project) -> None:
+def test_the_order_is_the_trails_where_times_are_too_coarse(project: Project) -> None:
     """A blob's server tells whole seconds: of two commands within one, the later may bear the earlier time."""
     console = ran(project)
     with console.store() as store:
@@ -58,7 +58,7 @@ def test_the_order_is_that_of_the_trail_where_times_are_too_coarse_to_tell(proje
     assert kinds(console) == ["3", "0", "1", "2", "4"], "3 was copied from the document late"
 
 
-def test_the_next_writer_copies_what_an_interrupted_command_did_not(project: Project) -> None:
+def test_the_next_writer_copies_what_an_interrupted_command_left(project: Project) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
     project.execute("DELETE FROM poller_log", database="state.db")

@@ -66,7 +66,7 @@ def test_the_next_row_is_the_one_that_it_would_have_read_next(shop: Console) -> 
     assert state["lease"]["fencing_token"] > json.loads(fixture("text").read_text())["lease"]["fencing_token"]
 
 
-def test_the_batch_and_the_origin_are_kept_in_document_and_audit_trail(shop: Console) -> None:
+def test_batch_and_origin_are_kept_in_document_and_audit_trail(shop: Console) -> None:
     theirs = json.loads(fixture("text").read_text())
     shop.done(*command("text", "--yes", "--reason", "moving house"))
     checkpoint = shop.state()["checkpoint"]
@@ -232,7 +232,7 @@ def test_what_a_sas_token_opens_may_not_be_there_or_not_be_theirs(shop: Console,
     shared.silent(*lines)
 
 
-def test_an_address_that_says_nothing_is_refused_and_its_token_not_repeated(shop: Console) -> None:
+def test_an_invalid_address_is_refused_without_showing_its_token(shop: Console) -> None:
     said = shop.refused(
         2, "import", "azure-functions-db", "https://x.blob.core.windows.net/?sig=s3cret", "--name", "orders", "--yes"
     )
@@ -249,7 +249,7 @@ def test_a_dry_run_changes_nothing_and_nothing_is_changed_unasked(shop: Console)
     assert shop.everything() == []
 
 
-def test_a_checkpoint_that_is_there_is_replaced_only_when_asked_with_a_backup_and_an_undo(shop: Console) -> None:
+def test_a_checkpoint_is_replaced_only_when_asked_with_a_backup(shop: Console) -> None:
     assert shop.run("run", "orders", "--once").code == 0
     shop.refused(3, *command("text", "--yes"), says="--overwrite")
     output = shop.done(*command("text", "--yes", "--overwrite"))
@@ -302,5 +302,5 @@ def test_what_is_none_of_its_blobs_is_refused(shop: Console, body: str, says: st
     shop.refused(2, "import", "azure-functions-db", str(path), "--name", "orders", "--yes", says=says)
 
 
-def test_a_poller_that_has_delivered_nothing_has_no_place_to_take_over(shop: Console) -> None:
+def test_a_poller_that_has_delivered_nothing_cannot_be_imported(shop: Console) -> None:
     shop.refused(2, *command("at-work-first-batch", "--yes"), says="delivered nothing yet")

@@ -28,7 +28,7 @@ THEIRS = "7efcf499c577cfb7aee7470a44c89aedc1619b50bac3d6d47a408185ad5784b2"
 """What azure-functions-db 0.8.3 says of this source."""
 
 
-def test_the_same_source_is_known_by_its_fingerprint_and_so_is_the_order_of_its_keys() -> None:
+def test_the_same_source_is_known_by_its_fingerprint_and_key_order() -> None:
     ours = {"table": "t", "cursor_column": "at", "pk_columns": ["a", "b"], "filter": "x = 1"}
     rotated = URL.replace("s3cret", "another")
     assert key_order(THEIRS, options(url=rotated, **ours)) == ("b", "a")

@@ -235,9 +235,7 @@ def test_a_setting_whose_name_no_file_can_hold_is_refused(orders_shop: Project) 
     assert not (orders_shop.folder / "poller.toml").exists()
 
 
-def test_the_commands_that_follow_can_be_copied_whatever_the_folder_is_called(
-    orders_shop: Project, tmp_path: Path
-) -> None:
+def test_the_next_commands_can_be_copied_whatever_the_folders_name(orders_shop: Project, tmp_path: Path) -> None:
     folder = tmp_path / "my shop"
     folder.mkdir()
     config = str(folder / "poller.toml")
@@ -331,7 +329,7 @@ def test_a_file_that_is_wrong_is_named_and_left_alone(shop: Project, text: str, 
     assert texts(shop) == before
 
 
-def test_handlers_of_ones_own_are_added_to_and_a_ready_one_is_taken(shop: Project) -> None:
+def test_existing_handlers_are_added_to_and_a_ready_one_is_taken(shop: Project) -> None:
     mine = "mine = True\r\n"
     config = 'app_name = "shop"\n[state]\nstore = "sql"\n[defaults]\nbatch_size = 7'
     shop.write(config)
@@ -562,9 +560,7 @@ def test_a_killed_init_leaves_no_half_file_and_goes_on(project: Project, forge: 
     assert forge.run("run", "orders", "--once") == 0, forge.err
 
 
-def test_an_init_that_was_killed_in_between_overwrites_no_handler_that_was_changed_since(
-    project: Project, forge: Forge
-) -> None:
+def test_a_killed_init_overwrites_no_handler_that_changed_since(project: Project, forge: Forge) -> None:
     project.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
     forge.folder, forge.environ = project.folder, project.environ
     assert forge.run(*INIT) == 0, forge.err

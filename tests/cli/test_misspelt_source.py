@@ -29,7 +29,7 @@ def test_a_source_that_does_not_exist_is_to_be_put_back(project: Project, old: s
         assert " ".join(told.split()).count(f"Put it back: {says}") == 1
 
 
-def test_a_rebind_to_a_table_that_does_not_exist_names_the_former_one(project: Project) -> None:
+def test_a_rebind_to_a_missing_table_names_the_former_one(project: Project) -> None:
     console = ran(project)
     changed(project, *TYPOS[0][:2])
     console.refused(1, "rebind", "orders", "--yes", says=f"Put it back: {TYPOS[0][2]}")

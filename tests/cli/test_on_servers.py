@@ -221,7 +221,7 @@ def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> 
     assert done(project, "status", schema="status").json["pollers"][0]["cursor"]["tiebreaker"] == {"id": 10}
 
 
-def test_a_worker_at_work_is_broken_only_when_told_and_undone_as_printed(
+def test_a_worker_is_broken_only_when_asked_and_undone_as_printed(
     project: Project, servers: psycopg.Connection
 ) -> None:
     (project.folder / "wait").touch()
@@ -257,9 +257,7 @@ def fill(db: psycopg.Connection) -> None:
     )
 
 
-def test_parts_killed_at_once_go_on_and_every_row_of_the_day_is_delivered(
-    project: Project, servers: psycopg.Connection
-) -> None:
+def test_killed_parts_go_on_and_the_whole_day_is_delivered(project: Project, servers: psycopg.Connection) -> None:
     fill(servers)
     text = (project.folder / "poller.toml").read_text()
     text = text.replace('lease_ttl = "60s"', 'lease_ttl = "3s"')  # what was killed is waited for
@@ -286,7 +284,7 @@ def test_parts_killed_at_once_go_on_and_every_row_of_the_day_is_delivered(
     assert done(project, *MINUTES, schema="backfill").json["already_done"] is True
 
 
-def test_while_a_transaction_may_still_write_into_the_range_it_is_refused(
+def test_a_range_that_open_transactions_may_write_into_is_refused(
     project: Project, servers: psycopg.Connection
 ) -> None:
     info = servers.info

@@ -169,7 +169,7 @@ def test_a_change_that_nobody_could_be_told_of_is_not_made(project: Project) -> 
     assert poller["paused"] is False
 
 
-def test_rows_are_delivered_and_kept_from_the_state_where_the_streams_are_closed(project: Project) -> None:
+def test_rows_are_delivered_where_the_streams_are_closed(project: Project) -> None:
     project.configure("orders", handlers="import os\ndef handle(batch):\n    print('got')\n    os.write(1, b'got')\n")
     project.insert(3)
     assert redirected(project, "<&- >&- 2>&-", "run", "--once").returncode == 0

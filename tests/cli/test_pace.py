@@ -48,7 +48,7 @@ def test_time_left_by_counted_rows() -> None:
     assert pace.left() == 15
 
 
-def test_time_left_by_how_much_faster_the_rows_times_pass_than_time_itself() -> None:
+def test_time_left_is_by_how_much_rows_outrun_the_clock() -> None:
     pace = Pace()
     catch_up(pace, seconds=10, rows=7, speed=11, behind=timedelta(seconds=1000))
     left = pace.left()

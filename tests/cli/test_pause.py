@@ -103,7 +103,7 @@ def test_the_operator_is_user_and_host_unless_told(project: Project) -> None:
 
 
 @pytest.mark.parametrize("command", ["resume", "pause", "rebind"])
-def test_a_dry_run_of_what_is_so_already_says_as_much_as_the_command(project: Project, command: str) -> None:
+def test_a_dry_run_of_a_pause_already_made_says_so_too(project: Project, command: str) -> None:
     console = ran(project)
     if command == "pause":
         console.done("pause", "orders", "--yes")

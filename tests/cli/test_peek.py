@@ -107,7 +107,7 @@ def test_no_value_and_an_empty_text_are_told_apart(project: Project) -> None:
     assert lines[4].startswith("  ")
 
 
-def test_columns_stand_below_each_other_whatever_the_characters_are_as_wide_as(project: Project) -> None:
+def test_columns_align_whatever_the_width_of_the_characters(project: Project) -> None:
     lines = filled(project, "注文の備考", "abc").run("peek", "orders").out.splitlines()[1:]
     assert len({cell_len(line[: line.index("2026")]) for line in lines[2:]}) == 1
 

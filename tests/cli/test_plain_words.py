@@ -33,7 +33,7 @@ def test_a_run_on_a_terminal_tells_the_time_in_utc(project: Project, monkeypatch
     assert int(found[1]) in {before.hour, datetime.now(UTC).hour}
 
 
-def test_history_calls_the_beginning_by_its_name_and_knows_no_zone_of_an_unknown_time(project: Project) -> None:
+def test_history_names_the_beginning_and_gives_no_zone_to_no_time(project: Project) -> None:
     console = ran(project)
     console.done("reset-to-beginning", "orders", "--yes")
     with console.store() as store:
@@ -43,7 +43,7 @@ def test_history_calls_the_beginning_by_its_name_and_knows_no_zone_of_an_unknown
     assert "unknown time  pause  by ada" in screen
 
 
-def test_an_error_of_a_table_that_is_called_as_its_poller_says_which_is_which(project: Project) -> None:
+def test_an_error_tells_a_table_from_a_poller_of_the_same_name(project: Project) -> None:
     console = ran(project)
     state = console.state()
     state["checkpoint"]["cursor"]["tiebreaker"]["id"] = 10**30
@@ -73,7 +73,7 @@ def test_what_is_to_be_added_is_said_in_a_sentence(project: Project) -> None:
     )
 
 
-def test_ctrl_d_at_the_question_leaves_the_answer_a_line_of_its_own(project: Project) -> None:
+def test_ctrl_d_at_the_question_ends_its_line(project: Project) -> None:
     ran(project)
     terminal = Terminal(project, "reset-to-beginning", "orders")
     terminal.answer("\x04")

@@ -78,7 +78,7 @@ def test_what_a_handler_prints_stands_above_the_progress(project: Project) -> No
     assert "delivered, 30 rows in 3 batches" in shown
 
 
-def test_a_counted_backfill_is_confirmed_by_name_and_tells_how_much_is_left(project: Project) -> None:
+def test_a_counted_backfill_is_confirmed_by_name_and_shows_rest(project: Project) -> None:
     project.configure("orders", handlers=STEPS, poller="batch_size = 10")
     project.insert(100)
     asked = ("backfill", "orders", "--from", "2026-01-01 00:00:02", "--to", "2026-01-01 00:00:07", "--as", "again")

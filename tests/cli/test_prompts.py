@@ -76,7 +76,7 @@ def test_with_json_the_question_leaves_stdout_alone(project: Project) -> None:
     assert json.loads(out.read_text())["changed"] is True
 
 
-def test_a_worker_that_commits_while_the_operator_reads_is_told_and_not_asked_again(project: Project) -> None:
+def test_a_worker_that_commits_meanwhile_is_shown_not_asked_about(project: Project) -> None:
     console = ran(project)
     project.insert(3)
     terminal = Terminal(project, "reset-to-beginning", "orders")
@@ -94,7 +94,7 @@ def test_a_worker_that_commits_while_the_operator_reads_is_told_and_not_asked_ag
     assert before in [console.document(name) for name in console.names("backups/")]
 
 
-def test_another_operators_reset_meanwhile_is_shown_and_asked_about(project: Project) -> None:
+def test_another_operators_reset_is_shown_and_asked_about(project: Project) -> None:
     console = ran(project)
     terminal = Terminal(project, "reset-to-cursor", "orders", "--value", "'2026-01-01 00:00:00'", "--pk", "id=3")
     terminal.child.expect_exact(ASKED)

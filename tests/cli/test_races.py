@@ -255,7 +255,7 @@ def test_the_text_tells_of_what_was_replaced_not_of_what_was_shown(place: Place)
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-def test_keys_that_only_the_database_can_compare_are_compared_there(place: Place) -> None:
+def test_keys_that_only_the_database_can_order_are_compared_there(place: Place) -> None:
     project = place.project
     text = (project.folder / "poller.toml").read_text()
     project.write(
@@ -291,7 +291,7 @@ def test_anothers_pause_is_not_ended_unseen(place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-def test_a_document_that_is_deleted_meanwhile_is_not_one_that_never_was(place: Place) -> None:
+def test_a_document_deleted_meanwhile_is_not_taken_for_a_new_one(place: Place) -> None:
     ended = overtaken(place, "it is deleted", 2, *started(place, "pause"))
     assert ended.code == 1
     assert "it was deleted" in ended.error
@@ -302,7 +302,7 @@ __all__ = ["place", "shop"]
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-def test_a_file_that_another_wrote_meanwhile_is_not_replaced_unless_told(place: Place) -> None:
+def test_a_file_written_meanwhile_is_replaced_only_with_overwrite(place: Place) -> None:
     file = place.project.folder / "theirs.out"
     for options, code in (((), 3), (("--overwrite",), 0)):
         command = ("export-checkpoint", "orders", file.name, *options)
@@ -338,7 +338,7 @@ def test_two_inits_at_once_leave_one_of_the_two_projects(place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-def test_late_rows_are_not_handed_over_beside_a_worker_nor_after_a_pause(place: Place) -> None:
+def test_late_rows_go_to_no_handler_beside_a_worker_or_a_pause(place: Place) -> None:
     project = place.project
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace("batch_size", 'audit_window = "2h"\nbatch_size'), NOTING)

@@ -78,7 +78,7 @@ def test_rows_under_the_cursor_are_found_and_delivered_once(project: Project, an
     assert project.lines("seen")[-1].split()[1] == "104"
 
 
-def test_what_was_delivered_before_notes_were_kept_is_unknown_and_not_late(project: Project) -> None:
+def test_rows_from_before_the_delivery_log_are_unknown_not_late(project: Project) -> None:
     project.configure("orders")
     project.insert(20)
     assert project.run("run", "--once").code == 0
@@ -96,7 +96,7 @@ def test_what_was_delivered_before_notes_were_kept_is_unknown_and_not_late(proje
     assert project.run("recheck", "orders", "--since", "soon").code == 2
 
 
-def test_after_a_reset_rows_above_the_checkpoint_come_by_themselves(project: Project) -> None:
+def test_after_a_reset_rows_above_the_checkpoint_are_not_late(project: Project) -> None:
     project.configure("orders", poller='audit_window = "1h"')
     project.insert(40)
     assert project.run("run", "--once").code == 0
@@ -319,7 +319,7 @@ def test_the_trail_names_the_operator_how_many_and_why(late_rows: Project) -> No
     assert [(one["by"], one["reason"]) for one in records] == [("ada", "3 of 3 late rows delivered: the restore")]
 
 
-def test_after_a_failure_the_next_step_is_a_command_to_copy_and_the_trail_tells_how_many(late_rows: Project) -> None:
+def test_after_a_failure_the_next_command_and_the_count_are_shown(late_rows: Project) -> None:
     fails = FAILS + "def handle(batch):\n    if batch.rows[0]['id'] > 501: raise ValueError('no such customer')\n"
     (late_rows.folder / "handlers.py").write_text(fails)
     config = str(late_rows.folder / "poller.toml")

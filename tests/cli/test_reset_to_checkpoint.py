@@ -167,7 +167,7 @@ def test_a_deleted_document_is_put_back_with_a_higher_token(project: Project) ->
     assert json.loads(console.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
 
 
-def test_an_export_alone_makes_a_document_of_a_poller_that_never_ran(project: Project) -> None:
+def test_an_export_alone_makes_the_document_of_a_new_poller(project: Project) -> None:
     console = ran(project)
     file = exported(console)
     deleted(console)

@@ -83,14 +83,14 @@ def test_rows_are_not_skipped_unless_that_is_allowed(project: Project) -> None:
     assert output["effect"]["skipped"] == 2
 
 
-def test_a_cursor_that_rows_may_yet_appear_under_counts_as_skipping(project: Project) -> None:
+def test_a_cursor_under_which_rows_may_appear_counts_as_skipping(project: Project) -> None:
     console = ran(project)
     future = ("reset-to-cursor", "orders", "--value", "2999-01-01T00:00:00", "--pk", "id=1", "--yes")
     console.refused(3, *future, says="rows that appear up to the new cursor")
     assert console.done(*future, "--allow-skip")["effect"]["open_ended"] is True
 
 
-def test_without_a_count_a_way_back_goes_and_a_way_forward_counts_as_skipping(project: Project) -> None:
+def test_without_a_count_only_a_way_forward_counts_as_skipping(project: Project) -> None:
     console = ran(project)
     exported = str(project.folder / "at-5.json")
     assert console.run("export-checkpoint", "orders", exported).code == 0
@@ -184,7 +184,7 @@ def test_a_changed_source_may_begin_anew(project: Project) -> None:
     assert console.state()["checkpoint"]["metadata"]["row_count"] == 4
 
 
-def test_a_dry_run_refuses_as_the_real_one_would_and_changes_nothing(project: Project) -> None:
+def test_a_dry_run_refuses_as_the_command_does_and_changes_nothing(project: Project) -> None:
     console = ran(project)
     before = console.everything()
     output = console.done("reset-to-beginning", "orders", "--dry-run")

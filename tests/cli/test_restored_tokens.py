@@ -19,7 +19,7 @@ def raised(console: Console, times: int) -> int:
     return int(console.state()["lease"]["fencing_token"])
 
 
-def test_a_document_made_anew_from_an_export_goes_on_above_the_exports_token(project: Project) -> None:
+def test_a_document_from_an_export_starts_above_its_token(project: Project) -> None:
     console = ran(project)
     seen = raised(console, 4)
     file = exported(console)
@@ -53,9 +53,7 @@ def test_a_token_that_no_export_holds_is_refused(project: Project, token: int) -
 
 
 @pytest.mark.parametrize(("part", "field"), [("lease", "fencing_token"), ("checkpoint", "generation")])
-def test_a_document_whose_count_cannot_grow_is_exported_and_not_gone_back_to(
-    project: Project, part: str, field: str
-) -> None:
+def test_a_document_at_the_highest_token_is_exported_not_restored(project: Project, part: str, field: str) -> None:
     console = ran(project)
     whole = console.state()
     console.edit(**{part: {field: HIGHEST}})
@@ -66,7 +64,7 @@ def test_a_document_whose_count_cannot_grow_is_exported_and_not_gone_back_to(
             console.refused(2, "reset-to-checkpoint", "orders", file, "--yes", says=f"{field} must be at most")
 
 
-def test_a_token_that_none_can_have_had_does_not_spoil_what_is_restored(project: Project) -> None:
+def test_an_impossible_token_does_not_spoil_what_is_restored(project: Project) -> None:
     console = ran(project)
     file = exported(console)
     with console.store() as store:
@@ -76,9 +74,7 @@ def test_a_token_that_none_can_have_had_does_not_spoil_what_is_restored(project:
 
 
 @pytest.mark.parametrize("command", [("reset-to-beginning", "orders"), ("reset-to-checkpoint", "orders", "kept.json")])
-def test_no_operators_change_leaves_a_document_that_cannot_be_read_again(
-    project: Project, command: tuple[str, ...]
-) -> None:
+def test_no_operators_change_leaves_an_unreadable_document(project: Project, command: tuple[str, ...]) -> None:
     console = ran(project)
     file = exported(console)
     console.edit(lease={"fencing_token": HIGHEST})

@@ -50,7 +50,7 @@ def test_exit_codes_of_several_pollers_follow_the_precedence(project: Project) -
     assert project.run("run", "--once").code == 2
 
 
-def test_json_lines_stand_alone_on_stdout_whatever_a_handler_prints(project: Project) -> None:
+def test_json_lines_stand_alone_on_stdout_though_a_handler_prints(project: Project) -> None:
     handlers = """
 import os, subprocess
 def handle(batch):
@@ -85,7 +85,7 @@ def test_a_poller_follows_its_schedule_for_ever(project: Project) -> None:
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_finishes_and_commits_the_batch_in_hand_and_starts_no_other(
+def test_a_signal_commits_the_batch_in_hand_and_starts_no_other(
     project: Project, number: signal.Signals, isolation: str
 ) -> None:
     options = f'schedule = "* * * * * *"\nbatch_size = 4\nisolation = "{isolation}"'
@@ -110,7 +110,7 @@ def test_a_signal_finishes_and_commits_the_batch_in_hand_and_starts_no_other(
     assert status["attempts"] == 0
 
 
-def test_a_second_signal_abandons_the_batch_and_leaves_the_lease_to_expire(project: Project) -> None:
+def test_a_second_signal_abandons_the_batch_and_keeps_the_lease(project: Project) -> None:
     project.configure("orders", handlers=NOTING, poller='schedule = "* * * * * *"')
     project.insert(3)
     (project.folder / "wait").touch()
@@ -163,7 +163,7 @@ def test_once_leaves_a_poller_that_another_works_on(project: Project) -> None:
     assert len(project.lines("seen")) == 3
 
 
-def test_a_poller_that_no_later_tick_can_mend_is_told_at_once_and_the_others_go_on(project: Project) -> None:
+def test_a_poller_that_needs_a_fix_is_reported_and_others_go_on(project: Project) -> None:
     project.configure("orders", "invoices", handlers=NOTING, poller='schedule = "* * * * * *"')
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace("handlers:handle", "handlers:other", 1))
@@ -177,7 +177,7 @@ def test_a_poller_that_no_later_tick_can_mend_is_told_at_once_and_the_others_go_
 
 
 @pytest.mark.parametrize("mode", ["--once", "--until-idle"])
-def test_as_json_a_handler_that_cannot_be_imported_is_a_failed_tick(project: Project, mode: str) -> None:
+def test_as_json_a_failed_handler_import_is_a_failed_tick(project: Project, mode: str) -> None:
     project.configure("orders", "invoices", handlers=NOTING)
     project.write((project.folder / "poller.toml").read_text().replace("handlers:handle", "handlers:other", 1))
     ended = project.run("run", mode, "--json")
@@ -188,7 +188,7 @@ def test_as_json_a_handler_that_cannot_be_imported_is_a_failed_tick(project: Pro
     assert "pollers.orders.handler" in ended.error
 
 
-def test_what_handlers_log_and_their_tracebacks_have_the_form_of_every_line(project: Project) -> None:
+def test_handlers_logs_and_tracebacks_have_the_form_of_every_line(project: Project) -> None:
     handlers = """
 import logging
 def handle(batch):

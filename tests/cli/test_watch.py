@@ -55,7 +55,7 @@ def test_the_rate_is_what_the_checkpoint_passed_between_two_looks(shop: Project)
         assert rate() == 0, "a checkpoint that goes back delivers nothing"
 
 
-def test_the_rate_of_a_backfill_and_one_that_was_named_is_shown_on_when_it_is_finished(shop: Project) -> None:
+def test_a_named_backfill_stays_on_the_screen_when_it_is_finished(shop: Project) -> None:
     halting = NOTING + "    if any(row['id'] == 25 for row in batch): raise ValueError('no such customer')\n"
     shop.configure("orders", handlers=halting, poller="batch_size = 10\nmax_attempts = 1")
     range_ = ("backfill", "orders", "--from", "2026-01-01 00:00:01", "--to", "2026-01-01 00:00:03", "--as", "replay")
@@ -85,7 +85,7 @@ def test_the_rate_of_a_backfill_and_one_that_was_named_is_shown_on_when_it_is_fi
         assert (event["pollers"], [one["status"]["name"] for one in event["backfills"]]) == ([], ["replay"])
 
 
-def test_an_unreachable_database_is_shown_and_told_by_the_exit_code(shop: Project) -> None:
+def test_an_unreachable_database_is_shown_and_ends_with_1(shop: Project) -> None:
     (shop.folder / "shop.db").unlink()
     (shop.folder / "shop.db").mkdir()
     ended = Console(shop).run("watch", "orders", "--json", "--count", "1")
@@ -232,7 +232,7 @@ def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> 
     assert Console(shop).state("state/shop/replay.json")["control"]["paused"] is True
 
 
-def test_it_ends_by_itself_after_the_last_look_and_a_narrow_terminal_without_colours_is_no_trouble(
+def test_it_ends_after_the_last_look_on_a_narrow_plain_terminal(
     shop: Project,
 ) -> None:
     with terminal(shop.folder, "orders", "--count", "2", columns=30, NO_COLOR="1") as child:
@@ -281,7 +281,7 @@ def chosen(name: str) -> str:
     return rf">(?: |\x1b\[[0-9;]*m)+{name}"
 
 
-def test_the_chosen_one_is_on_the_screen_and_the_others_are_counted(many: Project) -> None:
+def test_the_chosen_one_is_on_the_screen_and_the_rest_is_counted(many: Project) -> None:
     assert Console(many).run("run", "--once").code == 0
     with terminal(many.folder, columns=80, rows=24) as child:
         child.expect(chosen("p0"))

@@ -70,7 +70,7 @@ def test_handler_that_exits_ends_its_invocation_and_not_the_worker(shop: Folder)
     assert shop.handlers.seen == [1, 2, 3, 4, 5]
 
 
-def test_handler_in_a_child_process_fails_the_invocation_with_its_type(shop: Folder) -> None:
+def test_handler_in_a_child_process_fails_the_invocation_by_type(shop: Folder) -> None:
     shop.defaults = 'isolation = "process"'
     worker = shop.worker()
     (shop.path / "handlers.py").write_text("def on_orders(batch):\n    raise LookupError('no such customer')\n")

@@ -28,7 +28,7 @@ def _poller(name: str = "orders", **options: str) -> Poller:
     return Poller(name, source=source, store=MemoryStore(), app_name="shop", **options)  # type: ignore[arg-type]
 
 
-def test_each_poller_of_the_file_is_a_timer_function_on_its_own_schedule(folder: Folder) -> None:
+def test_each_poller_of_the_file_is_a_timer_on_its_own_schedule(folder: Folder) -> None:
     folder.poller("orders", options='schedule = "*/10 * * * * *"')
     folder.poller("late-refunds", "refunds", options='schedule = "0 30 2 * * *"')
 
@@ -93,7 +93,7 @@ def test_the_second_of_two_pollers_with_one_functions_name_fails(folder: Folder)
     assert "pollers.2nd and pollers.poller-2nd would both be the function 'poller_2nd'" in str(error)
 
 
-def test_a_configured_handler_that_is_a_generator_is_refused_with_its_key(folder: Folder) -> None:
+def test_a_configured_generator_handler_is_refused_with_its_key(folder: Folder) -> None:
     """Called, it would run nothing, and every batch would pass for handled."""
     folder.poller()
     with (folder.path / "handlers.py").open("a") as handlers:
@@ -131,7 +131,7 @@ def test_app_may_have_other_functions_beside(folder: Folder) -> None:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def test_relative_path_starts_at_the_callers_folder_wherever_the_process_stands(
+def test_relative_path_starts_at_the_callers_folder(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -277,7 +277,7 @@ def test_a_name_that_no_function_can_have_is_still_shown(folder: Folder) -> None
     assert "pollers.Spät Bestellt" in str(refused(folder, name))
 
 
-def test_what_is_wrong_for_all_pollers_leaves_the_apps_own_functions(folder: Folder) -> None:
+def test_what_is_wrong_for_all_pollers_leaves_the_apps_functions(folder: Folder) -> None:
     folder.state = 'store = "sql"\nurl = "%NOT_SET_ANYWHERE%"'
     folder.poller()
     app = folder.app()
@@ -298,7 +298,7 @@ def _host_json(folder: Folder, timeout: object) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["00:04:30", "00:01:00"])
-def test_tick_that_the_host_would_end_is_refused_and_both_keys_are_named(folder: Folder, timeout: str) -> None:
+def test_tick_longer_than_the_hosts_limit_is_refused_by_both_keys(folder: Folder, timeout: str) -> None:
     _host_json(folder, timeout)
     folder.poller(options='tick_timeout = "4m30s"')
 
@@ -394,7 +394,7 @@ def test_on_timer_refuses_a_tick_that_the_host_would_end(monkeypatch: pytest.Mon
 # --- the worker -------------------------------------------------------------------------------------------------------
 
 
-def test_importing_the_module_loads_no_driver_and_no_storage_client() -> None:
+def test_importing_the_module_loads_no_driver_and_no_client() -> None:
     script = (
         "import sys, poller.functions; "
         "late = ('sqlalchemy', 'sqlglot', 'azure.storage.blob', 'azure.identity', 'typer'); "

@@ -173,7 +173,7 @@ def test_handler_that_returns_something_still_gives_the_host_none(shop: Folder) 
     assert shop.worker().invoke("orders") is None
 
 
-def test_decorated_function_is_the_pollers_handler_and_stays_callable(shop: Folder) -> None:
+def test_decorated_function_is_the_handler_and_stays_callable(shop: Folder) -> None:
     shop.write()
     (shop.path / "function_app.py").write_text(
         "import azure.functions as func\n"

@@ -40,7 +40,7 @@ def _quotes_it_in_its_cause(batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("handler", [_quotes_a_password, _quotes_it_in_its_cause])
-def test_an_error_that_quotes_a_secret_fails_the_invocation_without_it(shop: Folder, handler: object) -> None:
+def test_an_error_that_quotes_a_secret_is_reported_without_it(shop: Folder, handler: object) -> None:
     worker = shop.worker()
     shop.handlers.hook = handler
     with pytest.raises(UnsuccessfulTick, match="handler_failed: Refused: cannot") as failed:
@@ -83,7 +83,7 @@ def _poller(store: StateStore, folder: Path) -> Poller:
 
 
 @pytest.mark.parametrize("kind", ["memory", "SQLite"])
-def test_on_timer_refuses_in_azure_a_state_that_dies_with_the_worker(
+def test_on_timer_refuses_in_azure_state_that_dies_with_the_worker(
     folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     store: StateStore = MemoryStore() if kind == "memory" else SqlStore(f"sqlite:///{tmp_path / 'state.db'}")

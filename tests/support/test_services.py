@@ -81,7 +81,7 @@ def test_the_years_key_is_unique_and_january_is_part_of_it(flights_year: list[fl
     assert [row for row in january if by_key[flights.key_of(row)] != row] == []
 
 
-def test_a_port_is_given_to_one_process_only_and_not_where_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_is_given_once_and_not_where_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [services.free_port() for _ in range(3)]
     for reservation in services._reserved[-3:]:
         reservation.close()
@@ -108,9 +108,7 @@ def test_a_port_is_given_to_one_process_only_and_not_where_somebody_listens(monk
 
 
 @pytest.mark.parametrize("ci", ["", "true"])
-def test_a_missing_server_fails_in_ci_but_mysql_which_may_be_missing_there(
-    monkeypatch: pytest.MonkeyPatch, ci: str
-) -> None:
+def test_a_missing_server_fails_in_ci_except_mysql(monkeypatch: pytest.MonkeyPatch, ci: str) -> None:
     monkeypatch.setenv("CI", ci)
     with pytest.raises(pytest.fail.Exception if ci else pytest.skip.Exception, match="none here"):
         unavailable(Unavailable("none here"))

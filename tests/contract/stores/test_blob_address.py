@@ -82,7 +82,7 @@ def test_the_configured_account_is_signed_into_as_configured(identities: list[st
 
 
 @pytest.mark.parametrize("front", [".evil.example", ":8443", "-evil.example", "@evil.example", "%2eevil.example"])
-def test_an_address_that_only_begins_like_the_configured_account_is_another(front: str, identities: list[str]) -> None:
+def test_an_address_that_only_begins_like_the_account_is_another(front: str, identities: list[str]) -> None:
     own = "https://storage.intern.example"
     for environ in (
         {"Storage__blobServiceUri": own},

@@ -103,9 +103,7 @@ def test_the_container_is_created_by_the_first_write_only(azurite: Azurite, cont
         (None, StoreUnavailable),
     ],
 )
-def test_an_answer_that_settles_nothing_is_one_request_and_an_error(
-    ask: Ask, given: bytes | None, error: type[StoreError]
-) -> None:
+def test_an_unclear_answer_is_one_request_and_an_error(ask: Ask, given: bytes | None, error: type[StoreError]) -> None:
     with Canned(given) as server:
         store = BlobStore.from_connection_string(server.connection_string)
         with pytest.raises(error) as caught:
@@ -139,7 +137,7 @@ def test_a_refused_condition_is_a_conflict(ask: Ask, given: bytes) -> None:
     assert len(server.asked) == 1
 
 
-def test_a_truncated_answer_is_no_document_and_is_not_asked_for_again() -> None:
+def test_a_truncated_answer_is_no_document_and_is_not_asked_again() -> None:
     with Canned(BROKEN) as server:
         store = BlobStore.from_connection_string(server.connection_string)
         with pytest.raises(StoreUnavailable):

@@ -64,7 +64,7 @@ def test_settings_lead_to_the_account(environ: dict[str, str], name: str, accoun
     assert located(environ, name) == f"blob x in container db-state of {account}"
 
 
-def test_development_storage_is_written_and_read_through_its_short_form(azurite: Azurite, container: str) -> None:
+def test_development_storage_works_through_its_short_form(azurite: Azurite, container: str) -> None:
     short = f"UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://127.0.0.1:{azurite.port}"
     store = BlobStore.from_connection_string(short, container)
     store.write("x", b"1", if_tag=None)
@@ -72,7 +72,7 @@ def test_development_storage_is_written_and_read_through_its_short_form(azurite:
     assert isinstance(BlobStore.from_connection_string(azurite.connection_string, container).read("x"), Found)
 
 
-def test_a_missing_setting_names_the_key_and_every_variable_looked_for() -> None:
+def test_a_missing_setting_names_the_key_and_the_variables() -> None:
     with pytest.raises(ConfigError) as caught:
         located({"Jobs": " ", "Other": ACCOUNT}, "Jobs")
     assert caught.value.key == "state.connection"
@@ -93,7 +93,7 @@ def test_a_missing_setting_names_the_key_and_every_variable_looked_for() -> None
         {"A": f"BlobEndpoint=https://shop.example:{SECRET}/;AccountName=shop;AccountKey=aaaa"},
     ],
 )
-def test_a_setting_that_leads_nowhere_is_refused_without_repeating_it(environ: dict[str, str]) -> None:
+def test_an_invalid_setting_is_refused_without_repeating_it(environ: dict[str, str]) -> None:
     with pytest.raises((ConfigError, StoreDenied)) as caught:
         BlobStore.from_settings("A", "db-state", environ).read("x")
     assert isinstance(caught.value, ConfigError)
@@ -131,7 +131,7 @@ class Refusing:
         raise ClientAuthenticationError(message=f"tried everything with {SECRET}")
 
 
-def test_a_credential_that_cannot_be_had_is_denied_with_a_next_step() -> None:
+def test_an_unavailable_credential_is_denied_with_a_next_step() -> None:
     store = BlobStore.from_identity("https://shop.blob.core.windows.net", credential=Refusing())
     with pytest.raises(StoreDenied) as caught:
         store.read("x")

@@ -116,13 +116,13 @@ def _end_before_the_sdks(connection: str, calls: dict[str, Callable[[BlobStore],
     store.close()
 
 
-def test_connecting_ends_within_our_limit_while_the_sdks_own_goes_on() -> None:
+def test_connecting_ends_within_our_limit_whatever_the_sdks_is() -> None:
     """The SDK connects for 20 s, in which a lease of 15 s is lost without a second attempt."""
     with _unconnectable() as connection:
         _end_before_the_sdks(connection, CALLS | BY_DEFAULT)
 
 
-def test_waiting_for_an_answer_ends_within_our_limit_while_the_sdks_own_goes_on() -> None:
+def test_waiting_for_an_answer_ends_within_our_limit() -> None:
     """The SDK waits for 60 s."""
     with Canned(None) as silent:
         _end_before_the_sdks(silent.connection_string, CALLS)
@@ -132,7 +132,7 @@ def test_waiting_for_an_answer_ends_within_our_limit_while_the_sdks_own_goes_on(
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="this system does not tell when it probes")
-def test_a_connection_that_is_kept_is_probed_before_a_gateway_forgets_it(tls: ssl.SSLContext | None) -> None:
+def test_a_kept_connection_is_probed_before_a_gateway_forgets_it(tls: ssl.SSLContext | None) -> None:
     """Azure's forgets one after 4 minutes without a word: a slower schedule would wait for ever for an answer on it."""
     with Canned(WHOLE, tls=tls) as server:
         store = BlobStore.from_connection_string(server.connection_string)
@@ -197,7 +197,7 @@ def test_a_redirection_is_followed_nowhere() -> None:
     assert elsewhere.asked == []
 
 
-def test_a_document_of_any_size_that_occurs_is_one_request_each_way(azurite: Azurite, container: str) -> None:
+def test_a_document_of_any_usual_size_is_one_request_each_way(azurite: Azurite, container: str) -> None:
     """Another writer may come between two requests; the SDK would read what is beyond 32 MB by further ones."""
     store = BlobStore.from_connection_string(azurite.connection_string, container)
     store.write("other", b"{}", if_tag=None)  # the container

@@ -85,7 +85,7 @@ def test_a_conditional_write_never_creates(store: StateStore) -> None:
     assert isinstance(store.read(NAME), Missing)
 
 
-def test_a_deleted_document_is_missing_refuses_its_old_tag_and_can_be_created_anew(place: Place) -> None:
+def test_a_deleted_document_refuses_its_tag_and_can_be_made_anew(place: Place) -> None:
     store = place.open()
     old = store.write(NAME, b"1", if_tag=None)
     place.delete(NAME)
@@ -160,7 +160,7 @@ def test_names_are_taken_literally(place: Place, name: str) -> None:
     assert isinstance(store.read(name), Missing)
 
 
-def test_names_that_differ_in_case_or_accent_are_different_documents(store: StateStore) -> None:
+def test_names_that_differ_in_case_or_accent_are_two_documents(store: StateStore) -> None:
     for name in ("state/a.json", "state/A.json", "state/á.json"):
         store.write(name, name.encode(), if_tag=None)
     assert {found(store, name).body.decode() for name in store.names("state/")} == {

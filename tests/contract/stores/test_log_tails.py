@@ -42,7 +42,7 @@ def _asked(proxy: FaultProxy) -> list[str]:
     return [get.header("x-ms-range") or get.header("Range") or "all" for get in gets]
 
 
-def test_they_are_the_newest_lines_whole_and_in_order_wherever_a_piece_begins(store: BlobStore) -> None:
+def test_they_are_the_newest_lines_whole_and_in_order(store: BlobStore) -> None:
     for limit in (1, 2, 19, 20, 21, 30, 59, 60, 61):
         assert store.lines(NAME, limit=limit) == LINES[-limit:], limit
     assert store.lines(NAME) == LINES

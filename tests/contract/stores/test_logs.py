@@ -54,7 +54,7 @@ def test_logs_are_apart_even_where_one_name_begins_with_the_other(store: StateSt
     assert list(store.names("audit/shop/a.jsonl")) == ["audit/shop/a.jsonl", "audit/shop/a.jsonl.old"]
 
 
-def test_a_line_break_inside_a_line_is_refused_before_anything_is_written(store: StateStore) -> None:
+def test_a_line_break_inside_a_line_is_refused_before_the_write(store: StateStore) -> None:
     with pytest.raises(ValueError, match="line break"):
         store.append(NAME, "one\ntwo")
     assert store.lines(NAME) == []

@@ -49,7 +49,7 @@ def test_of_two_writers_with_the_same_tag_exactly_one_wins(place: Place) -> None
         tag = answer.tag
 
 
-def test_of_many_creators_exactly_one_wins_even_where_container_and_tables_are_missing(place: Place) -> None:
+def test_of_many_creators_one_wins_though_the_container_is_missing(place: Place) -> None:
     stores = [place.open() for _ in range(8)]
 
     def attempt(number: int) -> Callable[[], Written]:

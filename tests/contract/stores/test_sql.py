@@ -171,7 +171,7 @@ def test_a_wrong_password_is_denied(family_db: str) -> None:
     assert PASSWORD not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_missing_right_is_denied_and_so_is_a_missing_right_to_create(postgres_db: str) -> None:
+def test_a_missing_right_to_write_or_create_is_denied(postgres_db: str) -> None:
     role = f"r{uuid.uuid4().hex[:8]}"
     engine = create_engine(postgres_db, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -228,7 +228,7 @@ def test_of_a_mistyped_path_nothing_is_begun(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_sqlite_file_that_cannot_be_opened_is_denied_with_its_path(tmp_path: Path) -> None:
+def test_a_sqlite_file_that_cannot_be_opened_is_denied_by_path(tmp_path: Path) -> None:
     with pytest.raises(StoreDenied, match=str(tmp_path)):
         SqlStore(f"sqlite:///{tmp_path}").read(NAME)
 
@@ -280,7 +280,7 @@ def count_up(task: tuple[str, int]) -> int:
 # ------------------------------------------------------------------------------------------------ databases not at hand
 
 
-def test_sql_server_and_oracle_get_types_that_hold_a_document_and_compare_names_exactly() -> None:
+def test_sql_server_and_oracle_types_hold_documents_and_names() -> None:
     server = str(CreateTable(schema_for("mssql", "poller").documents).compile(dialect=mssql.dialect()))  # type: ignore[no-untyped-call]
     assert "body NVARCHAR(max)" in server
     assert "COLLATE Latin1_General_100_BIN2" in server
@@ -290,7 +290,7 @@ def test_sql_server_and_oracle_get_types_that_hold_a_document_and_compare_names_
     assert "modified_at TIMESTAMP" in other
 
 
-def test_a_clock_without_a_zone_is_not_believed_where_the_database_is_unknown() -> None:
+def test_a_clock_without_a_zone_is_not_believed() -> None:
     clock = schema_for("somethingelse", "poller").clock
     assert clock.to_utc(datetime(2026, 4, 7, 1, 23, 45)) is None
     assert clock.to_utc(datetime(2026, 4, 7, 1, 23, 45, tzinfo=UTC)) == datetime(2026, 4, 7, 1, 23, 45, tzinfo=UTC)

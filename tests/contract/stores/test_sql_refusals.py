@@ -66,7 +66,7 @@ def test_a_state_file_that_cannot_be_looked_at_is_the_stores_error(
     store.close()
 
 
-def test_a_process_without_room_for_a_thread_finds_the_store_unavailable(
+def test_a_process_out_of_threads_finds_the_store_unavailable(
     postgres_db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread that watches over an answer's time cannot start; nothing was sent."""
@@ -93,7 +93,7 @@ def test_a_process_without_room_for_a_thread_finds_the_store_unavailable(
         (f"postgresql://u:p@ss{SECRET}@h/d", ("%40",)),
     ],
 )
-def test_a_url_that_names_no_driver_to_be_had_names_the_step_that_helps(url: str, words: tuple[str, ...]) -> None:
+def test_a_url_with_an_unavailable_driver_names_the_next_step(url: str, words: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as refused:
         SqlStore(url)
     assert refused.value.key == "state.url"

@@ -30,7 +30,7 @@ def test_a_state_file_that_was_deleted_is_told_and_not_begun_anew(tmp_path: Path
     store.close()
 
 
-def test_a_state_file_that_was_put_back_from_a_copy_is_read_at_once(tmp_path: Path) -> None:
+def test_a_state_file_restored_from_a_copy_is_read_at_once(tmp_path: Path) -> None:
     stores = [SqlStore(f"sqlite:///{tmp_path / name}") for name in ("state.db", "copy.db")]
     for store, body in zip(stores, (b"{}", b'{"kept": 1}'), strict=True):
         store.write(NAME, body, if_tag=None)

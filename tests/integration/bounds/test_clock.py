@@ -33,7 +33,7 @@ def ahead(memory: Mapping[str, Any] | None, by: timedelta) -> dict[str, Any]:
     return {**memory, **moved}
 
 
-def test_what_an_open_transaction_stamped_by_a_slower_clock_is_not_passed(postgres_db: str) -> None:
+def test_what_an_open_transaction_stamped_earlier_is_not_passed(postgres_db: str) -> None:
     url = postgres_db
     make(url)
     execute(url, "insert into stamped (id, updated_at) values (1, '2026-01-01 00:00:00')")
@@ -158,7 +158,7 @@ def test_a_reset_ends_the_wait_for_a_clock_that_was_wrong(sqlite_url: str) -> No
     shop.poller.close()
 
 
-def test_after_a_reset_no_process_goes_on_from_what_another_remembered(sqlite_url: str) -> None:
+def test_after_a_reset_no_process_uses_what_another_remembered(sqlite_url: str) -> None:
     shop = _Shop(sqlite_url)
     shop.reset()
     other = shop.process()

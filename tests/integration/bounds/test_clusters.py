@@ -47,7 +47,7 @@ def test_in_a_galera_cluster_only_the_heuristic_is_left() -> None:
 
 
 @pytest.mark.soak
-def test_where_a_replicas_threads_begin_to_write_the_bound_is_held_and_a_new_process_guesses() -> None:
+def test_a_replica_that_begins_to_write_holds_the_bound() -> None:
     """They write their primary's timestamps, long after these were taken."""
     with (
         MariaDbServer.start({"log_bin": "primary", "server_id": "1"}) as primary,

@@ -29,7 +29,7 @@ def views(url: str) -> None:
 
 
 @pytest.mark.parametrize("keys", QUERIES)
-def test_a_table_of_another_engine_is_seen_behind_views_and_queries(family_db: str, keys: dict[str, Any]) -> None:
+def test_a_table_of_another_engine_is_seen_behind_views(family_db: str, keys: dict[str, Any]) -> None:
     make(family_db, suffix=" engine = myisam")
     views(family_db)
     add(family_db, 1)

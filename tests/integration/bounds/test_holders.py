@@ -48,7 +48,7 @@ def test_who_was_there_before_a_cold_process_is_named_on_mariadb(
             assert ids(freshly(reader)) == [1]
 
 
-def test_of_several_prepared_transactions_the_oldest_is_named_with_its_own_age(postgres_db: str) -> None:
+def test_of_several_prepared_transactions_the_oldest_is_named(postgres_db: str) -> None:
     make(postgres_db)
     for number, name in ((1, "zz first"), (2, "aa second")):
         with session(

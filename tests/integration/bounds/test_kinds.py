@@ -148,7 +148,7 @@ def test_numbers_that_are_handed_out_in_blocks_are_a_guess(postgres_db: str) -> 
 
 
 @pytest.mark.parametrize("made", ["nextval('other')", "nextval('stamped_id_seq') * 2", None])
-def test_numbers_that_do_not_come_from_the_columns_own_sequence_are_a_guess(postgres_db: str, made: str | None) -> None:
+def test_numbers_not_from_the_columns_own_sequence_are_a_guess(postgres_db: str, made: str | None) -> None:
     """A sequence belongs to a column for ever, also where the column's DEFAULT was changed: its count says nothing."""
     make(postgres_db, "id bigserial primary key, v integer")
     execute(postgres_db, "create sequence other", "select setval('stamped_id_seq', 1000)")
@@ -232,7 +232,7 @@ def test_sqlites_numbers_are_exact(sqlite_url: str) -> None:
             assert ids(reader) == [1, 2]
 
 
-def test_a_table_that_is_only_appended_to_needs_no_cursor_but_its_key(any_db: str) -> None:
+def test_an_append_only_table_needs_no_cursor_but_its_key(any_db: str) -> None:
     text = {"postgresql": "text", "mysql": "varchar(40)", "sqlite": "text"}[family(any_db)]
     make(any_db, f"id {text} primary key, v integer")
     values = [f"k{number:03d}" for number in range(25)]

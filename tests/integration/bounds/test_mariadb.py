@@ -44,7 +44,7 @@ def test_what_commits_after_an_open_transaction_began_waits_for_it(family_db: st
         assert ids(freshly(reader)) == [1, 2, 3]
 
 
-def test_while_nobody_does_anything_the_bound_goes_on_without_a_look_at_the_cache(mariadb_db: str) -> None:
+def test_an_idle_servers_bound_goes_on_without_a_cache_look(mariadb_db: str) -> None:
     """innodb_trx may be asked every 0.1 s only; who polls more often learns nothing later for it."""
     make(mariadb_db)
     asked: list[str] = []
@@ -61,7 +61,7 @@ def test_while_nobody_does_anything_the_bound_goes_on_without_a_look_at_the_cach
         assert [sql for sql in asked if "innodb_trx" in sql]
 
 
-def test_a_transaction_that_rests_holds_also_while_nobody_does_anything(family_db: str) -> None:
+def test_a_resting_transaction_holds_also_on_an_idle_server(family_db: str) -> None:
     make(family_db)
     with source(family_db) as reader:
         freshly(reader)
@@ -125,7 +125,7 @@ def test_a_transaction_that_stays_open_is_named(family_db: str, monkeypatch: pyt
     assert f"connection {number} of root" in str(held)
 
 
-def test_an_innodb_trx_that_somebody_keeps_from_refreshing_is_not_believed(family_db: str) -> None:
+def test_an_innodb_trx_kept_from_refreshing_is_not_believed(family_db: str) -> None:
     make(family_db)
     add(family_db, 1)
     stop = threading.Event()
@@ -168,7 +168,7 @@ def test_users_that_only_read_may_be_ignored(plain_user: str, family_db: str) ->
             assert ids(freshly(reader)) == [1, 2, 3]
 
 
-def test_without_process_only_the_heuristic_is_left_and_the_grant_is_named(plain_user: str) -> None:
+def test_without_process_the_heuristic_is_left_and_the_grant_named(plain_user: str) -> None:
     with source(plain_user) as reader:
         bound = reader.bound()
         assert bound.kind == "heuristic"

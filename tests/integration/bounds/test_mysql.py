@@ -40,7 +40,7 @@ FINE = "select on performance_schema.*"
 
 
 @pytest.mark.parametrize("grants", [(GLOBAL,), (GLOBAL, FINE)])
-def test_what_commits_late_is_seen_with_the_privileges_that_are_named(mysql_db: str, grants: tuple[str, ...]) -> None:
+def test_late_commits_are_seen_with_the_privileges_that_are_named(mysql_db: str, grants: tuple[str, ...]) -> None:
     make(mysql_db)
     add(mysql_db, 1)
     with user(mysql_db, *grants) as url, source(url, bound="observed") as reader:
@@ -91,7 +91,7 @@ def bound_at(bound: Bound) -> datetime:
 
 
 @pytest.mark.parametrize(("grants", "told_finely"), [((GLOBAL,), False), ((GLOBAL, FINE), True)])
-def test_a_statement_holds_from_its_start_and_performance_schema_tells_it_finely(
+def test_a_statement_holds_from_its_finely_measured_start(
     mysql_db: str, grants: tuple[str, ...], told_finely: bool
 ) -> None:
     make(mysql_db)
@@ -104,7 +104,7 @@ def test_a_statement_holds_from_its_start_and_performance_schema_tells_it_finely
     assert all(row.took is None for row in rows if row.command == "Sleep")
 
 
-def test_sessions_are_tracked_by_their_own_time_where_performance_schema_says_nonsense() -> None:
+def test_sessions_are_tracked_where_performance_schema_is_wrong() -> None:
     """A statement whose end went unnoticed there, and a wall clock that was set meanwhile: neither is believed."""
     clock = NOON.replace(tzinfo=None)
     started = clock - timedelta(seconds=3)
@@ -157,9 +157,7 @@ def seen(at: float, *transactions: tuple[int, int, str], began: float | None = N
     ("mariadb", "opened"),
     [(False, [10, 10, 10.6, 12]), (True, [8.9, 8.9, 8.9, 12])],
 )
-def test_a_statement_told_in_whole_seconds_began_after_the_sample_that_saw_its_session_at_rest(
-    mariadb: bool, opened: list[float]
-) -> None:
+def test_a_statement_in_whole_seconds_began_after_the_last_sample(mariadb: bool, opened: list[float]) -> None:
     """MariaDB tells it finely; there its word is taken."""
     tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(10), mariadb=mariadb)
     looks = [seen(10.2, began=8.9), seen(10.4, began=8.9), seen(10.6), seen(10.8, began=8.9), seen(13, began=12)]
@@ -173,7 +171,7 @@ READS = (5, 1 << 48, "y")
 
 
 @pytest.mark.parametrize("beside", [(READS, (5, 100, "x")), ((5, 100, "x"), READS)])
-def test_a_second_transaction_of_a_session_hides_none_that_is_older(beside: tuple[tuple[int, int, str], ...]) -> None:
+def test_a_second_transaction_of_a_session_hides_no_older_one(beside: tuple[tuple[int, int, str], ...]) -> None:
     tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     opened = [
         tracked._judge(look).oldest for look in (seen(1, (5, 100, "x")), seen(2, *beside), seen(3, (5, 100, "x")))
@@ -182,7 +180,7 @@ def test_a_second_transaction_of_a_session_hides_none_that_is_older(beside: tupl
     assert tracked._judge(seen(4)).oldest == NOON + timedelta(seconds=4)
 
 
-def test_both_transactions_of_a_session_are_remembered_for_the_next_process() -> None:
+def test_both_transactions_of_a_session_are_remembered() -> None:
     tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(0), mariadb=False)
     tracked._judge(seen(1, (5, 100, "x"), READS))
     memory = tracked.remember()

@@ -64,7 +64,7 @@ def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: st
         assert ids(reader) == [2, 1]
 
 
-def test_a_transaction_that_stays_open_is_not_looked_at_over_and_over(postgres_db: str) -> None:
+def test_a_long_open_transaction_is_not_looked_at_again_and_again(postgres_db: str) -> None:
     """Two looks tell that it stays; with 150 sessions each costs half a millisecond."""
     make(postgres_db)
     looks: list[str] = []
@@ -86,7 +86,7 @@ def test_a_transaction_that_stays_open_is_not_looked_at_over_and_over(postgres_d
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_a_prepared_transaction_holds_and_is_named_with_what_ends_it(postgres_db: str, bound: str) -> None:
+def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str, bound: str) -> None:
     make(postgres_db)
     add(postgres_db, 1)
     with source(postgres_db, bound=bound) as reader:
@@ -124,7 +124,7 @@ def test_auto_is_exact_where_all_may_be_seen(postgres_db: str) -> None:
     assert "all sessions" in str(bound.reason)
 
 
-def test_auto_without_privileges_observes_and_says_what_would_be_better(plain_user: str, postgres_db: str) -> None:
+def test_auto_without_privileges_observes_and_names_what_is_better(plain_user: str, postgres_db: str) -> None:
     with source(plain_user) as reader:
         bound = reader.bound()
         assert bound.kind == "observed"
@@ -233,7 +233,7 @@ def test_a_table_filled_by_a_subscription_is_left_to_the_heuristic(postgres_db: 
     assert "subscription" in str(bound.reason)
 
 
-def test_a_column_of_whole_seconds_is_read_only_below_the_last_whole_second(postgres_db: str) -> None:
+def test_whole_seconds_are_read_only_below_the_last_whole_second(postgres_db: str) -> None:
     """`timestamptz(0)` rounds half seconds up: a row of 12.4 s stands at 12, one of 11.6 s too."""
     make(postgres_db, "id bigint primary key, updated_at timestamptz(0) not null default now()")
     with source(postgres_db) as reader, session(postgres_db, "begin", "select now()") as writer:

@@ -83,7 +83,7 @@ def test_what_reads_a_foreign_table_is_left_to_the_heuristic(foreign: str) -> No
         assert error.value.key == "bound"
 
 
-def test_a_foreign_table_beside_the_one_that_has_the_cursor_takes_nothing_from_it(foreign: str) -> None:
+def test_a_foreign_table_in_the_query_keeps_the_bound_exact(foreign: str) -> None:
     """Only the cursor's own table matters: a lookup in a foreign or materialized one has no part in the order."""
     execute(
         foreign,
@@ -102,7 +102,7 @@ def test_a_foreign_table_beside_the_one_that_has_the_cursor_takes_nothing_from_i
     assert kind(foreign, table=None, query=query)[0] == "heuristic"
 
 
-def test_a_view_that_the_user_may_not_look_behind_is_taken_as_a_whole(foreign: str) -> None:
+def test_a_view_nobody_may_look_behind_is_taken_as_a_whole(foreign: str) -> None:
     name = "viewer_" + str(sa.make_url(foreign).database)[-12:]
     execute(
         foreign,
@@ -121,9 +121,7 @@ def test_a_view_that_the_user_may_not_look_behind_is_taken_as_a_whole(foreign: s
 
 
 @pytest.mark.parametrize("subscribed", ["leaf", "root"])
-def test_a_partition_that_a_subscription_fills_counts_for_the_whole_table_and_back(
-    postgres_db: str, subscribed: str
-) -> None:
+def test_a_subscribed_partition_counts_for_the_whole_table(postgres_db: str, subscribed: str) -> None:
     execute(
         postgres_db,
         f"create table root ({COLUMNS}) partition by range (id)",
@@ -147,7 +145,7 @@ def test_a_partition_that_a_subscription_fills_counts_for_the_whole_table_and_ba
     assert kind(postgres_db, table="child")[0] == "exact"
 
 
-def test_transaction_ids_of_another_server_are_not_compared_with_this_ones(foreign: str) -> None:
+def test_transaction_ids_of_two_servers_are_not_compared(foreign: str) -> None:
     execute(
         foreign,
         "create table far_ids (id bigint primary key, xid xid8 default pg_current_xact_id())",
@@ -159,7 +157,7 @@ def test_transaction_ids_of_another_server_are_not_compared_with_this_ones(forei
 
 
 @pytest.mark.parametrize("keys", [{"table": "seen"}, {"table": None, "query": "select * from seen where id > 0"}])
-def test_a_materialized_view_is_refused_unless_the_guess_is_asked_for(postgres_db: str, keys: dict[str, Any]) -> None:
+def test_a_materialized_view_is_refused_unless_a_guess_is_accepted(postgres_db: str, keys: dict[str, Any]) -> None:
     """A refresh that began while a transaction was open does not show its rows; the next one does, below the cursor."""
     make(postgres_db)
     add(postgres_db, 1)

@@ -63,7 +63,7 @@ def test_sql_server_is_bound_by_its_oldest_transaction_or_request(
 
 
 @pytest.mark.parametrize("ages", [(-3_585_000_000, None), (5_000_000, None), (None, -20_000)])
-def test_sql_servers_clock_that_was_set_back_under_a_transaction_holds(ages: tuple[int | None, int | None]) -> None:
+def test_sql_server_holds_when_its_clock_was_set_back(ages: tuple[int | None, int | None]) -> None:
     bound = sample("mssql", [PRIMARY, opened(*ages, -3_585_000_000)])
     assert bound.value is None
     assert "set back" in str(bound.reason)
@@ -162,7 +162,7 @@ def oracle(transaction: float | None, call: float | None, least: float | None = 
 OPEN_ROLE = ("DATABASE_ROLE", "PRIMARY")
 
 
-def test_oracle_is_bound_by_its_oldest_transaction_or_call_and_the_views_coarseness() -> None:
+def test_oracle_is_bound_by_its_oldest_transaction_or_call() -> None:
     bound = sample("oracle", [OPEN_ROLE, oracle(4.0, 9.0), ("dba_2pc_pending", 0)])
     assert bound.kind == "exact"
     assert bound.at == NOON - timedelta(seconds=9 + 2 + 1)

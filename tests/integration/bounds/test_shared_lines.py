@@ -138,7 +138,7 @@ def test_a_sample_older_than_what_another_process_saw_is_not_used(wide: None) ->
     assert bench.tracker.later == [False, True]
 
 
-def test_whoever_waited_shares_the_sample_that_began_after_they_asked(narrow: None) -> None:
+def test_waiters_share_the_sample_that_began_after_they_asked(narrow: None) -> None:
     bench = Bench()
     gate = threading.Event()
     bench.tracker.gates["first"] = gate.wait
@@ -252,7 +252,7 @@ def test_what_differs_in_any_part_shares_nothing(wide: None, other: dict[str, An
     assert len(bench.tracker.taken) == 2
 
 
-def test_samples_leave_out_the_readers_sessions_while_they_are_held(narrow: None) -> None:
+def test_samples_leave_out_the_readers_sessions_while_held(narrow: None) -> None:
     bench = Bench()
     one = bench.join()
     other = bench.join(HERE._replace(database="other", session="8@noon"), stays=False)

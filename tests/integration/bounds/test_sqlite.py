@@ -119,7 +119,7 @@ def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str)
         ("id text primary key, at integer", {"cursor_kind": "pk"}),
     ],
 )
-def test_numbers_that_sqlite_does_not_count_up_wait_for_commit_delay(
+def test_numbers_that_sqlite_does_not_count_up_wait_commit_delay(
     sqlite_url: str, columns: str, keys: dict[str, Any]
 ) -> None:
     make(sqlite_url, columns)
@@ -130,7 +130,7 @@ def test_numbers_that_sqlite_does_not_count_up_wait_for_commit_delay(
     assert "commit_delay" in reason
 
 
-def test_seconds_as_a_number_are_not_passed_while_they_may_come_again(sqlite_url: str) -> None:
+def test_seconds_as_a_number_wait_while_they_may_come_again(sqlite_url: str) -> None:
     make(sqlite_url, "id integer primary key, at integer not null default (cast(strftime('%s', 'now') as integer))")
     add(sqlite_url, 1, 2, 3)
     with source(sqlite_url, cursor_column="at", cursor_kind="integer+pk", commit_delay="1h") as reader:

@@ -55,9 +55,7 @@ def test_a_database_in_another_zone_is_refused_at_the_first_page(postgres_db: st
         assert reader.page(None, 10).bound.kind == "exact"
 
 
-def test_a_zone_that_is_changed_under_way_is_noticed_within_a_minute(
-    postgres_db: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zone_changed_under_way_is_noticed_within_a_minute(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions that begin from then on stamp in it, and the one that reads may be weeks old."""
     make(postgres_db, f"{NAIVE} default now()")
     with source(postgres_db) as reader:
@@ -160,7 +158,7 @@ def test_a_trigger_of_the_partitions_counts(postgres_db: str) -> None:
         assert reader.page(None, 10).bound.kind == "exact"
 
 
-def test_a_default_of_a_child_counts_as_rows_of_it_are_inserted_there(postgres_db: str) -> None:
+def test_a_default_of_a_child_counts_for_rows_inserted_there(postgres_db: str) -> None:
     make(in_new_york(postgres_db), f"{NAIVE} default (now() at time zone 'utc')")
     execute(postgres_db, "create table child (primary key (id)) inherits (stamped)", "insert into child values (1)")
     with source(postgres_db) as reader:
@@ -169,7 +167,7 @@ def test_a_default_of_a_child_counts_as_rows_of_it_are_inserted_there(postgres_d
     assert "ALTER DATABASE" in refused(postgres_db)
 
 
-def test_an_abbreviations_name_as_a_setting_is_the_zone_with_its_summer(postgres_db: str) -> None:
+def test_an_abbreviation_as_a_zone_setting_has_its_summer(postgres_db: str) -> None:
     make(postgres_db, f"{NAIVE} default now()")
     execute(postgres_db, f"alter database {database(postgres_db)} set timezone = 'CET'")
     with source(postgres_db, cursor_time_zone="Europe/Brussels", allow_dst=True) as reader:
@@ -177,7 +175,7 @@ def test_an_abbreviations_name_as_a_setting_is_the_zone_with_its_summer(postgres
     assert 'cursor_time_zone = "CET"' in refused(postgres_db)
 
 
-def test_the_present_time_in_a_query_is_the_readers_not_the_writers(postgres_db: str) -> None:
+def test_the_present_time_in_a_query_is_the_readers(postgres_db: str) -> None:
     make(in_new_york(postgres_db), f"{NAIVE} default now()")
     query = "select id, least(updated_at, localtimestamp) as updated_at from stamped"
     with source(postgres_db, table=None, query=query) as reader:
@@ -203,7 +201,7 @@ def test_columns_with_a_zone_and_no_bound_are_not_asked_about(postgres_db: str) 
         assert reader.page(None, 10).bound.kind == "none"
 
 
-def test_where_the_application_stamps_its_word_counts_and_the_bound_is_a_guess(postgres_db: str) -> None:
+def test_where_the_application_stamps_the_bound_is_a_guess(postgres_db: str) -> None:
     make(in_new_york(postgres_db), NAIVE)
     execute(postgres_db, "insert into stamped values (1, '2026-01-01')")
     with source(postgres_db, stamped_by="application") as reader:
@@ -214,7 +212,7 @@ def test_where_the_application_stamps_its_word_counts_and_the_bound_is_a_guess(p
 
 
 @pytest.mark.parametrize("bound", ["exact", "observed", "observed-strict"])
-def test_an_application_and_a_bound_of_the_database_exclude_each_other(bound: str) -> None:
+def test_an_application_and_a_database_bound_exclude_each_other(bound: str) -> None:
     with (
         pytest.raises(ConfigError, match=r"`bound` is .* and `stamped_by` is application"),
         source("postgresql://h/d", stamped_by="application", bound=bound),

@@ -43,7 +43,7 @@ def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: str, besi
     spared(replace(PLAN, url=postgres_db, bound=bound, beside=beside), bound)
 
 
-def test_postgresql_observed_loses_nothing_but_of_what_it_says_defeats_it(postgres_db: str) -> None:
+def test_postgresql_observed_loses_nothing_but_the_documented(postgres_db: str) -> None:
     spared(replace(PLAN, url=postgres_db, bound="observed", features=GENTLE), "observed")
 
 

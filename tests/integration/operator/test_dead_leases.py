@@ -30,9 +30,7 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("change", [pause, resume])
-def test_a_change_of_a_poller_whose_worker_is_dead_keeps_nobody_waiting(
-    world: World, change: Callable[[Operator], Applied]
-) -> None:
+def test_a_change_with_a_dead_worker_keeps_nobody_waiting(world: World, change: Callable[[Operator], Applied]) -> None:
     """The write makes the document young again: a lease left in it would live for another ttl."""
     world.runtime.sleep(GONE)
     change(world.operator)
@@ -129,7 +127,7 @@ def test_a_hold_of_a_document_without_the_mark_is_still_read(world: World) -> No
     assert kept_by(world.state) is None
 
 
-def test_a_worker_of_an_earlier_version_takes_the_mark_along_and_is_no_operator(world: World) -> None:
+def test_an_earlier_versions_worker_keeps_the_operators_mark(world: World) -> None:
     """It keeps a field that it does not know."""
     world.reset(break_lease=True)
     token = world.state.lease.fencing_token

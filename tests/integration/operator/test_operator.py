@@ -63,7 +63,7 @@ def test_a_worker_that_comes_second_is_fenced(world: World) -> None:
     assert world.state.lease.fencing_token == 5
 
 
-def test_a_lease_that_appears_between_the_look_and_the_write_is_refused(world: World) -> None:
+def test_a_lease_that_appears_before_the_write_is_refused(world: World) -> None:
     world.wire.write_faults.append(preceded(world.hold))
     with pytest.raises(LeaseHeld, match="--break-lease"):
         world.reset()
@@ -98,7 +98,7 @@ def test_a_reset_whose_answer_is_lost_is_made_once(world: World) -> None:
     assert world.state.lease.fencing_token == 4
 
 
-def test_it_is_made_once_even_when_its_write_id_is_forgotten_meanwhile(world: World) -> None:
+def test_it_is_made_once_though_its_write_id_is_forgotten(world: World) -> None:
     def busy() -> None:
         world.hold()
         for number in range(10, 30):
@@ -135,7 +135,7 @@ def test_after_three_lost_races_a_note_is_left_and_taken_back(world: World) -> N
     assert world.state.checkpoint.cursor == at(10)
 
 
-def test_an_operator_who_missed_the_way_that_was_made_leaves_another_note(world: World) -> None:
+def test_an_operator_who_missed_the_yield_requests_another(world: World) -> None:
     """A worker makes way once for each note, and the first time another operator was quicker."""
     heeded: list[str] = []
 

@@ -95,7 +95,7 @@ def operator(store: StateStore) -> Operator:
     )
 
 
-def test_a_reset_is_before_or_after_a_commit_and_never_mixed_with_one(
+def test_a_reset_is_before_or_after_a_commit_and_never_mixed(
     open_store: Callable[[], StateStore], tmp_path: Path
 ) -> None:
     url = table(tmp_path, ROWS)

@@ -134,7 +134,7 @@ def test_an_async_handler_is_cancelled_when_its_lease_is_lost(worlds: Worlds, in
     assert world.state.checkpoint.cursor is None
 
 
-def test_an_async_handler_that_is_cancelled_in_the_last_grace_writes_nothing_more(worlds: Worlds) -> None:
+def test_an_async_handler_cancelled_in_the_grace_stops_writing(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
     async def handle(batch: Batch) -> None:
@@ -149,7 +149,7 @@ def test_an_async_handler_that_is_cancelled_in_the_last_grace_writes_nothing_mor
     assert "handler_failed" not in world.names()
 
 
-def test_an_async_handler_that_ignores_its_cancellation_is_outlived_and_never_commits(worlds: Worlds) -> None:
+def test_an_async_handler_that_ignores_cancellation_never_commits(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
     async def handle(batch: Batch) -> None:
@@ -165,7 +165,7 @@ def test_an_async_handler_that_ignores_its_cancellation_is_outlived_and_never_co
     assert world.state.checkpoint.cursor is None
 
 
-def test_an_interrupt_ends_an_async_handler_before_its_lease_is_given_back(worlds: Worlds) -> None:
+def test_an_interrupt_ends_an_async_handler_before_the_release(worlds: Worlds) -> None:
     world = worlds(rows=5)
     order: list[str] = []
 
@@ -247,7 +247,7 @@ LAZY: list[Callable[[Sink], Callable[[Batch], Any]]] = [
 
 @pytest.mark.parametrize("lazy", LAZY, ids=["a generator", "an async one", "map", "an expression"])
 @pytest.mark.parametrize("later", [False, True], ids=["returned", "returned by an async handler"])
-def test_a_handler_that_returns_work_which_nobody_goes_through_failed(
+def test_a_handler_that_returns_unconsumed_work_failed(
     worlds: Worlds, lazy: Callable[[Sink], Callable[[Batch], Any]], later: bool
 ) -> None:
     world, sink = worlds(rows=5), Sink()
@@ -296,9 +296,7 @@ def _forgotten_request(sink: Sink) -> Handler:
 
 
 @pytest.mark.parametrize("forgetful", [_forgotten_await, _forgotten_task, _forgotten_request])
-def test_what_an_async_handler_returns_is_awaited_where_it_forgot_to(
-    worlds: Worlds, forgetful: Callable[[Sink], Handler]
-) -> None:
+def test_an_awaitable_that_a_handler_returns_is_awaited(worlds: Worlds, forgetful: Callable[[Sink], Handler]) -> None:
     world, sink = worlds(rows=5), Sink()
     assert world.tick(forgetful(sink)).outcome == "delivered"
     assert sink.done == [5]
@@ -360,7 +358,7 @@ def test_a_future_of_a_pool_or_of_another_loop_is_refused(worlds: Worlds, kind: 
     assert world.tick(lambda batch: asyncio.run(sink.write(batch))).rows == 5
 
 
-def test_a_task_of_the_loop_that_waits_for_the_tick_failed_and_never_runs(worlds: Worlds) -> None:
+def test_a_task_that_waits_for_the_tick_failed_and_never_runs(worlds: Worlds) -> None:
     """It could only run after the tick, which would wait for ever."""
     world = worlds(rows=5)
     tasks: list[asyncio.Task[None]] = []

@@ -31,7 +31,7 @@ def test_a_slow_audit_trail_is_waited_for_a_little_and_no_longer(worlds: Worlds)
     assert world.runtime.monotonic() - began <= 5
 
 
-def test_an_audit_trail_that_cannot_be_written_is_told_and_stops_nothing(worlds: Worlds) -> None:
+def test_an_unwritable_audit_trail_is_reported_and_stops_nothing(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     world.take_over()
     world.runtime.sleep(TTL + MARGIN)

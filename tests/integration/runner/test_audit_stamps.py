@@ -25,7 +25,7 @@ class Ahead:
         return self._world.runtime.utcnow() + timedelta(days=3)
 
 
-def test_a_workers_records_carry_the_stores_time_whatever_its_own_clock_says(worlds: Worlds) -> None:
+def test_a_workers_records_carry_the_stores_time(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.store = MemoryStore(Ahead(world))
     world.wire = Wire(world.store)
@@ -39,7 +39,7 @@ def test_a_workers_records_carry_the_stores_time_whatever_its_own_clock_says(wor
     assert abs(datetime.fromisoformat(entry["at"]) - updated) < timedelta(minutes=1)
 
 
-def test_an_error_that_is_not_the_stores_own_is_told_too_and_the_next_record_is_written(worlds: Worlds) -> None:
+def test_an_unexpected_error_is_reported_and_the_trail_goes_on(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
 
     def broken(*_: object) -> None:

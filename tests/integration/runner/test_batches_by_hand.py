@@ -21,7 +21,7 @@ def test_a_handler_sees_rows_keys_and_a_lease_that_lasts() -> None:
     batch.check()
 
 
-def test_a_key_is_that_of_the_same_row_in_every_delivery_and_no_other_rows() -> None:
+def test_a_rows_key_is_the_same_in_every_delivery_and_its_own() -> None:
     first, again = Batch.of_rows(ROWS), Batch.of_rows([{"total": 7, "id": 2}, {"id": 1, "total": 6}])
     assert first.key(first.rows[1]) == again.key(again.rows[0])
     assert len({first.key(first.rows[0]), again.key(again.rows[1]), *again.keys()}) == 3

@@ -12,7 +12,7 @@ from tests.integration.runner.fakes import COLD, MEMORY, World
 KNOWN = Bound("observed", value="2026-05-01T00:00:00.000000Z", clock="2026-05-01T00:00:01.000000Z")
 
 
-def test_a_commit_carries_what_the_source_remembers_and_the_next_tick_recalls_it() -> None:
+def test_the_next_tick_recalls_what_a_commit_kept_of_the_source() -> None:
     world = World(rows=3)
     world.table.memory = MEMORY
     assert world.tick().outcome == "delivered"
@@ -33,7 +33,7 @@ def test_a_source_that_remembers_nothing_leaves_what_stands_there() -> None:
     assert world.state.bound is not None
 
 
-def test_a_cold_process_keeps_its_samples_by_one_write_a_minute_and_gives_nothing_else_away() -> None:
+def test_a_cold_process_keeps_its_samples_by_one_write_a_minute() -> None:
     world = World(rows=3)
     world.tick()
     token, released = world.state.lease.fencing_token, world.state.lease.released_at

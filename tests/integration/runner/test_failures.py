@@ -34,7 +34,7 @@ def resumed(state: State) -> State:
 # --- one failure
 
 
-def test_a_failure_moves_nothing_and_gives_the_lease_back_by_one_write(worlds: Worlds) -> None:
+def test_a_failure_moves_nothing_and_releases_by_one_write(worlds: Worlds) -> None:
     world = worlds(rows=25)
     world.tick()
     world.table.rows += [row(number) for number in range(26, 30)]
@@ -58,7 +58,7 @@ def test_a_failure_moves_nothing_and_gives_the_lease_back_by_one_write(worlds: W
     assert (event.error, event.attempt, event.batch_id) == ("ValueError: bad row", 1, last.batch_id)
 
 
-def test_the_next_tick_delivers_the_same_rows_as_attempt_two_and_forgets_the_error(worlds: Worlds) -> None:
+def test_the_next_tick_repeats_the_rows_as_attempt_two(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.tick(raising(ValueError("no")))
     assert world.tick().outcome == "delivered"
@@ -84,7 +84,7 @@ def test_a_failure_in_mid_drain_keeps_what_was_committed(worlds: Worlds) -> None
 @pytest.mark.parametrize(
     "error", [SourceUnavailable("their database"), StoreUnavailable("their store"), TableGone("x")]
 )
-def test_an_error_of_our_own_kind_raised_by_a_handler_is_still_its_failure(worlds: Worlds, error: Exception) -> None:
+def test_our_own_error_raised_by_a_handler_is_its_failure(worlds: Worlds, error: Exception) -> None:
     world = worlds(rows=5)
     assert world.tick(raising(error)).outcome == "handler_failed"
 
@@ -185,7 +185,7 @@ def test_a_resumed_poller_tries_afresh(worlds: Worlds) -> None:
     assert world.tick().outcome == "delivered"
 
 
-def test_a_process_that_dies_in_the_handler_is_counted_and_halts_in_the_end(worlds: Worlds) -> None:
+def test_a_process_that_dies_in_the_handler_is_counted_and_halts(worlds: Worlds) -> None:
     """A dead process leaves the document as its last write left it: held, with one start more."""
     world = worlds(rows=5, max_attempts=3)
     world.tick(raising(ValueError("so that there is a document")))
@@ -241,7 +241,7 @@ def test_a_failing_write_of_a_failure_does_not_hide_the_outcome(worlds: Worlds) 
     assert str(unavailable()) not in (result.error or "")
 
 
-def test_a_configuration_error_raised_by_a_handler_is_its_failure_and_is_counted(worlds: Worlds) -> None:
+def test_a_configuration_error_raised_by_a_handler_is_its_failure(worlds: Worlds) -> None:
     world = worlds(rows=5)
     assert world.tick(raising(ConfigError("no such setting", key="x"))).outcome == "handler_failed"
     assert world.state.delivery.attempts == 1
@@ -251,7 +251,7 @@ def test_a_configuration_error_raised_by_a_handler_is_its_failure_and_is_counted
 
 
 @pytest.mark.parametrize("fault", [lost_before, denied])
-def test_a_handlers_own_error_on_late_rows_is_not_hidden_by_a_store_that_fails_then(
+def test_a_handlers_error_on_late_rows_hides_behind_no_store_error(
     worlds: Worlds, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = worlds(rows=5, lease_ttl="3s", heartbeat_interval="750ms")

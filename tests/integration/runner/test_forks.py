@@ -192,7 +192,7 @@ sys.exit()
 """
 
 
-def test_a_child_that_exits_says_no_goodbye_on_its_parents_sessions() -> None:
+def test_a_child_that_exits_leaves_its_parents_sessions_open() -> None:
     """Some drivers end the server's session when their connection is collected, and the end of Python collects all."""
     done = subprocess.run(
         [sys.executable, "-c", EXITS], capture_output=True, text=True, timeout=60, check=True, cwd=REPOSITORY
@@ -201,7 +201,7 @@ def test_a_child_that_exits_says_no_goodbye_on_its_parents_sessions() -> None:
 
 
 @pytest.mark.parametrize("backend", ["postgresql+psycopg", "mysql+pymysql"])
-def test_an_engine_with_one_connection_for_all_is_not_shared_after_a_fork(backend: str) -> None:
+def test_an_engine_of_one_connection_is_not_shared_after_a_fork(backend: str) -> None:
     """Only a database in memory is: it is in this process."""
     engine = sa.create_engine(f"{backend}://", poolclass=sa.StaticPool)
     source = SqlSource(engine, table="orders", cursor_column="id", pk_columns=["id"], cursor_time_zone="UTC")
@@ -226,7 +226,7 @@ def in_child(check: Callable[[], bool]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def test_a_sqlite_file_is_closed_before_a_fork_by_the_thread_that_opened_it(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_sqlite_file_is_closed_before_a_fork_by_its_thread(sqlite_url: str, tmp_path: Path) -> None:
     """SQLite remembers per process what it has locked; a copy of that would be wrong. No other thread closes it, for it
     may be in use."""
     execute(sqlite_url, TABLE["sqlite"])

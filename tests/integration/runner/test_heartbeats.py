@@ -188,7 +188,7 @@ def test_a_query_that_hangs_for_good_ends_its_tenure_and_is_named(worlds: Worlds
 # --- lost
 
 
-def test_a_lost_lease_is_shown_to_the_handler_one_grace_before_its_deadline(worlds: Worlds) -> None:
+def test_a_lost_lease_is_shown_to_the_handler_before_its_deadline(worlds: Worlds) -> None:
     """Even where the thread that renews it hangs in a request that does not end."""
     world = worlds(rows=5)
     shown: list[tuple[float, bool, float]] = []
@@ -237,7 +237,7 @@ def test_a_commit_after_the_deadline_is_refused_and_says_so(worlds: Worlds) -> N
     assert world.state.checkpoint.cursor is None
 
 
-def test_a_commit_under_a_lease_that_was_taken_over_is_refused_by_the_store(worlds: Worlds) -> None:
+def test_a_commit_under_a_lease_taken_over_is_refused_by_the_store(worlds: Worlds) -> None:
     """Here the clock of the first has stood still, so that it still trusts its lease: the store knows better."""
     world = worlds(rows=5)
 
@@ -254,7 +254,7 @@ def test_a_commit_under_a_lease_that_was_taken_over_is_refused_by_the_store(worl
     assert (state.lease.owner_id, state.lease.fencing_token) == ("other/1", 2)
 
 
-def test_a_failure_under_a_lease_that_was_taken_over_writes_nothing(worlds: Worlds) -> None:
+def test_a_failure_under_a_lease_taken_over_writes_nothing(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
     def handle(batch: Batch) -> None:
@@ -285,7 +285,7 @@ def test_a_lost_lease_stands_in_the_audit_trail(worlds: Worlds) -> None:
     assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["lease_lost"]
 
 
-def test_while_the_release_is_on_its_way_the_lease_is_trusted_no_more(worlds: Worlds) -> None:
+def test_while_a_release_is_under_way_the_lease_is_not_trusted(worlds: Worlds) -> None:
     """It may have landed, and another may be at work already."""
     world = worlds(rows=5)
     left: list[float] = []

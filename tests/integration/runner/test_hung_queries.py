@@ -38,7 +38,7 @@ def slow_once(world: World, seconds: float) -> Callable[[Batch], None]:
     return handle
 
 
-def test_after_a_query_that_took_too_long_no_batch_starts_without_a_heartbeat(worlds: Worlds) -> None:
+def test_after_a_slow_query_no_batch_starts_without_a_heartbeat(worlds: Worlds) -> None:
     world = worlds(rows=30, tick_timeout="30m", **SHORT)
     result = world.tick(slow_once(world, 130))
     assert (result.outcome, result.rows, world.delivered) == ("delivered", 10, list(range(1, 11)))
@@ -65,14 +65,14 @@ def test_a_query_within_its_own_query_timeout_keeps_the_lease(worlds: Worlds) ->
     assert world.told(QueryTimedOut) == []
 
 
-def test_a_sql_source_tells_how_long_a_query_may_take_and_answers_operators() -> None:
+def test_a_sql_source_states_its_query_limit_and_answers_operators() -> None:
     source = SqlSource("sqlite://", table="t", cursor_column="at", pk_columns=["id"], query_timeout="5m")
     assert isinstance(source, TimedSource)
     assert isinstance(source, InspectableSource)
     assert source.query_timeout == timedelta(minutes=5)
 
 
-def test_a_short_limit_is_noticed_when_it_is_over_not_with_the_next_beat(worlds: Worlds) -> None:
+def test_a_short_limit_is_noticed_at_once_not_at_the_next_beat(worlds: Worlds) -> None:
     world = worlds(rows=5, handler_timeout="5s")
     told: list[HandlerTimedOut] = []
 
@@ -131,7 +131,7 @@ def test_a_beat_that_fails_in_no_way_we_know_is_tried_again(worlds: Worlds) -> N
     assert world.told(LeaseRenewed) != []
 
 
-def test_a_last_beat_that_fails_is_tried_again_no_more_often_than_others(worlds: Worlds) -> None:
+def test_a_last_beat_that_fails_is_retried_no_faster_than_others(worlds: Worlds) -> None:
     world = worlds(rows=5, handler_timeout="20s")
 
     def broken(do: Callable[[], Any]) -> Any:

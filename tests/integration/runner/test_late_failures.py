@@ -51,9 +51,7 @@ def dribbling(world: World) -> Fault:
     return preceded(lambda: world.runtime.sleep(1000))
 
 
-def test_a_handler_that_raises_after_its_lease_is_over_is_told_and_so_is_the_loss(
-    worlds: Worlds, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_handler_that_raises_after_its_lease_reports_both(worlds: Worlds, caplog: pytest.LogCaptureFixture) -> None:
     world = worlds(rows=5)
 
     def handle(batch: Batch) -> None:
@@ -83,7 +81,7 @@ def test_its_text_is_kept_out_where_errors_are_told_by_type_only(
     assert "Jane" not in (result.error or "") + caplog.text
 
 
-def test_an_async_handler_that_is_cut_before_the_deadline_has_lost_its_lease(worlds: Worlds) -> None:
+def test_an_async_handler_cut_before_the_deadline_lost_its_lease(worlds: Worlds) -> None:
     """One grace before it: from then on nothing is written, so it is told as lost."""
     world = worlds(rows=5)
 
@@ -114,13 +112,13 @@ def test_a_tick_out_of_time_asks_the_database_nothing_more(worlds: Worlds) -> No
     assert (result.lag_seconds, world.table.lags) == (None, 0)
 
 
-def test_a_poller_whose_entry_takes_all_its_time_delivers_a_batch_all_the_same(worlds: Worlds) -> None:
+def test_a_poller_whose_entry_is_slow_still_delivers_a_batch(worlds: Worlds) -> None:
     world = worlds(rows=30, tick_timeout="60s", handler_timeout="60s")
     world.table.page_seconds = 70
     assert world.tick().rows == 10
 
 
-def test_a_lease_that_was_left_to_expire_is_told_though_only_samples_are_kept(worlds: Worlds) -> None:
+def test_a_lease_left_to_expire_is_reported_beside_kept_samples(worlds: Worlds) -> None:
     """The write that keeps them frees the lease: the acquire after it finds nothing to take over."""
     world = worlds(rows=3).begun()
     world.take_over()

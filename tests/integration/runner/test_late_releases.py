@@ -86,7 +86,7 @@ def test_a_stamp_that_comes_second_changes_nothing(worlds: Worlds) -> None:
     assert world.state.lease.owner_id == "other/1"
 
 
-def test_a_pause_between_a_late_release_and_its_stamp_holds_nobody_up(worlds: Worlds) -> None:
+def test_a_pause_between_late_release_and_stamp_delays_nobody(worlds: Worlds) -> None:
     """Every change of the operator's made the document young again, and the lease was waited for from there."""
     world = worlds(rows=5).begun()
     operator = operator_of(world)

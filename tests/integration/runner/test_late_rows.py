@@ -61,7 +61,7 @@ def test_a_source_that_cannot_be_read_again_is_refused_by_name(worlds: Callable[
         look_back(world.worker.context)
 
 
-def test_a_look_ends_when_its_patience_is_over_however_many_stretches_there_are(worlds: Callable[..., World]) -> None:
+def test_a_recheck_of_many_intervals_ends_in_its_time(worlds: Callable[..., World]) -> None:
     world, table = looked_at(worlds)
     stretches(world, 50)
     table.span_seconds = 1.0

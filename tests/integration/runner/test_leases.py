@@ -28,7 +28,7 @@ TTL, MARGIN = 60.0, 5.0
 # --- free or not
 
 
-def test_a_live_lease_of_another_is_respected_without_a_write_or_a_look_at_its_rows(worlds: Worlds) -> None:
+def test_a_live_lease_is_respected_without_a_write_or_a_query(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     world.take_over()
     world.table.pages.clear()
@@ -50,7 +50,7 @@ def test_a_released_lease_is_taken_at_once_by_whoever_comes(worlds: Worlds) -> N
     assert world.told(LeaseTakenOver) == []
 
 
-def test_an_expired_lease_is_taken_over_after_ttl_and_margin_with_the_next_token(worlds: Worlds) -> None:
+def test_an_expired_lease_is_taken_over_with_the_next_token(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     world.take_over()
     world.runtime.sleep(TTL + MARGIN - 0.1)
@@ -75,7 +75,7 @@ def test_a_takeover_stands_in_the_audit_trail(worlds: Worlds) -> None:
 
 
 @pytest.mark.parametrize("error", [-86_400.0, -30.0, 30.0, 86_400.0])
-def test_a_wrong_wall_clock_of_the_taker_neither_hastens_nor_delays_it(worlds: Worlds, error: float) -> None:
+def test_a_wrong_wall_clock_of_the_taker_changes_nothing(worlds: Worlds, error: float) -> None:
     world = worlds(rows=5).begun()
     world.take_over()
 
@@ -152,7 +152,7 @@ def test_two_workers_on_one_document_are_never_both_in_the_handler(worlds: World
 
 
 @pytest.mark.parametrize("theirs", [None, 5.0])
-def test_another_programs_rewrite_does_not_shorten_a_lease_that_is_held(worlds: Worlds, theirs: float | None) -> None:
+def test_another_programs_rewrite_does_not_shorten_a_held_lease(worlds: Worlds, theirs: float | None) -> None:
     """It knows only the documented fields, and leaves `ttl_seconds` out: the next heartbeat is taken for the end."""
     world = worlds(rows=1)
     others: list[str] = []
@@ -174,7 +174,7 @@ def test_another_programs_rewrite_does_not_shorten_a_lease_that_is_held(worlds: 
     assert set(others) == {"held_elsewhere"}
 
 
-def test_a_worker_that_vanished_is_followed_and_its_late_commit_changes_nothing(worlds: Worlds) -> None:
+def test_a_vanished_workers_late_commit_changes_nothing(worlds: Worlds) -> None:
     """The first stands still past its ttl (its heartbeats too); the second takes over and finishes; the first wakes."""
     world = worlds(rows=5)
     frozen, other = world.worker, world.another()
@@ -194,7 +194,7 @@ def test_a_worker_that_vanished_is_followed_and_its_late_commit_changes_nothing(
     assert world.state.lease.fencing_token == 2
 
 
-def test_a_tick_while_a_batch_still_runs_in_this_process_does_nothing(worlds: Worlds) -> None:
+def test_a_tick_beside_a_running_batch_of_its_process_does_nothing(worlds: Worlds) -> None:
     world = worlds(rows=5)
     second: list[TickResult] = []
 
@@ -210,7 +210,7 @@ def test_a_tick_while_a_batch_still_runs_in_this_process_does_nothing(worlds: Wo
     assert world.delivered == [1, 2, 3, 4, 5]
 
 
-def test_whoever_loses_the_race_for_a_free_lease_looks_once_more_and_leaves(worlds: Worlds) -> None:
+def test_the_loser_of_the_race_for_a_lease_looks_again_and_leaves(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
 
     def race(do: Callable[[], Any]) -> Any:
@@ -224,7 +224,7 @@ def test_whoever_loses_the_race_for_a_free_lease_looks_once_more_and_leaves(worl
     assert world.state.lease.owner_id == "other/1"
 
 
-def test_whoever_loses_the_race_to_a_worker_that_is_done_already_delivers_what_is_left(worlds: Worlds) -> None:
+def test_the_loser_to_a_finished_worker_delivers_what_is_left(worlds: Worlds) -> None:
     world = worlds(rows=15).begun()
     other = world.another(max_batches_per_tick=1)
 
@@ -237,7 +237,7 @@ def test_whoever_loses_the_race_to_a_worker_that_is_done_already_delivers_what_i
     assert world.delivered == list(range(1, 16)), "rows read before the race are read again"
 
 
-def test_without_server_time_a_lease_is_taken_after_it_was_seen_unchanged_for_so_long(worlds: Worlds) -> None:
+def test_without_server_time_a_lease_is_taken_when_seen_unchanged(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.store = MemoryStore(world.runtime, server_time=False)
     world.wire = Wire(world.store)
@@ -252,7 +252,7 @@ def test_without_server_time_a_lease_is_taken_after_it_was_seen_unchanged_for_so
     assert world.tick(worker=worker).outcome == "delivered"
 
 
-def test_without_server_time_a_store_that_always_answers_in_full_delays_nothing(worlds: Worlds) -> None:
+def test_without_server_time_a_complete_store_delays_nothing(worlds: Worlds) -> None:
     class Forgetful(Wire):
         def read(self, name: str, *, unless: str | None = None, timeout: Timeout | None = None) -> Answer:
             return super().read(name, timeout=timeout)

@@ -54,7 +54,7 @@ def notes(world: World) -> int:
     return sum(len(world.store.lines(name)) for name in world.store.names("seen/"))
 
 
-def test_a_slow_store_gets_one_thread_however_many_batches_there_are(
+def test_a_slow_store_gets_one_thread_for_any_number_of_batches(
     counted: Callable[..., tuple[World, Counted]],
 ) -> None:
     world, runtime = counted(rows=60, batch_size=1, audit_window="1h")
@@ -140,7 +140,7 @@ def test_a_process_without_threads_left_loses_the_note_and_no_tick(
     assert "not noted" in lost.error
 
 
-def test_records_of_the_audit_trail_come_from_one_thread_in_their_order(
+def test_audit_records_come_from_one_thread_in_their_order(
     counted: Callable[..., tuple[World, Counted]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, runtime = counted()

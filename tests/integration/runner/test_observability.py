@@ -25,7 +25,7 @@ def kinds() -> list[type[PollerEvent]]:
     return [one for one in found if one not in (PollerEvent, TenureEvent)]
 
 
-def test_every_kind_of_event_has_a_name_of_its_own_that_reads_as_one() -> None:
+def test_every_kind_of_event_has_a_readable_name_of_its_own() -> None:
     names = [kind.name for kind in kinds()]
     assert len(names) > 15
     assert len(set(names)) == len(names)

@@ -37,7 +37,7 @@ def test_an_outage_before_the_tick_is_an_error_and_never_idle(worlds: Worlds) ->
     assert world.tick().outcome == "delivered"
 
 
-def test_an_outage_during_the_acquire_ends_at_its_deadline_and_nothing_was_handled(worlds: Worlds) -> None:
+def test_an_outage_at_the_acquire_ends_at_its_deadline(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     world.wire.write_faults.extend([lost_before] * 1000)
     with pytest.raises(OutcomeUnknown):
@@ -66,9 +66,7 @@ def test_an_outage_of_30_seconds_in_mid_tick_is_survived(worlds: Worlds) -> None
 
 
 @pytest.mark.parametrize("landed", [True, False])
-def test_a_commit_without_an_answer_by_the_deadline_is_unknown_and_the_next_tick_reads_the_truth(
-    worlds: Worlds, landed: bool
-) -> None:
+def test_a_commit_without_an_answer_is_unknown_until_the_next_tick(worlds: Worlds, landed: bool) -> None:
     world = worlds(rows=5).begun()
 
     def handle(batch: Batch) -> None:
@@ -106,7 +104,7 @@ def test_nothing_is_written_while_an_earlier_write_is_unresolved(worlds: Worlds)
     assert world.wire.counts == (0, 0)
 
 
-def test_a_write_that_was_given_up_may_land_yet_so_no_other_follows_it_even_if_there_is_time(worlds: Worlds) -> None:
+def test_after_a_write_that_was_given_up_no_other_follows(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
 
     def handle(batch: Batch) -> None:
@@ -143,7 +141,7 @@ def test_a_slow_answer_does_not_lengthen_the_lease(worlds: Worlds) -> None:
     assert left == [59 - 54, 15 + 59 - 56]
 
 
-def test_a_lease_that_is_over_before_its_answer_arrives_is_lost_and_no_handler_starts(worlds: Worlds) -> None:
+def test_a_lease_over_before_its_answer_starts_no_handler(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
 
     def dribbling(do: Callable[[], Any]) -> Any:
@@ -168,7 +166,7 @@ def test_refused_permissions_are_an_error_at_once(worlds: Worlds) -> None:
     assert world.runtime.monotonic() == 0
 
 
-def test_permissions_that_are_taken_away_in_mid_tick_are_an_error_and_not_a_lost_lease(worlds: Worlds) -> None:
+def test_permissions_lost_in_mid_tick_are_an_error_no_lost_lease(worlds: Worlds) -> None:
     world = worlds(rows=15).begun()
     world.wire.write_faults.extend([fine, denied])
     with pytest.raises(StoreDenied):

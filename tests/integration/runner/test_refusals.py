@@ -33,7 +33,7 @@ def example(world: World) -> World:
 # --- the example document is continued
 
 
-def test_the_designs_document_is_taken_over_under_token_43_at_the_next_row(worlds: Worlds) -> None:
+def test_the_designs_document_is_taken_over_under_token_43(worlds: Worlds) -> None:
     world = example(worlds())
     result = world.tick()
     assert (result.outcome, result.fencing_token) == ("delivered", 43)
@@ -140,7 +140,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("body", FOREIGN)
-def test_a_document_that_is_not_ours_is_refused_by_name_and_never_overwritten(worlds: Worlds, body: bytes) -> None:
+def test_a_foreign_document_is_refused_and_never_overwritten(worlds: Worlds, body: bytes) -> None:
     world = worlds(rows=5)
     world.put(body)
     for worker in (world.worker, world.another()):
@@ -155,7 +155,7 @@ def test_a_document_that_is_not_ours_is_refused_by_name_and_never_overwritten(wo
 
 
 @pytest.mark.parametrize("body", FOREIGN)
-def test_a_document_that_is_replaced_under_a_tenure_is_not_overwritten_either(worlds: Worlds, body: bytes) -> None:
+def test_a_document_replaced_under_a_tenure_is_not_overwritten(worlds: Worlds, body: bytes) -> None:
     world = worlds(rows=15)
     world.tick(lambda batch: None)
     world.table.rows += [row(number) for number in range(20, 35)]
@@ -164,7 +164,7 @@ def test_a_document_that_is_replaced_under_a_tenure_is_not_overwritten_either(wo
     assert world.body == body
 
 
-def test_a_document_that_appears_between_read_and_creation_is_looked_at_first(worlds: Worlds) -> None:
+def test_a_document_that_appears_before_its_creation_is_read_first(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.wire.write_faults.append(preceded(lambda: world.put(FOREIGN[3])))
     with pytest.raises(StateCorrupt):
@@ -218,7 +218,7 @@ def test_traces_of_a_poller_with_a_similar_name_prove_nothing(worlds: Worlds) ->
     assert world.tick().outcome == "delivered"
 
 
-def test_a_document_deleted_under_a_tenure_is_a_lost_lease_and_stays_deleted(worlds: Worlds) -> None:
+def test_a_document_deleted_under_a_tenure_stays_deleted(worlds: Worlds) -> None:
     world = worlds(rows=15)
     result = world.tick(lambda batch: world.delete())
     assert result.outcome == "lease_lost"

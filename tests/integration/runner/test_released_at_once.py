@@ -71,7 +71,7 @@ def test_clocks_that_drift_apart_for_days_keep_no_tick_out(worlds: Worlds, pace:
     assert outcomes(world, 400, every=10.1) == {"delivered": 400}
 
 
-def test_what_a_release_says_stays_within_the_window_whenever_the_second_turns(worlds: Worlds) -> None:
+def test_a_released_lease_stays_within_the_window_at_any_second(worlds: Worlds) -> None:
     """The answer that corrects the estimate may come right behind a full second, the release right before one."""
     for hundredth in range(0, 100, 7):
         world = worlds()
@@ -82,7 +82,7 @@ def test_what_a_release_says_stays_within_the_window_whenever_the_second_turns(w
         assert outcomes(world, 3, every=9.93) == {"delivered": 3}
 
 
-def test_a_slow_answer_moves_the_estimate_no_further_than_it_proves(worlds: Worlds) -> None:
+def test_a_slow_answer_moves_the_estimate_by_what_it_proves(worlds: Worlds) -> None:
     """It left the server somewhere between the question and its arrival; only what lies outside of that is wrong."""
     world = worlds()
     clock = ServerClock(world.runtime)
@@ -106,7 +106,7 @@ def test_one_slow_answer_costs_no_tick(worlds: Worlds, whole: bool) -> None:
     assert outcomes(world, 3, every=10.2) == {"delivered": 3}
 
 
-def test_a_lease_that_is_held_stays_held_when_the_stores_clock_steps(worlds: Worlds) -> None:
+def test_a_held_lease_stays_held_when_the_stores_clock_steps(worlds: Worlds) -> None:
     """Stamps follow the store; whether a lease is free, they do not say."""
     for step in (-2.5, -1.2, 1.2):
         world = worlds(rows=1)

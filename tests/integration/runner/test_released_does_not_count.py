@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.integration.runner.fakes import World
 
 
-def test_why_a_released_lease_does_not_count_is_told_and_for_how_long(worlds: Callable[..., World]) -> None:
+def test_why_and_how_long_a_release_does_not_count_is_reported(worlds: Callable[..., World]) -> None:
     world = worlds(rows=5)
     world.tick()
     kept = world.body

@@ -23,7 +23,7 @@ def paused(world: World) -> Callable[[State], State]:
     return lambda state: transitions.pause(state, by="ann", reason="deploy", change=record, now=world.runtime.utcnow())
 
 
-def test_a_stop_finishes_the_batch_in_hand_and_commits_and_releases_by_one_write(worlds: Worlds) -> None:
+def test_a_stop_commits_the_batch_and_releases_by_one_write(worlds: Worlds) -> None:
     world = worlds(rows=50)
     stop = world.runtime.event()
 
@@ -79,7 +79,7 @@ def test_a_stop_waits_for_the_handler_and_releases_nothing_before(worlds: Worlds
     assert world.tick(handle, stop=stop).outcome == "delivered"
 
 
-def test_an_interrupt_inside_the_handler_gives_lease_and_start_back_and_goes_on_up(worlds: Worlds) -> None:
+def test_an_interrupt_in_the_handler_releases_and_is_raised(worlds: Worlds) -> None:
     world = worlds(rows=25)
 
     def handle(batch: Batch) -> None:
@@ -95,7 +95,7 @@ def test_an_interrupt_inside_the_handler_gives_lease_and_start_back_and_goes_on_
     assert world.tick().rows == 15, "and the same worker can go on"
 
 
-def test_an_interrupt_during_an_outage_is_not_held_up_beyond_the_lease(worlds: Worlds) -> None:
+def test_an_interrupt_in_an_outage_waits_no_longer_than_the_lease(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
     def handle(batch: Batch) -> None:
@@ -108,7 +108,7 @@ def test_an_interrupt_during_an_outage_is_not_held_up_beyond_the_lease(worlds: W
 
 
 @pytest.mark.parametrize("log", ["audit", "seen"])
-def test_an_interrupt_while_a_tick_waits_for_its_records_leaves_the_poller_free(
+def test_an_interrupt_while_records_are_awaited_frees_the_poller(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch, log: str
 ) -> None:
     world = worlds(rows=5)
@@ -140,7 +140,7 @@ def test_a_paused_poller_does_nothing_and_says_who_and_why(worlds: Worlds) -> No
     assert world.delivered == []
 
 
-def test_a_pause_that_a_heartbeat_finds_lets_the_batch_finish_and_starts_no_other(worlds: Worlds) -> None:
+def test_a_pause_found_by_a_heartbeat_lets_the_batch_finish(worlds: Worlds) -> None:
     world = worlds(rows=50)
 
     def handle(batch: Batch) -> None:

@@ -42,9 +42,7 @@ def test_being_asked_often_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("stall", [0.0, 0.001, 0.2, 30.0])
 @pytest.mark.parametrize("slept", [0.01, 0.3, 5.0, 3600.0])
-def test_a_sleep_of_the_machine_counts_in_full_however_the_readings_stall(
-    monkeypatch: pytest.MonkeyPatch, stall: float, slept: float
-) -> None:
+def test_a_sleep_of_the_machine_counts_in_full(monkeypatch: pytest.MonkeyPatch, stall: float, slept: float) -> None:
     """Each of the readings may be the one that stalls: the first ever, the one before the sleep, the one after it."""
     for stalls in itertools.product((0.0, stall), repeat=3):
         machine = Machine(monkeypatch)

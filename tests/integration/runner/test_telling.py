@@ -59,9 +59,7 @@ STOPPED: dict[str, Callable[[World], None]] = {"held_elsewhere": World.take_over
 
 
 @pytest.mark.parametrize("outcome", STOPPED)
-def test_a_tick_that_stops_early_tells_the_lag_and_asks_for_it_every_30_seconds_at_most(
-    worlds: Worlds, outcome: str
-) -> None:
+def test_a_tick_that_stops_early_reports_the_lag_every_30_seconds(worlds: Worlds, outcome: str) -> None:
     world = worlds(rows=35, max_batches_per_tick=1, lease_ttl="60s")
     world.tick()
     STOPPED[outcome](world)
@@ -80,7 +78,7 @@ def test_a_tick_that_stops_early_tells_the_lag_and_asks_for_it_every_30_seconds_
     assert world.table.lags == 2
 
 
-def test_an_idle_tick_tells_the_lag_of_the_rows_that_the_bound_holds_back(worlds: Worlds) -> None:
+def test_an_idle_tick_reports_the_lag_of_rows_above_the_bound(worlds: Worlds) -> None:
     """Each asks anew: a table that waits behind a forgotten transaction must not look like one that is quiet."""
     world = worlds(rows=5)
     world.tick()
@@ -95,7 +93,7 @@ def test_an_idle_tick_tells_the_lag_of_the_rows_that_the_bound_holds_back(worlds
     assert [event.pending for event in world.told(TickFinished)][1:] == [1, 2, 3]
 
 
-def test_a_tick_that_loses_the_race_for_the_lease_twice_tells_the_lag_too(worlds: Worlds) -> None:
+def test_a_tick_that_loses_the_lease_twice_reports_the_lag(worlds: Worlds) -> None:
     world = settled(worlds())
     add(world, 1, 5)
     world.wire.write_faults.extend([preceded(lambda: world.put(world.body))] * 2)
@@ -103,7 +101,7 @@ def test_a_tick_that_loses_the_race_for_the_lease_twice_tells_the_lag_too(worlds
     assert (result.outcome, result.pending, result.lag_seconds) == ("held_elsewhere", 5, 5.0)
 
 
-def test_a_failing_tick_tells_of_the_rows_that_wait_not_of_the_last_that_went_well(worlds: Worlds) -> None:
+def test_a_failing_tick_reports_the_rows_that_wait_now(worlds: Worlds) -> None:
     world = worlds(rows=5)
     assert world.tick().pending == 0
     world.table.rows += [row(number) for number in range(6, 12)]
@@ -157,7 +155,7 @@ def test_events_tell_the_tick_in_its_order(worlds: Worlds) -> None:
     assert (finished.outcome, finished.rows, finished.batches) == ("delivered", 12, 2)
 
 
-def test_an_observer_that_raises_stops_no_tick_and_no_other_observer(worlds: Worlds) -> None:
+def test_an_observer_that_raises_stops_no_tick_and_no_other(worlds: Worlds) -> None:
     world = worlds(rows=3)
 
     def broken(event: object) -> None:
@@ -171,7 +169,7 @@ def test_an_observer_that_raises_stops_no_tick_and_no_other_observer(worlds: Wor
 # --- whose clock
 
 
-def test_stamps_in_the_document_are_by_the_stores_clock_whatever_ours_says(worlds: Worlds) -> None:
+def test_stamps_in_the_document_are_by_the_stores_clock(worlds: Worlds) -> None:
     world = worlds(rows=25)
     ahead = timedelta(days=3)
 
@@ -231,7 +229,7 @@ def test_a_database_that_fails_is_an_error_and_never_idle(worlds: Worlds) -> Non
     assert world.tick().rows == 3
 
 
-def test_a_database_that_fails_in_mid_drain_gives_the_lease_and_the_start_back(worlds: Worlds) -> None:
+def test_a_database_that_fails_in_mid_drain_gives_the_lease_back(worlds: Worlds) -> None:
     world = worlds(rows=25)
     world.table.faults.extend([None, TableGone("connection reset")])
     with pytest.raises(TableGone):

@@ -37,7 +37,7 @@ def test_an_idle_tick_is_one_conditional_read_and_no_write(worlds: Worlds) -> No
     assert all(tag is not None for tag in world.wire.reads), "each read names the version that is known"
 
 
-def test_an_idle_tick_of_a_process_that_just_started_is_one_read_and_no_write(worlds: Worlds) -> None:
+def test_a_new_processs_idle_tick_is_one_read_and_no_write(worlds: Worlds) -> None:
     world = settled(worlds(rows=10))
     assert world.tick(worker=world.another()).outcome == "idle"
     assert world.wire.counts == (1, 0)
@@ -107,7 +107,7 @@ def test_start_from_is_applied_once_and_kept(worlds: Worlds, rows: int) -> None:
     assert world.table.starts == 1
 
 
-def test_null_in_an_existing_document_means_the_beginning_whatever_start_from_says(worlds: Worlds) -> None:
+def test_null_in_an_existing_document_means_the_beginning(worlds: Worlds) -> None:
     world = settled(worlds())
     world.table.begin = Cursor(kind="timestamp+pk", value=stamp_of(60), tiebreaker=None)
     add(world, 1, 3)
@@ -135,7 +135,7 @@ def test_ties_larger_than_a_batch_lose_and_repeat_nothing(worlds: Worlds) -> Non
     assert world.delivered == list(range(1, 31))
 
 
-def test_rows_that_arrive_while_a_batch_is_handled_are_delivered_after_it(worlds: Worlds) -> None:
+def test_rows_that_arrive_during_a_batch_are_delivered_after_it(worlds: Worlds) -> None:
     world = worlds(rows=20, batch_size=10)
 
     def handle(batch: Batch) -> None:
@@ -169,7 +169,7 @@ def test_a_batch_tells_where_it_stands(worlds: Worlds) -> None:
     assert world.state.checkpoint.metadata == {"row_count": 2}
 
 
-def test_a_rows_key_is_the_same_in_every_delivery_and_another_for_its_next_version(worlds: Worlds) -> None:
+def test_a_rows_key_stays_the_same_until_its_next_version(worlds: Worlds) -> None:
     world = worlds(rows=3)
     keys: list[list[str]] = []
 
@@ -199,7 +199,7 @@ def test_a_key_is_only_given_for_a_row_of_the_batch(worlds: Worlds) -> None:
 
 
 @pytest.mark.parametrize(("limit", "rows"), [(1, 10), (3, 30), (0, 100), (50, 100)])
-def test_max_batches_per_tick_ends_the_tick_and_gives_the_lease_back(worlds: Worlds, limit: int, rows: int) -> None:
+def test_max_batches_per_tick_ends_the_tick_and_releases(worlds: Worlds, limit: int, rows: int) -> None:
     world = settled(worlds(max_batches_per_tick=limit))
     add(world, 1, 100)
     assert world.tick().rows == rows
@@ -227,7 +227,7 @@ def test_a_slow_database_in_mid_tick_counts_too(worlds: Worlds) -> None:
     assert world.state.delivery.attempts == 0
 
 
-def test_the_first_batch_is_always_started_or_nothing_would_ever_be_delivered(worlds: Worlds) -> None:
+def test_the_first_batch_is_always_started(worlds: Worlds) -> None:
     world = worlds(rows=15, tick_timeout="60s")
     world.table.page_seconds = 100
     assert world.tick().rows == 10

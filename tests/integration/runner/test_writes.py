@@ -49,9 +49,7 @@ def once(world: World, kind: type[PollerEvent]) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("fault", [lost_before, lost_after])
-def test_a_lost_answer_is_resolved_in_place_whichever_write_it_was_to(
-    worlds: Worlds, fault: Fault, number: int
-) -> None:
+def test_a_lost_answer_to_any_write_is_resolved_in_place(worlds: Worlds, fault: Fault, number: int) -> None:
     """Acquire, commit, commit with release: the tick goes on as if nothing had been, and each row arrives once. A
     release that landed only with its second copy, over a second later, is stamped anew."""
     world = worlds(rows=15).begun()
@@ -77,7 +75,7 @@ def test_a_lost_answer_to_the_creation_is_resolved_too(worlds: Worlds, fault: Fa
         assert world.state.lease.fencing_token == (1 if rows else 0)
 
 
-def test_what_is_sent_again_is_the_same_to_the_byte_under_the_same_condition(worlds: Worlds) -> None:
+def test_a_retry_sends_the_same_bytes_under_the_same_condition(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     world.wire.write_faults.extend([fine, lost_before, lost_before, lost_after])
     assert world.tick().outcome == "delivered"
@@ -106,7 +104,7 @@ def test_resends_pause_between_a_fifth_of_a_second_and_two(worlds: Worlds) -> No
 
 
 @pytest.mark.parametrize("fault", [fine, lost_before, lost_after])
-def test_an_operators_pause_beside_a_commit_is_kept_and_the_commit_too(worlds: Worlds, fault: Fault) -> None:
+def test_a_pause_beside_a_commit_is_kept_and_the_commit_too(worlds: Worlds, fault: Fault) -> None:
     world = worlds(rows=25).begun()
 
     def meddle(do: Callable[[], Any]) -> Any:
@@ -128,7 +126,7 @@ def test_an_operators_pause_beside_a_commit_is_kept_and_the_commit_too(worlds: W
     assert world.tick().outcome == "paused"
 
 
-def test_an_operator_who_writes_right_after_a_commit_landed_is_not_taken_for_a_thief(worlds: Worlds) -> None:
+def test_an_operator_who_writes_after_a_commit_is_no_thief(worlds: Worlds) -> None:
     """The answer is lost, another write follows: our write id is not the newest, and still proves that we landed."""
     world = worlds(rows=5).begun()
 
@@ -142,7 +140,7 @@ def test_an_operator_who_writes_right_after_a_commit_landed_is_not_taken_for_a_t
     assert world.told(LeaseLostEvent) == []
 
 
-def test_a_resume_right_after_an_acquire_landed_does_not_make_it_attempt_nothing(worlds: Worlds) -> None:
+def test_a_resume_after_an_acquire_keeps_the_attempt(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     record = Change(id="r1", kind="resume", by="ann")
 
@@ -154,7 +152,7 @@ def test_a_resume_right_after_an_acquire_landed_does_not_make_it_attempt_nothing
     assert [seen.attempt for seen in world.seen] == [1]
 
 
-def test_a_commit_and_release_that_landed_counts_even_if_another_has_acquired_since(worlds: Worlds) -> None:
+def test_a_commit_that_landed_counts_though_another_acquired_since(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
 
     def another() -> None:
@@ -171,7 +169,7 @@ def test_a_commit_and_release_that_landed_counts_even_if_another_has_acquired_si
     assert (state.lease.owner_id, state.lease.fencing_token) == ("other/1", 2), "theirs is left alone"
 
 
-def test_a_commit_that_landed_and_was_taken_over_then_ends_the_tick(worlds: Worlds) -> None:
+def test_a_commit_that_landed_and_was_taken_over_ends_the_tick(worlds: Worlds) -> None:
     world = worlds(rows=25).begun()
 
     def break_it() -> None:
@@ -202,7 +200,7 @@ def test_a_reset_during_a_batch_wins_over_its_commit(worlds: Worlds) -> None:
     assert world.delivered == [3, 4, 5]
 
 
-def test_an_acquire_that_landed_and_was_broken_then_starts_no_handler_on_the_old_rows(worlds: Worlds) -> None:
+def test_an_acquire_that_was_broken_starts_no_handler(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     world.wire.write_faults.append(
         then_lost(lambda: world.change(lambda state: reset(state).with_write_id("operator")))

@@ -167,7 +167,7 @@ def test_a_type_under_which_the_cursor_means_another_place_stops(
     stopped(both(url, lambda: execute(url, change)), words)
 
 
-def test_a_zone_given_to_a_column_stops_also_where_the_session_has_another_zone(postgres_db: str) -> None:
+def test_a_columns_zone_stops_also_where_the_session_has_another(postgres_db: str) -> None:
     """The text without a zone would be read in the session's: hours of rows skipped, or all of them again."""
     execute(
         postgres_db,

@@ -114,7 +114,7 @@ def test_a_timestamp_stored_as_bytes_under_way_is_refused(sqlite_url: str) -> No
             source.page(after, 5)
 
 
-def test_one_that_comes_under_way_is_refused_once_the_lag_has_met_it(sqlite_url: str) -> None:
+def test_one_that_appears_later_is_refused_once_the_lag_met_it(sqlite_url: str) -> None:
     """It sorts above the bound, so no page meets it; every tick that goes well asks for the lag."""
     make_orders(sqlite_url, [ONE, TWO])
     with closing(orders(sqlite_url, bound="auto")) as source:

@@ -99,7 +99,7 @@ def test_a_partitioned_tables_key_spans_its_partitions(postgres_db: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["citext", "text collate folding"])
-def test_an_index_finer_than_its_column_proves_nothing_on_postgresql(postgres_db: str, kind: str) -> None:
+def test_an_index_finer_than_its_column_proves_nothing(postgres_db: str, kind: str) -> None:
     """The page's order calls two values equal that the index tells apart: one of them would be skipped."""
     finer = "text_ops" if kind == "citext" else 'collate "C"'
     execute(
@@ -119,7 +119,7 @@ def test_an_index_finer_than_its_column_proves_nothing_on_postgresql(postgres_db
         assert len(drain(source, 1)) == 1
 
 
-def test_an_index_coarser_than_its_column_proves_more_on_postgresql(postgres_db: str) -> None:
+def test_an_index_coarser_than_its_column_proves_more(postgres_db: str) -> None:
     execute(
         postgres_db,
         "create table orders (id text not null, other varchar(9) not null, updated_at timestamptz not null)",

@@ -55,7 +55,7 @@ def _source(url: str, **keys: object) -> SqlSource:
     return SqlSource(url, **(options | keys))  # type: ignore[arg-type]
 
 
-def test_rotating_a_password_or_changing_user_or_options_changes_nothing() -> None:
+def test_a_new_password_user_or_option_changes_nothing() -> None:
     one = _source("postgresql+psycopg://a:1@DB.example/shop", query_timeout="3s", columns=["id"])
     other = _source("postgresql://b:2@db.example:5432/shop?application_name=x", commit_delay="9s", bound="none")
     assert one.describe().fingerprint() == other.describe().fingerprint()
@@ -72,7 +72,7 @@ def test_rotating_a_password_or_changing_user_or_options_changes_nothing() -> No
         ({"cursor_kind": "integer+pk"}, "cursor_kind"),
     ],
 )
-def test_what_changes_the_meaning_of_a_checkpoint_changes_the_fingerprint(keys: dict[str, object], field: str) -> None:
+def test_a_new_meaning_of_the_checkpoint_is_a_new_fingerprint(keys: dict[str, object], field: str) -> None:
     one, other = _source("postgresql://h/d").describe(), _source("postgresql://h/d", **keys).describe()
     assert one.fingerprint() != other.fingerprint()
     assert [d.field for d in differences(one.as_json(), other)] == [field]

@@ -56,14 +56,14 @@ def test_a_projection_always_brings_cursor_and_key(any_db: str) -> None:
     assert [list(row) for row in rows] == [["total", "id", "updated_at"]] * 3
 
 
-def test_an_or_in_the_filter_does_not_swallow_the_cursors_condition(any_db: str) -> None:
+def test_an_or_in_the_filter_keeps_the_cursors_condition(any_db: str) -> None:
     make_orders(any_db, [SECOND.format(i // 10) for i in range(40)])
     with closing(orders(any_db, filter="status = 'open' OR orders.status = 'sent'")) as source:
         ids = [row["id"] for row in drain(source, 3)]
     assert ids == [i for i in range(1, 41) if i % 3 != 1]
 
 
-def test_colons_percents_and_quotes_in_a_filter_reach_the_database_as_they_are(any_db: str) -> None:
+def test_special_characters_in_a_filter_reach_the_database(any_db: str) -> None:
     make_orders(any_db, [SECOND.format(i) for i in range(4)])
     execute(any_db, "update orders set status = 'a\\:b%c''d' where id = 3")
     with closing(orders(any_db, filter="status = 'a:b%c''d' AND total % 2 = 0")) as source:

@@ -196,7 +196,7 @@ def _fill(url: str, table: Table) -> list[tuple[int, str | None]]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())
-def test_the_pages_concatenated_are_the_table_sorted_by_the_database(any_db: str, data: st.DataObject) -> None:
+def test_the_pages_together_are_the_table_in_the_databases_order(any_db: str, data: st.DataObject) -> None:
     which = family(any_db)
     table: Table = data.draw(_tables(which, mariadb=which == "mysql" and is_mariadb(any_db)))
     expected = _fill(any_db, table)

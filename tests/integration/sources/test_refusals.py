@@ -46,7 +46,7 @@ STAMPS = [f"2026-01-01 00:00:0{i}.000000" for i in range(4)]
         ({"start_from": ""}, "start_from"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_its_key_before_anything_is_opened(keys: dict[str, Any], key: str) -> None:
+def test_a_wrong_argument_is_refused_before_anything_is_opened(keys: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError) as error:
         orders("postgresql://nobody@127.0.0.1:1/none", **keys)
     assert error.value.key == key

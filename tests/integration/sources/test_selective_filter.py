@@ -43,7 +43,7 @@ def told(source: SqlSource, check: str) -> Finding:
     return found
 
 
-def test_check_proposes_what_spares_the_rows_that_a_filter_leaves_out(filled: str) -> None:
+def test_check_proposes_what_spares_the_rows_of_a_filter(filled: str) -> None:
     with closing(orders(filled, **FAILED)) as source:
         plan = told(source, "plan")
         assert "any plan will do" not in plan.message
@@ -87,7 +87,7 @@ def _reads(source: SqlSource) -> int:
     return sum(int(row[1]) for row in rows)
 
 
-def test_an_idle_ticks_lag_does_not_scan_again_what_its_page_scanned(mariadb_db: str) -> None:
+def test_an_idle_ticks_lag_repeats_no_scan_of_its_page(mariadb_db: str) -> None:
     execute(
         mariadb_db,
         "create table orders (id integer primary key, updated_at datetime(6) not null, status varchar(20) not null)",

@@ -27,7 +27,7 @@ STAMP = "2026-03-04 05:06:07.123456+00"
         "client_encoding = 'SQL_ASCII'",
     ],
 )
-def test_postgresql_reads_the_same_whatever_is_set_for_its_sessions(postgres_db: str, setting: str) -> None:
+def test_postgresql_reads_the_same_under_any_session_setting(postgres_db: str, setting: str) -> None:
     execute(
         postgres_db,
         "create table orders (id text primary key, updated_at timestamptz not null, on_day date, after interval)",
@@ -83,7 +83,7 @@ def test_a_database_without_an_encoding_is_read_as_utf_8(ascii_db: str) -> None:
         assert sorted(row["id"] for row in drain(source, 1)) == ["a", "c", "Łódź"]
 
 
-def test_a_text_that_is_not_in_the_sessions_encoding_is_an_error_that_says_so(ascii_db: str) -> None:
+def test_a_text_outside_the_sessions_encoding_is_a_clear_error(ascii_db: str) -> None:
     execute(
         ascii_db + "?client_encoding=utf8",
         "create table orders (id integer primary key, updated_at timestamptz not null, said text)",

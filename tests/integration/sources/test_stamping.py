@@ -118,7 +118,7 @@ def test_a_column_is_followed_to_its_table(query: str, at: tuple[str | None, str
     assert (found.schema, found.table, found.column) == at
 
 
-def test_zones_are_compared_by_their_clocks_over_the_year_not_by_their_names() -> None:
+def test_zones_are_compared_by_their_clocks_not_by_their_names() -> None:
     def stamp(name: str) -> Stamp:
         return Stamp(name, "the server", of_name(name, YEAR))
 

@@ -44,7 +44,7 @@ def test_sqlite_takes_it_in_whatever_form_the_rows_then_have(
             assert [row["id"] for row in source.span(begin, end, 9).rows] == expected
 
 
-def test_an_offset_that_the_rows_then_do_not_have_is_refused_not_dropped(sqlite_url: str) -> None:
+def test_an_offset_that_the_rows_do_not_have_is_refused(sqlite_url: str) -> None:
     execute(sqlite_url, "create table orders (id integer primary key, updated_at text not null)")
     with closing(orders(sqlite_url, start_from="2026-04-07T12:00:00+02:00")) as source:
         begin = source.start()
@@ -54,7 +54,7 @@ def test_an_offset_that_the_rows_then_do_not_have_is_refused_not_dropped(sqlite_
 
 
 @pytest.mark.parametrize("start", ["2026-04-07T12:00:00+02:00", "2026-04-07T12:00:00Z"])
-def test_an_offset_is_refused_where_nobody_can_tell_whether_the_column_has_one(mariadb_db: str, start: str) -> None:
+def test_an_offset_is_refused_where_the_column_is_unknown(mariadb_db: str, start: str) -> None:
     execute(mariadb_db, "create table orders (id integer auto_increment primary key, updated_at datetime not null)")
     with (
         closing(orders(mariadb_db, query="select * from orders", start_from=start)) as source,

@@ -81,7 +81,7 @@ def pages_read(postgres_db: str) -> Iterator[tuple[SqlSource, list[str]]]:
         yield source, sent
 
 
-def test_a_page_is_read_once_where_the_page_before_had_such_values_too(
+def test_a_page_is_read_once_where_the_last_had_such_values_too(
     pages_read: tuple[SqlSource, list[str]],
 ) -> None:
     source, sent = pages_read
@@ -178,9 +178,7 @@ def test_a_value_that_a_driver_does_not_hand_over_at_all_is_named(tmp_path: Path
 @pytest.mark.parametrize(
     "rows", ["('odd', '2026-01-01'), ('z', '2026-01-02')", "('a', '2026-01-01'), ('odd', '2026-01-02')"]
 )
-def test_a_key_that_a_driver_does_not_hand_over_is_an_error_of_ours(
-    tmp_path: Path, rows: str, *, error_text: bool
-) -> None:
+def test_an_unreadable_key_is_an_error_of_ours(tmp_path: Path, rows: str, *, error_text: bool) -> None:
     """In the row that the types are learned from as in a later one; what the driver says of it is not repeated."""
     url = _sqlite(
         tmp_path / "shop.db",

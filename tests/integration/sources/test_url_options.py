@@ -53,7 +53,7 @@ def test_a_socket_is_told_without_a_port() -> None:
         "mssql+pyodbc://poller:p@ssw0rd@host/shop?driver=x",
     ],
 )
-def test_an_at_sign_in_a_password_is_refused_without_showing_any_of_it(url: str) -> None:
+def test_an_at_sign_in_a_password_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ConfigError, match="%40") as error:
         orders(url)
     assert error.value.key == "url"
@@ -63,7 +63,7 @@ def test_an_at_sign_in_a_password_is_refused_without_showing_any_of_it(url: str)
 @pytest.mark.parametrize(
     "url", ["postgresql://poller:123456789/shop", "mysql+pymysql://poller:99999/shop?charset=utf8mb4"]
 )
-def test_a_password_in_the_ports_place_is_refused_without_showing_it(url: str) -> None:
+def test_a_password_in_the_ports_place_is_refused_unseen(url: str) -> None:
     for read in (orders, SqlStore):
         with pytest.raises(ConfigError, match="may be a password") as error:
             read(url)

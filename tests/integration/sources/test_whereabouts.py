@@ -137,9 +137,7 @@ def test_the_server_is_asked_once_per_connection(schemas: str) -> None:
         assert sum("SELECT current_database(), n.nspname" in statement for statement in asked) == times
 
 
-def test_a_server_that_does_not_know_the_question_is_read_as_configured(
-    schemas: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_without_such_an_answer_is_read_as_configured(schemas: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those that only speak PostgreSQL's protocol; no such server runs here."""
     monkeypatch.setitem(whereabouts._TABLE, "postgresql", "select no_such_function(:name)")
     shop = Shop()

@@ -84,7 +84,7 @@ def points(metric: str) -> dict[tuple[tuple[str, Any], ...], Any]:
     return found
 
 
-def test_every_metric_that_the_documentation_lists_is_exported_and_no_other(table: sqlite3.Connection) -> None:
+def test_every_documented_metric_is_exported_and_no_other(table: sqlite3.Connection) -> None:
     assert otel.__doc__ is not None
     listed = otel.__doc__.partition("Traces:")[0].replace("`poller.name`", "")
     with polled(table, bound="exact", audit_window="2h") as poller:
@@ -136,7 +136,7 @@ def test_late_rows_are_those_of_the_last_recheck(table: sqlite3.Connection) -> N
     assert points("poller.late_rows")[name] == 0
 
 
-def test_the_bounds_age_is_told_with_its_kind_and_a_guess_is_called_a_guess(table: sqlite3.Connection) -> None:
+def test_the_bounds_age_is_reported_with_its_kind(table: sqlite3.Connection) -> None:
     with polled(table, name="guessed", bound="heuristic", commit_delay="90s") as poller:
         poller.tick(lambda batch: None)
     with polled(table, name="unbound") as poller:
@@ -188,7 +188,7 @@ def test_a_failing_handler_is_an_event_and_an_outcome(orders: Poller) -> None:
     assert points("poller.events")[(("event", "handler_failed"), ("poller.name", "orders"))] >= 1
 
 
-def test_what_the_handler_traces_hangs_below_its_batch_and_no_span_quotes_an_error(orders: Poller) -> None:
+def test_the_handlers_spans_hang_below_its_batch_without_errors(orders: Poller) -> None:
     _SPANS.clear()
 
     def handle(batch: Batch) -> None:

@@ -63,15 +63,15 @@ def _sqlite(url: str, size: Size) -> None:
             assert "TEMP B-TREE" not in plan
 
 
-def test_postgresql_touches_as_few_buffers_at_the_end_as_at_the_start(postgres_db: str) -> None:
+def test_postgresql_touches_as_few_buffers_at_the_end(postgres_db: str) -> None:
     _postgresql(postgres_db, SMALL)
 
 
-def test_mysql_and_mariadb_ask_for_no_more_rows_at_the_end_than_at_the_start(family_db: str) -> None:
+def test_mysql_and_mariadb_read_as_few_rows_at_the_end(family_db: str) -> None:
     _mysql(family_db, SMALL)
 
 
-def test_sqlite_takes_as_few_instructions_at_the_end_as_at_the_start(sqlite_url: str) -> None:
+def test_sqlite_takes_as_few_instructions_at_the_end(sqlite_url: str) -> None:
     _sqlite(sqlite_url, SMALL)
 
 
@@ -83,7 +83,7 @@ _FORMS = {
 """What comes to mind first, and reads the index from its start, or the tie from its start."""
 
 
-def test_the_count_tells_a_page_that_reads_what_it_does_not_deliver(any_db: str) -> None:
+def test_the_count_shows_a_page_that_reads_more_than_it_delivers(any_db: str) -> None:
     fill(any_db, SMALL)
     reader = source(any_db)
     try:

@@ -133,7 +133,7 @@ def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgr
     ],
     ids=lambda value: value.where if isinstance(value, Block) else None,
 )
-def test_a_function_app_as_shown_has_the_functions_that_the_page_says(
+def test_a_function_app_as_shown_has_the_functions_of_the_page(
     block: Block, pollers: list[str], functions: list[str], tmp_path: Path
 ) -> None:
     head, _, poller = blocks(GETTING_STARTED, "toml")[1].text.partition("[pollers.orders]")
@@ -158,7 +158,7 @@ def test_the_pipelines_line_as_shown_ends_with_what_is_wrong(tmp_path: Path) -> 
         run(["bash", "-euc", line.text], tmp_path, **ENVIRONMENT)
 
 
-def test_the_function_examples_readme_names_the_settings_that_its_files_want() -> None:
+def test_the_function_examples_readme_names_its_settings() -> None:
     run_here, in_azure = blocks("examples/functions/README.md", "sh")[1:]
     folder = ROOT / "examples" / "functions"
     settings = json.loads((folder / "local.settings.json.example").read_text())["Values"]
@@ -254,7 +254,7 @@ def test_no_promise_stands_twice() -> None:
     assert {one for one in promises if promises.count(one) > 1} <= {"promise", "---"}
 
 
-def test_what_the_guarantees_call_a_soak_or_a_proof_is_one_and_nothing_else_is() -> None:
+def test_what_guarantees_calls_a_soak_or_a_proof_is_one() -> None:
     text = (ROOT / "docs" / "guarantees.md").read_text()
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`(?: \(\*(soak|prove)\*\))?", text)
 

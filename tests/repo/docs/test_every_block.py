@@ -9,7 +9,7 @@ from tests.repo.docs.blocks import ROOT, blocks, pages
 DOCS = "tests/repo/docs/test_docs.py::"
 FIRST = DOCS + "test_the_first_step_on_a_laptop_works_as_shown"
 SECOND = DOCS + "test_the_second_step_runs_on_azurite_and_postgresql"
-TIMERS = DOCS + "test_a_function_app_as_shown_has_the_functions_that_the_page_says"
+TIMERS = DOCS + "test_a_function_app_as_shown_has_the_functions_of_the_page"
 ACCEPTED = DOCS + "test_every_configuration_shown_is_accepted"
 DRAWING = "not run: a drawing"
 
@@ -57,14 +57,14 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_a_program_looks_at_pollers_as_shown",
     ],
     "docs/security.md": [
-        "tests/repo/docs/test_security.py::test_the_roles_of_the_page_are_enough_and_the_source_is_only_read",
-        "tests/repo/docs/test_security.py::test_the_roles_of_the_page_are_enough_and_the_source_is_only_read",
+        "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",
+        "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",
         "not run: there is no Docker engine; test_security.py looks at the image's user and at what a run writes",
     ],
     "docs/sources.md": [ACCEPTED, DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
     "examples/functions/README.md": [
         "not run: `func` is no Python package; test_wheel.py installs the wheel, test_example.py fires the timer",
-        DOCS + "test_the_function_examples_readme_names_the_settings_that_its_files_want",
+        DOCS + "test_the_function_examples_readme_names_its_settings",
         "not run: `az` changes a subscription; the settings' names are held by the test above",
     ],
     "examples/quickstart/README.md": [

@@ -267,7 +267,7 @@ last 17 s, rows=6 and more
 """
 
 
-def test_what_is_volatile_may_differ_and_is_copied_into_later_commands() -> None:
+def test_volatile_output_may_differ_and_is_copied_onwards() -> None:
     (step,) = steps(SHOWN)
     session = Session()
     assert session.compare(step, PRINTED) is None

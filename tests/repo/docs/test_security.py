@@ -61,7 +61,7 @@ def any_server_db(request: pytest.FixtureRequest) -> str:
     return url
 
 
-def test_the_roles_of_the_page_are_enough_and_the_source_is_only_read(
+def test_the_pages_roles_suffice_and_the_source_is_only_read(
     project: Project, users: tuple[str, dict[str, str]]
 ) -> None:
     database, names = users
@@ -92,7 +92,7 @@ def test_the_roles_of_the_page_are_enough_and_the_source_is_only_read(
         execute(as_user["poller_source"], "delete from orders")
 
 
-def test_the_image_runs_as_a_number_and_installs_by_hash_where_it_can() -> None:
+def test_the_image_runs_as_a_number_and_installs_by_hash() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     (user,) = [line for line in lines if line.startswith("USER ")]
     number = re.fullmatch(r"USER (\d+):(\d+)", user)

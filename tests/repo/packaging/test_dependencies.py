@@ -40,7 +40,7 @@ def test_the_documentation_says_why_each_dependency_is_there(name: str) -> None:
     assert len(rows) == 1, f"docs/dependencies.md must have one row for {name}, it has {len(rows)}"
 
 
-def test_what_is_imported_is_declared_and_what_is_declared_imported() -> None:
+def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
     """What only comes along with another package goes away when that one changes its mind."""
     product, tests, benchmarks = used("poller", "cli"), used("tests", "scripts"), used("benchmarks")
     declared = {*RUNTIME, *OPTIONAL}
@@ -61,7 +61,7 @@ def test_packages_that_share_a_name_are_told_apart() -> None:
     assert owner("not_installed.at.all") == "not-installed"
 
 
-def test_the_documentation_says_why_each_package_of_the_workshop_is_there() -> None:
+def test_the_documentation_explains_each_development_package() -> None:
     page = (REPOSITORY / "docs" / "dependencies.md").read_text()
     (section,) = re.findall(r"^## Only for development\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     rows = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)

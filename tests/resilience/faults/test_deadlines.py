@@ -53,7 +53,7 @@ def test_a_commit_without_any_answer_is_unknown_at_the_deadline(bench: Bench, ap
     assert (now.lease.released_at is not None) is applied
 
 
-def test_answers_that_never_end_keep_neither_the_loss_from_the_handler_nor_the_deadline_from_the_commit(
+def test_endless_answers_delay_neither_the_loss_nor_the_deadline(
     bench: Bench,
 ) -> None:
     bench.ttl = 1.5

@@ -95,7 +95,7 @@ def test_a_server_whose_clock_was_always_wrong_changes_nothing(
     assert shop.poller(_store(proxy, container), **LEASE).tick(lambda batch: None).outcome == "idle"
 
 
-def test_a_lease_is_taken_over_when_the_servers_times_are_ttl_and_margin_apart_and_not_before(
+def test_a_lease_is_taken_over_after_ttl_and_margin_of_server_time(
     proxy: FaultProxy, container: str, shop: Shop
 ) -> None:
     """The server's clock is moved on instead of waiting: to well before the end of ttl and margin, then past it."""
@@ -142,9 +142,7 @@ def test_a_server_clock_that_runs_at_half_speed_only_delays(proxy: FaultProxy, c
     working.finish()
 
 
-def test_answers_without_server_times_fall_back_to_what_was_seen_here(
-    proxy: FaultProxy, container: str, shop: Shop
-) -> None:
+def test_answers_without_server_times_fall_back_to_our_own_view(proxy: FaultProxy, container: str, shop: Shop) -> None:
     """No Date, no Last-Modified: only ttl and margin on our own monotonic clock may free the lease."""
     working = Working(shop, _store(proxy, container), Brisk())
     proxy.plan = Always(fault.without("Date", "Last-Modified"), STATE_READS)

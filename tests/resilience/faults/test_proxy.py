@@ -136,7 +136,7 @@ def test_an_error_names_its_code_and_when_to_come_back(proxy: FaultProxy, blob: 
     assert headers["Date"]
 
 
-def test_the_connection_goes_on_after_an_error_and_a_new_one_after_a_reset(
+def test_the_connection_survives_an_error_and_is_new_after_a_reset(
     proxy: FaultProxy, blob: BlobClient, direct: BlobClient
 ) -> None:
     proxy.plan = Script([fault.error_before(500), fault.reset_before(), fault.drop_before()])
@@ -148,7 +148,7 @@ def test_the_connection_goes_on_after_an_error_and_a_new_one_after_a_reset(
 
 
 @pytest.mark.parametrize("second", [False, True])
-def test_a_duplicate_of_a_conditional_write_is_refused_by_the_server(
+def test_a_duplicated_conditional_write_is_refused_by_the_server(
     proxy: FaultProxy, blob: BlobClient, direct: BlobClient, second: bool
 ) -> None:
     etag = seed(direct)

@@ -48,7 +48,7 @@ class Between:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_a_write_that_never_landed_before_another_took_over_is_a_loss(bench: Bench, operation: Operation) -> None:
+def test_a_write_lost_before_a_takeover_is_a_loss(bench: Bench, operation: Operation) -> None:
     tenure = bench.acquire()
     bench.proxy.plan = Between(fault.reset_before(), lambda: _taken(bench))
     with pytest.raises(LeaseLost) as lost:
@@ -63,9 +63,7 @@ def test_a_write_that_never_landed_before_another_took_over_is_a_loss(bench: Ben
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.ends], ids=str)
-def test_a_write_that_landed_before_another_took_the_free_lease_is_a_success(
-    bench: Bench, operation: Operation
-) -> None:
+def test_a_write_that_landed_before_a_takeover_is_a_success(bench: Bench, operation: Operation) -> None:
     """Commit and release landed, the answer was lost, another acquired at once: our write id still stands there."""
     tenure = bench.acquire()
     before = bench.truth()
@@ -109,7 +107,7 @@ def test_a_write_and_an_operators_change_in_its_midst_both_stand(
         tenure.release(give_back=True)
 
 
-def test_the_acquire_that_never_landed_before_another_took_the_lease_is_not_ours(bench: Bench) -> None:
+def test_an_acquire_lost_before_a_takeover_is_not_ours(bench: Bench) -> None:
     bench.proxy.plan = Between(fault.reset_before(), lambda: _taken(bench))
     with pytest.raises(Conflict):
         bench.acquire()

@@ -48,7 +48,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 @pytest.mark.parametrize(
     "lost", [fault.reset_after(), fault.drop_after(), fault.error_after(500)], ids=lambda f: f.name
 )
-def test_the_sdks_resending_turns_an_applied_write_into_a_refused_one(
+def test_the_sdks_retry_turns_an_applied_write_into_a_refused_one(
     proxy: FaultProxy, direct: BlobClient, lost: fault.Fault
 ) -> None:
     """The control: nobody else wrote, the bytes in the blob are ours, and after some 15 s the SDK says 412."""
@@ -68,7 +68,7 @@ def test_the_sdks_resending_turns_an_applied_write_into_a_refused_one(
 @pytest.mark.parametrize(
     "lost", [fault.reset_after(), fault.drop_after(), fault.error_after(500)], ids=lambda f: f.name
 )
-def test_our_store_sends_a_write_once_and_says_that_nothing_is_known(
+def test_our_store_sends_a_write_once_and_reports_unknown(
     proxy: FaultProxy, direct: BlobClient, lost: fault.Fault
 ) -> None:
     etag = seed(direct)
@@ -97,7 +97,7 @@ def _with_sdk_defaults(proxy: FaultProxy, container: str) -> BlobStore:
 
 
 @pytest.mark.parametrize("sdk", [True, False], ids=["sdk-defaults", "our-settings"])
-def test_one_lost_answer_to_a_heartbeat_loses_the_lease_under_the_sdks_defaults_only(
+def test_a_lost_heartbeat_answer_loses_the_lease_by_sdk_defaults(
     proxy: FaultProxy, container: str, shop: Shop, sdk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the SDK sleeps before it resends nothing renews the lease. Its sleep passes on the poller's clock."""

@@ -46,9 +46,7 @@ FAULTS: dict[str, Fault] = {
 
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_one_fault_of_a_write_neither_loses_the_lease_nor_the_write(
-    bench: Bench, operation: Operation, kind: str
-) -> None:
+def test_one_fault_of_a_write_loses_neither_lease_nor_write(bench: Bench, operation: Operation, kind: str) -> None:
     tenure = bench.acquire()
     before = bench.truth()
     bench.proxy.reset()
@@ -123,7 +121,7 @@ def test_an_answer_cut_anywhere_inside_its_head_is_no_answer(bench: Bench) -> No
         store.read("state/shop/cut.json", unless=tag)
 
 
-def test_an_answer_that_trickles_in_costs_a_read_timeout_and_no_more(bench: Bench) -> None:
+def test_a_trickling_answer_costs_one_read_timeout(bench: Bench) -> None:
     """Each receive is quick, the whole never ends: it is given up, and the connection is not used again."""
     tenure = bench.acquire()
     bench.proxy.plan = Script([fault.dribble(0.1, "drip")])

@@ -41,7 +41,7 @@ def test_touched_metadata_is_no_loss(bench: Bench, state_blob: BlobClient) -> No
     tenure.release(give_back=True)
 
 
-def test_a_deleted_document_ends_the_tenure_and_is_not_made_anew_by_it(bench: Bench, state_blob: BlobClient) -> None:
+def test_a_deleted_document_ends_the_tenure_and_stays_deleted(bench: Bench, state_blob: BlobClient) -> None:
     file = bench.file()
     tenure = bench.acquire(file)
     state_blob.delete_blob()

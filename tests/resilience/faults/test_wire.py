@@ -103,7 +103,7 @@ def test_an_answer_to_head_has_no_body_whatever_length_it_names(proxy: FaultProx
     client.close()
 
 
-def test_a_client_that_expects_100_gets_it_before_it_sends_the_body(proxy: FaultProxy) -> None:
+def test_a_client_that_expects_100_gets_it_before_the_body(proxy: FaultProxy) -> None:
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as sock:
         sock.sendall(b"PUT /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
         assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"

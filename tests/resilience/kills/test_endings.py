@@ -43,7 +43,7 @@ def _insist(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
-def test_one_signal_finishes_the_batch_in_hand_and_commits_and_releases_by_one_write(
+def test_one_signal_commits_the_batch_and_releases_by_one_write(
     fleets: Callable[..., Fleet], proxy: FaultProxy, container: str, number: signal.Signals
 ) -> None:
     fleet = fleets(connection=proxy.connection_string, options=OPTIONS)
@@ -65,7 +65,7 @@ def test_one_signal_finishes_the_batch_in_hand_and_commits_and_releases_by_one_w
     assert fleet.handled() == list(range(1, 11)), "no other batch was begun"
 
 
-def test_a_second_signal_abandons_the_batch_at_once_and_releases_nothing(
+def test_a_second_signal_abandons_the_batch_and_releases_nothing(
     fleets: Callable[..., Fleet], proxy: FaultProxy, container: str
 ) -> None:
     fleet = fleets(connection=proxy.connection_string, options=OPTIONS)

@@ -44,7 +44,7 @@ def _ticked(tick: Callable[[], TickResult], in_a_loop: bool) -> TickResult:
 
 
 @pytest.mark.parametrize("in_a_loop", [False, True], ids=["", "beside a loop"])
-def test_an_async_handler_that_exits_failed_and_asyncio_tells_nothing_of_it(
+def test_an_async_handler_that_exits_failed_and_asyncio_is_silent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], in_a_loop: bool
 ) -> None:
     shop = Shop(tmp_path, 5)
@@ -57,7 +57,7 @@ def test_an_async_handler_that_exits_failed_and_asyncio_tells_nothing_of_it(
     assert SAID not in "".join(capfd.readouterr())
 
 
-def test_an_async_handlers_exit_is_told_as_any_error_where_its_text_may_be(tmp_path: Path) -> None:
+def test_an_async_handlers_exit_is_reported_as_any_error(tmp_path: Path) -> None:
     result = Shop(tmp_path, 5).poller(MemoryStore()).tick(exits_in_a_loop)
     assert result.error == f"SystemExit: {SAID}"
 
@@ -65,7 +65,7 @@ def test_an_async_handlers_exit_is_told_as_any_error_where_its_text_may_be(tmp_p
 @pytest.mark.parametrize(
     ("handler", "kind"), [(exits, "SystemExit"), (exits_in_a_loop, "SystemExit"), (raises_apart, "Timeout")]
 )
-def test_in_a_process_of_its_own_it_failed_by_its_type_and_the_process_prints_nothing(
+def test_in_a_child_process_it_failed_by_type_and_printed_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], handler: Handler, kind: str
 ) -> None:
     shop = Shop(tmp_path, 5)

@@ -28,7 +28,7 @@ def _status(fleet: Fleet) -> dict[str, Any]:
     return status
 
 
-def test_a_hung_handler_is_named_in_status_and_another_process_goes_on(fleets: Callable[..., Fleet]) -> None:
+def test_a_hung_handler_is_named_in_status_and_others_go_on(fleets: Callable[..., Fleet]) -> None:
     fleet = fleets(options=OPTIONS)
     fleet.insert(1, 30)
     fleet.hold("first")

@@ -84,9 +84,7 @@ def _gone(pid: int) -> bool:
         return True
 
 
-def test_a_handler_in_a_child_sees_the_lease_and_its_keys_and_the_child_is_kept(
-    shop: Shop, store: BlobStore, tmp_path: Path
-) -> None:
+def test_a_handler_in_a_child_sees_the_lease_and_its_keys(shop: Shop, store: BlobStore, tmp_path: Path) -> None:
     poller = shop.poller(store, isolation="process", batch_size=2)
     result = poller.tick(children.fine)
     assert (result.outcome, result.rows, result.batches) == ("delivered", 5, 3)
@@ -107,7 +105,7 @@ def test_a_copy_of_the_handler_that_forked_answers_for_nobody(shop: Shop, tmp_pa
     poller.close()
 
 
-def test_a_child_is_killed_at_the_leases_deadline_and_what_it_did_is_discarded(
+def test_a_child_is_killed_at_the_deadline_and_its_work_discarded(
     shop: Shop, store: BlobStore, proxy: FaultProxy, tmp_path: Path
 ) -> None:
     """Nothing renews the lease any more; the handler is told, then refused, then ended."""
@@ -128,9 +126,7 @@ def test_a_child_is_killed_at_the_leases_deadline_and_what_it_did_is_discarded(
     assert state.lease.owner_id is not None, "it was not released: it expires"
 
 
-def test_a_child_is_killed_at_the_handler_timeout_and_its_poller_goes_on(
-    shop: Shop, store: BlobStore, tmp_path: Path
-) -> None:
+def test_a_child_is_killed_at_the_handler_timeout(shop: Shop, store: BlobStore, tmp_path: Path) -> None:
     poller = shop.poller(store, isolation="process", **BRIEF)
     child = _warm(poller, tmp_path)
     _insert(shop, 1)
@@ -184,7 +180,7 @@ class Alarm(Exception):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Alarm])
-def test_an_interrupted_parent_ends_its_child_before_it_gives_the_lease_back(
+def test_an_interrupted_parent_ends_its_child_before_the_release(
     shop: Shop, tmp_path: Path, error: type[BaseException]
 ) -> None:
     """And what the child was doing is taken for no other batch's end."""
@@ -215,7 +211,7 @@ def test_an_interrupted_parent_ends_its_child_before_it_gives_the_lease_back(
     assert _state(store).checkpoint.cursor is None
 
 
-def test_a_stopped_child_that_reads_no_more_is_killed_at_the_handler_timeout(shop: Shop, tmp_path: Path) -> None:
+def test_a_stopped_child_that_reads_no_more_is_killed_in_time(shop: Shop, tmp_path: Path) -> None:
     """The batch is larger than what a socket takes in."""
     poller = shop.poller(MemoryStore(), isolation="process", batch_size=10_000, **BRIEF)
     child = _warm(poller, tmp_path)
@@ -225,7 +221,7 @@ def test_a_stopped_child_that_reads_no_more_is_killed_at_the_handler_timeout(sho
     assert _gone(child)
 
 
-def test_a_child_that_is_stopped_while_it_looks_at_the_lease_is_killed_too(shop: Shop, tmp_path: Path) -> None:
+def test_a_child_stopped_at_a_look_at_the_lease_is_killed_too(shop: Shop, tmp_path: Path) -> None:
     poller = shop.poller(MemoryStore(), isolation="process", **BRIEF)
     child = _warm(poller, tmp_path)
     _insert(shop, 1)
@@ -233,9 +229,7 @@ def test_a_child_that_is_stopped_while_it_looks_at_the_lease_is_killed_too(shop:
     assert _gone(child)
 
 
-def test_a_child_that_died_is_noticed_though_a_process_that_it_left_keeps_its_line_open(
-    shop: Shop, tmp_path: Path
-) -> None:
+def test_a_child_that_died_is_noticed_though_its_line_stays_open(shop: Shop, tmp_path: Path) -> None:
     poller = shop.poller(MemoryStore(), isolation="process")
     try:
         result = _tick(poller, children.dies_and_leaves_a_process)
@@ -260,7 +254,7 @@ def test_an_answer_to_an_earlier_batch_is_not_taken_for_this_ones(shop: Shop, tm
         ("poller.handler.subprocess._Exchange", RuntimeError("can't start new thread")),
     ],
 )
-def test_a_machine_without_room_for_the_child_is_no_failure_of_the_handler(
+def test_a_machine_without_room_for_a_child_is_no_handler_failure(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, made: str, error: Exception
 ) -> None:
     """Nothing ran, so nothing counts towards a halt."""

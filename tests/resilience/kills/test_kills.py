@@ -133,7 +133,7 @@ def _chance() -> random.Random:
 TIMING = Timing(ttl=3, heartbeat=0.75)
 
 
-def test_killed_workers_lose_no_row_and_repeat_only_the_batch_in_hand(fleets: Callable[..., Fleet]) -> None:
+def test_killed_workers_lose_no_row_and_repeat_only_their_batch(fleets: Callable[..., Fleet]) -> None:
     fleet = fleets(options=_options(TIMING), pace=0.05)
     assert len(_drain_under_kills(fleet, TIMING, rows=10_000, rounds=2, chance=_chance())) == 2
 

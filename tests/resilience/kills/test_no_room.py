@@ -50,7 +50,7 @@ def test_poller_run_goes_on_once_there_is_room(tmp_path: Path, monkeypatch: pyte
     assert "room for one more process" in failed["error"]
 
 
-def test_a_handler_that_cannot_be_sent_is_still_a_matter_of_the_configuration(tmp_path: Path) -> None:
+def test_a_handler_that_cannot_be_sent_is_a_configuration_error(tmp_path: Path) -> None:
     shop = Shop(tmp_path, 5)
     with pytest.raises(ConfigError, match=r"isolation = \"thread\"") as refused:
         shop.poller(MemoryStore(), isolation="process").tick(lambda batch: None)

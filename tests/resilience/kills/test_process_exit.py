@@ -36,7 +36,7 @@ def _gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("last", ["pass", 'raise ValueError("at the end")'])
-def test_a_program_that_never_closes_its_poller_ends_and_so_does_its_child(tmp_path: Path, last: str) -> None:
+def test_a_program_that_never_closes_its_poller_ends_its_child(tmp_path: Path, last: str) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(last=last))
     environ = {**os.environ, "PYTHONPATH": str(ROOT), children.FOLDER: str(tmp_path)}
     process = subprocess.Popen(

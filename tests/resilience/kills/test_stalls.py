@@ -50,7 +50,7 @@ def _came_to_nothing(fleet: Fleet, first: Worker, rows: int) -> None:
 
 
 @pytest.mark.soak  # `tests.resilience.race` stops a process in the ordinary suite
-def test_a_worker_that_was_stopped_past_its_lease_commits_nothing_when_it_wakes(fleets: Callable[..., Fleet]) -> None:
+def test_a_worker_stopped_past_its_lease_commits_nothing(fleets: Callable[..., Fleet]) -> None:
     fleet = fleets(options=OPTIONS)
     fleet.insert(1, 30)
     fleet.hold("first")
@@ -64,7 +64,7 @@ def test_a_worker_that_was_stopped_past_its_lease_commits_nothing_when_it_wakes(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a FIFO to block a C call on")
-def test_a_worker_in_a_c_call_that_keeps_the_interpreter_past_its_lease_commits_nothing(
+def test_a_worker_stuck_in_c_past_its_lease_commits_nothing(
     fleets: Callable[..., Fleet],
 ) -> None:
     fleet = fleets(options=OPTIONS)

@@ -94,7 +94,7 @@ def test_every_mutant_of_the_protocols_list_is_there() -> None:
     assert {mutant.line for mutant in MUTANTS} == LINES | {""}
 
 
-def test_every_kind_of_schedule_has_a_mutant_and_every_mutant_a_name() -> None:
+def test_every_kind_of_schedule_has_a_mutant_with_a_name() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert {mutant.seeds for mutant in MUTANTS if mutant.seeds.step > 1} == set(SPECIAL)
     assert ANY in {mutant.seeds for mutant in MUTANTS}

@@ -97,7 +97,7 @@ def test_an_outage_of_the_store_in_mid_tick_is_told_and_outlived(
 
 @short_and_long
 @pytest.mark.timeout(180)
-def test_an_outage_of_the_database_in_mid_tick_is_told_and_outlived(
+def test_a_database_outage_in_mid_tick_is_reported_and_survived(
     fleets: Callable[..., Fleet], postgres_db: str, relay: Relay, seconds: int
 ) -> None:
     """The ledger is written past the relay: the handler's own database is another's affair."""
@@ -149,7 +149,7 @@ def test_a_restarted_database_server_is_outlived(azurite: Azurite, container: st
             fleet.close()
 
 
-def test_a_database_that_hangs_is_given_up_at_the_query_timeout_and_the_lease_with_it(
+def test_a_hanging_database_is_given_up_at_the_query_timeout(
     fleets: Callable[..., Fleet], postgres_db: str, relay: Relay
 ) -> None:
     fleet = fleets(

@@ -17,7 +17,7 @@ from tests.resilience.simulation.store import Client
 from tests.support.operators import pause, resume
 
 
-def test_an_operators_pause_and_resume_do_not_free_an_older_copy_that_was_put_back() -> None:
+def test_pause_and_resume_do_not_free_an_older_copy_put_back() -> None:
     """Its owner may be at work and hung; a fresh release would let another in at once (protocol 3)."""
     schedule = Schedule(Plan(seed=1))
     world, server = schedule.world, schedule.server
@@ -46,7 +46,7 @@ def test_an_operators_pause_and_resume_do_not_free_an_older_copy_that_was_put_ba
     assert document["lease"]["released_at"] == stamp(released)
 
 
-def test_a_late_release_that_an_operators_pause_carries_along_is_stamped_anew_by_an_idle_tick() -> None:
+def test_a_late_release_that_a_pause_carries_is_stamped_when_idle() -> None:
     """The one write more that even a tick without rows may send (protocol 3)."""
     plan = Plan(
         seed=464, processes=2, ttl=6.0, beats=3, rows=0, batch_size=1, max_batches=0, max_attempts=1, period=0.5,

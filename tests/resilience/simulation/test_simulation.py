@@ -141,7 +141,7 @@ def test_no_plan_of_many_that_hypothesis_finds_breaks_a_law(plan: Plan) -> None:
     held(play(plan))
 
 
-def test_what_workers_and_operators_write_in_a_schedule_holds_to_the_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_schedule_writes_holds_to_the_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[str, bytes]] = []
     apply = Server.apply
 
@@ -163,7 +163,7 @@ def test_a_seed_repeats_to_the_letter() -> None:
         assert first.log
 
 
-def test_a_replay_repeats_in_another_process_whatever_its_hash_seed() -> None:
+def test_a_replay_repeats_in_another_process_under_any_hash_seed() -> None:
     outputs = {
         subprocess.run(
             [sys.executable, "-m", "tests.resilience.simulation", "104", "processes=3"],

@@ -77,7 +77,7 @@ def moved(rows: Rows, after: Cursor | None = None, **more: Any) -> Any:
     return measure(cast("Source", rows), cursor(EARLY), after or cursor(LATE), **more)
 
 
-def test_rows_on_the_way_forward_are_skipped_and_on_the_way_back_come_again() -> None:
+def test_rows_forward_are_skipped_and_rows_back_come_again() -> None:
     effect = moved(Rows(ahead=3))
     assert (effect.skipped, effect.redelivered, effect.skips) == (3, 0, True)
     effect = moved(Rows(again=3))
@@ -104,7 +104,7 @@ def test_at_an_inclusive_bound_nothing_can_appear_any_more() -> None:
     assert moved(rows).open_ended is False
 
 
-def test_what_is_not_counted_counts_as_skipping_unless_it_surely_goes_back() -> None:
+def test_what_is_not_counted_is_skipping_unless_it_goes_back() -> None:
     assert moved(Rows(down=True)).skips is True
     assert moved(Rows(down=True), cursor("monday")).skips is True
     assert moved(Rows(down=True), cursor("2025-01-01T00:00:00.000000Z")).skips is False

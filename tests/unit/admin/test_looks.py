@@ -152,7 +152,7 @@ def test_a_host_that_ends_a_tick_early_is_found_beside_the_program(
         assert findings_of(poller)["host"].severity == "error"
 
 
-def test_a_poller_at_work_is_not_looked_at_through_its_own_connection(shop: Path, store: MemoryStore) -> None:
+def test_a_poller_at_work_is_seen_through_another_connection(shop: Path, store: MemoryStore) -> None:
     poller = orders(shop, store)
     refused: list[str] = []
 

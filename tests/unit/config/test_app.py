@@ -127,7 +127,7 @@ def test_a_handler_that_cannot_be_imported_is_one_line(shop: Path, module: str |
     assert "\n" not in str(caught.value)
 
 
-def test_an_error_inside_the_module_is_not_quoted_since_it_may_hold_a_secret(shop: Path) -> None:
+def test_an_error_inside_the_module_is_not_quoted(shop: Path) -> None:
     (shop / "handlers.py").write_text("raise RuntimeError('password is hunter2')")
     with pytest.raises(ConfigError) as caught:
         _ = configured(shop, "handlers:f").handler
@@ -149,7 +149,7 @@ def test_what_a_source_refuses_is_told_with_its_place_in_the_file(shop: Path) ->
     assert "poller.toml: pollers.orders.source.filter" in str(caught.value)
 
 
-def test_every_key_of_a_source_is_a_keyword_of_sql_source_with_the_same_default() -> None:
+def test_every_source_key_is_a_sql_source_keyword_and_default() -> None:
     import inspect
 
     from poller.model.durations import parse_duration

@@ -28,9 +28,7 @@ bound = "none"
 """
 
 
-def test_the_process_of_a_poller_that_a_command_wired_ends_with_the_app(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_process_of_a_commands_poller_ends_with_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `poller backfill` does: each of its parts is a poller with a document, and a handler, of its own."""
     monkeypatch.setenv(children.FOLDER, str(tmp_path))
     (tmp_path / "poller.toml").write_text(CONFIG)

@@ -19,7 +19,7 @@ def _values(kind: Any) -> set[Any]:
     return found | {str} if timedelta in found else found
 
 
-def test_the_keywords_that_a_type_checker_knows_are_the_options_with_the_same_values() -> None:
+def test_typed_keywords_are_the_options_with_the_same_values() -> None:
     keywords, options = get_type_hints(Keywords), get_type_hints(PollerOptions)
     assert list(keywords) == list(PollerOptions.model_fields)
     for name, kind in keywords.items():

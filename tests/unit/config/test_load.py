@@ -54,7 +54,7 @@ def test_a_heartbeat_that_is_not_set_follows_a_shorter_lease(tmp_path: Path, ttl
     assert config.pollers["orders"].heartbeat_interval == timedelta(seconds=heartbeat)
 
 
-def test_defaults_apply_to_every_poller_that_does_not_set_the_key_itself(tmp_path: Path) -> None:
+def test_defaults_apply_to_pollers_that_do_not_set_the_key(tmp_path: Path) -> None:
     text = """
 app_name = "shop"
 [defaults]

@@ -58,7 +58,7 @@ def test_the_example_is_read_to_the_letter() -> None:
     assert not state.control.halted
 
 
-def test_the_example_written_back_means_the_same_and_only_gains_fields() -> None:
+def test_the_example_written_back_only_gains_fields() -> None:
     before, after = json.loads(EXAMPLE), json.loads(encode(example()))
 
     def check(old: Any, new: Any, path: str) -> None:
@@ -94,7 +94,7 @@ def test_the_example_is_continued_under_token_43() -> None:
 # --- what is written is what was read --------------------------------------------------------------------------------
 
 
-def test_unknown_fields_at_every_level_survive_being_read_and_written() -> None:
+def test_unknown_fields_survive_reading_and_writing() -> None:
     assert len(unknown(STRANGE)) == 11
     assert unknown(json.loads(encode(strange()))) == unknown(STRANGE)
 
@@ -121,7 +121,7 @@ def test_any_unknown_json_survives_wherever_it_stands(fields: list[tuple[str, st
     assert unknown(json.loads(encode(read(data)))) == unknown(data)
 
 
-def test_parts_that_a_foreign_writer_left_out_or_set_to_null_are_read_as_empty() -> None:
+def test_parts_that_are_missing_or_null_are_read_as_empty() -> None:
     for part in ("lease", "delivery", "control", "write_ids", "source_fingerprint", "source"):
         data = {**STRANGE, part: None}
         assert read(data) == read({k: v for k, v in data.items() if k != part}), part
@@ -268,7 +268,7 @@ def test_what_is_within_the_limits_is_read_and_written() -> None:
     assert encode(read(encode(read(nested(62))))) == encode(read(nested(62)))
 
 
-def test_what_is_known_of_the_bound_never_makes_a_document_too_large() -> None:
+def test_what_is_known_of_the_bound_keeps_a_document_in_its_limit() -> None:
     state = example().model_copy(update={"bound": {"open": ["x" * 100] * 20_000}})
     assert read(encode(state)) == example()
 

@@ -45,7 +45,7 @@ def held(**fields: object) -> Lease:
 @pytest.mark.parametrize(
     ("ttl", "margin"), [(0.5, 2.0), (3.0, 2.0), (4.0, 2.0), (6.0, 3.0), (10.0, 5.0), (60.0, 5.0), (3600.0, 5.0)]
 )
-def test_a_held_lease_is_respected_for_its_ttl_and_our_margin_and_no_longer(ttl: float, margin: float) -> None:
+def test_a_held_lease_is_respected_for_its_ttl_and_our_margin(ttl: float, margin: float) -> None:
     timing = Timing(ttl=ttl, heartbeat=ttl / 4)
     lease = held(ttl_seconds=ttl)
     just_before = judge(lease, age=ttl + margin - 0.001, timing=timing)
@@ -59,12 +59,12 @@ def test_the_owners_ttl_counts_not_ours() -> None:
     assert not judge(held(ttl_seconds=600.0), age=100).free
 
 
-def test_times_inside_the_document_free_nothing_where_the_server_tells_time() -> None:
+def test_times_in_the_document_free_nothing_under_server_time() -> None:
     long_ago = T0 - timedelta(days=365)
     assert not judge(held(expires_at=long_ago, heartbeat_at=long_ago), age=1).free
 
 
-def test_times_inside_the_document_keep_nothing_where_the_server_tells_time() -> None:
+def test_times_in_the_document_keep_nothing_under_server_time() -> None:
     assert judge(held(expires_at=T0 + timedelta(days=365)), age=1000).free
 
 
@@ -84,13 +84,13 @@ def test_once_free_it_stays_free_until_somebody_writes(age: float, later: float)
 
 
 @pytest.mark.parametrize("between", [-2.0, -1.0, 0.0, 0.999, 2.0])
-def test_a_lease_released_by_the_write_that_stands_there_is_free_at_once(between: float) -> None:
+def test_a_lease_released_by_the_current_write_is_free_at_once(between: float) -> None:
     lease = Lease(fencing_token=3, ttl_seconds=30, released_at=T0 + seconds(between))
     assert judge(lease) == Availability(free=True)
 
 
 @pytest.mark.parametrize("between", [-86_400.0, -2.001, 2.001, 86_400.0])
-def test_an_older_copy_put_back_by_hand_frees_nothing_before_its_ttl(between: float) -> None:
+def test_an_older_copy_put_back_frees_nothing_before_its_ttl(between: float) -> None:
     lease = Lease(fencing_token=3, ttl_seconds=30, released_at=T0 + seconds(between))
     assert not judge(lease).free
     late = availability(lease, server_time=T0 + seconds(35), modified_at=T0, unchanged_for=0.0, timing=TIMING)
@@ -111,7 +111,7 @@ def test_a_lease_that_nobody_ever_held_is_free() -> None:
 # --- foreign documents -----------------------------------------------------------------------------------------------
 
 
-def test_a_foreign_lease_without_ttl_counts_by_its_expiry_and_our_margin() -> None:
+def test_a_foreign_lease_without_ttl_counts_by_its_expiry() -> None:
     lease = Lease(owner_id="funcapp/instance-abc123", fencing_token=42, expires_at=T0)
     assert not judge(lease, age=10_000, server_time=T0 + seconds(4.999)).free
     assert judge(lease, age=0, server_time=T0 + seconds(5)) == Availability(free=True, takeover=True, expires_in=0.0)
@@ -127,7 +127,7 @@ def test_a_foreign_lease_without_ttl_and_expiry_gets_our_ttl() -> None:
 # --- a store without a clock -----------------------------------------------------------------------------------------
 
 
-def test_without_server_time_an_unchanged_tag_for_ttl_and_margin_decides() -> None:
+def test_without_server_time_an_unchanged_tag_decides() -> None:
     for lease in (held(), held(expires_at=T0 - timedelta(days=1))):
         assert not judge(lease, server_time=None, unchanged_for=34.9).free
         assert judge(lease, server_time=None, unchanged_for=35) == Availability(

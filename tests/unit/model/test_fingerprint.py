@@ -108,7 +108,7 @@ def test_a_field_that_only_the_document_knows_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize("stored", [None, {}])
-def test_where_the_document_does_not_describe_its_source_no_difference_is_invented(
+def test_an_undescribed_source_gets_no_invented_difference(
     stored: dict[str, Any] | None,
 ) -> None:
     assert differences(stored, ORDERS) == []

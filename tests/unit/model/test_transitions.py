@@ -68,7 +68,7 @@ def test_every_start_counts_a_crash_included_and_the_limit_halts() -> None:
     assert state.checkpoint == example().checkpoint
 
 
-def test_a_halt_says_only_the_errors_type_since_its_text_may_be_unwanted() -> None:
+def test_a_halt_shows_only_the_errors_type() -> None:
     state = example()
     for _ in range(MAX_ATTEMPTS):
         error = DeliveryError(type="ValueError", message="row 17 of Ann Smith")
@@ -111,7 +111,7 @@ def test_the_cursor_before_the_beginning_can_be_restored() -> None:
     assert state.checkpoint.last_successful_batch_id is None
 
 
-def test_after_a_reset_or_rebind_the_next_batch_says_which_table_it_is() -> None:
+def test_after_a_reset_or_rebind_the_next_batch_names_its_table() -> None:
     state = transitions.commit(
         acquired(example()), cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, made="oid 7"
     )
@@ -151,7 +151,7 @@ def test_a_tenure_is_over_after(what: str, found: Any) -> None:
     assert not transitions.still_held(held, found(held)), what
 
 
-def test_a_tenure_goes_on_beside_a_pause_a_resume_and_a_strangers_field() -> None:
+def test_a_tenure_goes_on_beside_a_pause_and_a_foreign_field() -> None:
     held = acquired(example())
     assert transitions.still_held(held, transitions.pause(held, by="a", reason=None, change=change(), now=NOW))
     assert transitions.still_held(held, transitions.resume(held, change=change(), now=NOW))
