@@ -10,9 +10,10 @@ from unittest.mock import patch
 import pytest
 from rich.console import Console as Screen
 
+from poller_cli.output.sparkline import History
+from poller_cli.output.watch_screen import screen as look_of
 from poller_cli.session import Session
-from poller_cli.terminal.watch_screen import screen as look_of
-from poller_cli.watching import History, Watcher
+from poller_cli.watching import Watcher
 from tests.cli.console import Console, ran
 from tests.cli.project import NOTING, Project, end, wait_until
 from tests.support.schemas import validator

@@ -11,8 +11,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from poller_cli.output.sparkline import History, sparkline
 from poller_cli.session import Session
-from poller_cli.watching import History, Watcher, sparkline
+from poller_cli.watching import Watcher
 from tests.cli.console import Console
 from tests.cli.project import COMMAND, NOTING, Project, wait_until
 from tests.support.schemas import validator

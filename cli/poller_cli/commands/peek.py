@@ -82,7 +82,7 @@ def _screen(output: PeekOutput, waiting: Lag | None, order: list[str]) -> list[s
     """`order`: the columns that a terminal, which may be narrow, shows first."""
     from rich.cells import cell_len
 
-    from poller_cli.commands.status import waits_above
+    from poller_cli.output.status_report import waits_above
     from poller_cli.terminal.printing import is_terminal, printable
 
     start = printable(str(output.cursor or "the beginning"))

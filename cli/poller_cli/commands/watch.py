@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,10 +13,7 @@ from poller_cli import exits
 from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from poller_cli.terminal.watch_screen import Keyboard
-    from poller_cli.watching import Sample, Sampler, Watcher
+    from poller_cli.watching import Watcher
 
 
 def watch(
@@ -38,6 +35,7 @@ def watch(
     Example: poller watch orders --interval 1s
     """
     from poller_cli.terminal.printing import is_terminal
+    from poller_cli.terminal.sampler import Sampler
     from poller_cli.watching import Watcher
 
     seconds = _seconds(interval)
@@ -45,12 +43,13 @@ def watch(
     if not session.json and not on_screen:
         raise typer.BadParameter("watch needs a terminal; without one, add --json.")
     with session.app() as app:
-        pollers, documents = app.several(names)
-        watcher = Watcher(app, pollers, documents)
+        watcher = Watcher(app, *app.several(names))
         try:
             if session.json:
                 return _lines(watcher, seconds, count)
-            return _Screen(session, watcher, seconds, count).run()
+            from poller_cli.output.watch_loop import WatchLoop
+
+            return WatchLoop(Sampler(watcher.sample, seconds, count), partial(_change, session)).run()
         except KeyboardInterrupt:
             return exits.DONE
 
@@ -68,6 +67,7 @@ def _seconds(text: str) -> float:
 
 
 def _lines(watcher: Watcher, interval: float, count: int | None) -> int:
+    """A JSON object per look. Returns the exit code of the last one."""
     import time
 
     from poller_cli.output.models import as_json
@@ -84,108 +84,20 @@ def _lines(watcher: Watcher, interval: float, count: int | None) -> int:
         time.sleep(max(0.0, began + interval - time.monotonic()))
 
 
-class _Screen:
-    """The live screen, and what its keys do."""
+def _change(session: Session, key: str, name: str) -> None:
+    """Pause or resume as the command of that name does; what it refuses is shown, and watching goes on."""
+    from poller.errors import PollerError
+    from poller_cli.commands.pause import pause
+    from poller_cli.commands.resume import resume
+    from poller_cli.terminal.printing import complain
 
-    def __init__(self, session: Session, watcher: Watcher, interval: float, count: int | None) -> None:
-        from rich.console import Console
-
-        from poller_cli.watching import History
-
-        self._session = session
-        self._watcher = watcher
-        self._interval = interval
-        self._count = count
-        self._console = Console()
-        self._histories: dict[str, History] = defaultdict(History)
-        self._chosen = ""
-        """The name of a poller or backfill."""
-        self._last: Sample | None = None
-
-    def run(self) -> int:
-        """Until q, or until the last look."""
-        from poller_cli.terminal.watch_screen import Keyboard
-        from poller_cli.watching import Ended, Sampler
-
-        keyboard, sampler = Keyboard(), Sampler(self._watcher, self._interval, self._count)
-        sampler.start()
-        try:
-            while True:
-                key = self._until_key(keyboard, sampler)
-                if key == "q":
-                    return exits.DONE
-                self._change(key, keyboard)
-        except Ended:
-            return exits.DONE if self._last is None else self._last.code
-        finally:
-            sampler.stop()
-
-    def _until_key(self, keyboard: Keyboard, sampler: Sampler) -> str:
-        """Show samples until a key is pressed that leaves the screen. Raises: Ended after the last sample."""
-        from rich.live import Live
-
-        with keyboard.listening(), Live(self._shown(keyboard), console=self._console, screen=True) as live:
-            while True:
-                sample = sampler.next(0 if keyboard.waiting else 0.05 if keyboard.there else 0.5)
-                if sample is not None:
-                    self._take(sample)
-                key = keyboard.pressed(0.05)
-                if key == "q" or (key in ("p", "r") and self._chosen):
-                    return key
-                if key in ("up", "down"):
-                    self._move(1 if key == "down" else -1)
-                if key is not None or sample is not None:
-                    live.update(self._shown(keyboard), refresh=True)
-
-    def _take(self, sample: Sample) -> None:
-        from poller_cli.watching import in_order
-
-        self._last = sample
-        shown = in_order(sample.output)
-        for one in shown:
-            self._histories[one.status.name].add(one)
-        names = [one.status.name for one in shown]
-        if self._chosen not in names:  # a backfill that is finished now
-            self._chosen = names[0] if names else ""
-
-    def _move(self, steps: int) -> None:
-        """Choose another."""
-        from poller_cli.watching import in_order
-
-        names = [] if self._last is None else [one.status.name for one in in_order(self._last.output)]
-        if self._chosen in names:
-            self._chosen = names[(names.index(self._chosen) + steps) % len(names)]
-
-    def _shown(self, keyboard: Keyboard) -> RenderableType:
-        from poller_cli.terminal.watch_screen import screen
-
-        return screen(
-            None if self._last is None else self._last.output,
-            self._histories,
-            chosen=self._chosen,
-            console=self._console,
-            keys=keyboard.there,
-        )
-
-    def _change(self, key: str, keyboard: Keyboard) -> None:
-        """Pause or resume the chosen one on the ordinary screen, as the command of that name does."""
-        from poller.errors import PollerError
-        from poller_cli.commands.pause import pause
-        from poller_cli.commands.resume import resume
-        from poller_cli.terminal.printing import complain
-
-        name = self._chosen
-        try:
-            if key == "p":
-                why = typer.prompt(f"Why is {name} paused? (others see it)", default="", show_default=False)
-                pause(self._session, name, reason=why)
-            else:
-                resume(self._session, name)
-        except typer.Abort:
-            complain("Not confirmed; nothing was changed.")
-        except PollerError as error:
-            complain(str(error))
-        print("Press a key to go on watching.", flush=True)
-        with keyboard.listening():
-            while keyboard.pressed(60.0) is None:
-                pass
+    try:
+        if key == "p":
+            why = typer.prompt(f"Why is {name} paused? (others see it)", default="", show_default=False)
+            pause(session, name, reason=why)
+        else:
+            resume(session, name)
+    except typer.Abort:
+        complain("Not confirmed; nothing was changed.")
+    except PollerError as error:
+        complain(str(error))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from poller.admin.status import PollerStatus
 from poller.model.stamps import Stamp
 from poller_cli.output.models import BackfillStatus, _Output
@@ -12,7 +14,7 @@ class WatchedPoller(_Output):
 
     status: PollerStatus
     rows_per_second: float | None
-    """Rows that the checkpoint passed since the sample before; null where the database did not tell, and in the first
+    """Rows that the checkpoint passed since the sample before; null where the database did not say, and in the first
     sample."""
 
 
@@ -32,3 +34,11 @@ class WatchOutput(_Output):
     pollers: list[WatchedPoller]
     backfills: list[WatchedBackfill] | None
     """Theirs that are not finished, and those that were named; null where the store did not list its documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at all of them, and what it contributes to the exit code."""
+
+    output: WatchOutput
+    code: int

@@ -1,15 +1,9 @@
-"""The screen of `watch`, and the keys that it heeds."""
+"""The screen of `poller watch`."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import select
-import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -18,18 +12,16 @@ from poller.admin.counts import rows
 from poller.backfill.ranges import in_words
 from poller.model.escape import cut
 from poller.model.transitions import times
-from poller_cli.commands.status import cursor_text, lease_text, state_word
 from poller_cli.output.models import BackfillStatus
+from poller_cli.output.sparkline import History, sparkline
+from poller_cli.output.status_report import cursor_text, lease_text, state_word
 from poller_cli.output.watch_models import WatchedBackfill, WatchedPoller, WatchOutput
 from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import printable
-from poller_cli.watching import History, in_order, sparkline
 
 HELP = "q quit   p pause   r resume   up/down choose"
 NARROW = 60
 """Below so many columns the bars have lines of their own."""
-_KEY = re.compile(r"\x1b(?:\[[0-9;]*[@-~]|O[@-~])|.", re.DOTALL)
-_KEYS = {"\x1b[A": "up", "\x1bOA": "up", "k": "up", "\x1b[B": "down", "\x1bOB": "down", "j": "down"}
 
 
 def screen(
@@ -55,7 +47,7 @@ def screen(
 
 def _window(heights: Sequence[int], chosen: int, room: int) -> tuple[int, int]:
     """Which blocks of these heights fit into so many lines, the chosen one among them: the first, and the one after
-    the last. What tells how many are left out takes one line above, and two below."""
+    the last. How many are left out takes one line above, and two below."""
 
     def fits(first: int, end: int) -> bool:
         return sum(heights[first:end]) + (first > 0) + 2 * (end < len(heights)) <= room
@@ -92,8 +84,8 @@ def _block(
         _line(text, "left", behind)
     else:
         _line(text, "behind", behind, sparkline(history.lags, bars, plain=plain), narrow=narrow)
-    told = "" if rate is None else f"{rate:,.0f}"
-    _line(text, "rows/s", told, sparkline(history.rates, bars, plain=plain), narrow=narrow)
+    speed = "" if rate is None else f"{rate:,.0f}"
+    _line(text, "rows/s", speed, sparkline(history.rates, bars, plain=plain), narrow=narrow)
     for n, part in enumerate(textwrap.wrap(lease_text(status), max(20, width - 12), break_on_hyphens=False)):
         _line(text, "" if n else "lease", part)
     if status.bound is not None:
@@ -119,70 +111,19 @@ def _range(status: BackfillStatus) -> str:
     return in_words(status.begins, status.begins_key, status.ends, status.ends_key)
 
 
-def _line(text: Text, name: str, told: str, bars: str = "", *, narrow: bool = False) -> None:
+def _line(text: Text, name: str, value: str, bars: str = "", *, narrow: bool = False) -> None:
     # What a row or an error holds must not steer the terminal.
     text.append(f"\n    {name:<8}")
-    text.append(printable(told) if narrow or not bars else f"{printable(told):<28}")
+    text.append(printable(value) if narrow or not bars else f"{printable(value):<28}")
     between = f"\n{'':<12}" if narrow else " "
     text.append(f"{between}{bars}" if bars else "", style="cyan")
 
 
-def _termios() -> ModuleType | None:
-    try:
-        import termios
-    except ImportError:  # not on Windows: a screen without keys
-        return None
-    return termios
-
-
-class Keyboard:
-    """Keys, one by one, where stdin is a terminal; none where it is not."""
-
-    def __init__(self) -> None:
-        self._termios = _termios()
-        self._typed = ""
-        self.there = self._termios is not None and sys.stdin is not None and sys.stdin.isatty()
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """Keys arrive without Return and are not echoed; Ctrl-C stays what it is."""
-        if not self.there or self._termios is None:
-            yield
-            return
-        import tty
-
-        descriptor = sys.stdin.fileno()
-        former = self._termios.tcgetattr(descriptor)
-        tty.setcbreak(descriptor)
-        try:
-            yield
-        finally:
-            self._typed = ""
-            self._termios.tcsetattr(descriptor, self._termios.TCSADRAIN, former)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether more keys have arrived than were asked for."""
-        return bool(self._typed)
-
-    def pressed(self, timeout: float) -> str | None:
-        """The next key within `timeout` seconds: a letter, `up`, `down`; None for none. Only while listening."""
-        if not self.there:
-            return None
-        if not self._typed and not self._read(timeout):
-            return None
-        while self._typed in ("\x1b", "\x1b[", "\x1bO") and self._read(0.02):  # the rest of an arrow
-            pass
-        found = _KEY.match(self._typed)
-        key = found[0] if found else ""
-        self._typed = self._typed[len(key) :]
-        return _KEYS.get(key) or key[:1].lower()
-
-    def _read(self, timeout: float) -> bool:
-        """Whether more was typed."""
-        ready, _, _ = select.select([sys.stdin], [], [], timeout)
-        if not ready:
-            return False
-        typed = os.read(sys.stdin.fileno(), 64)
-        self._typed = self._typed + typed.decode("utf-8", "replace") if typed else "q"  # or the terminal has gone
-        return True
+def in_order(output: WatchOutput) -> list[WatchedPoller | WatchedBackfill]:
+    """Each poller with its backfills after it, and last the backfills of pollers that are not watched."""
+    backfills = output.backfills or []
+    shown: list[WatchedPoller | WatchedBackfill] = []
+    for one in output.pollers:
+        shown += [one, *(inner for inner in backfills if inner.status.poller == one.status.name)]
+    watched = {one.status.name for one in output.pollers}
+    return shown + [one for one in backfills if one.status.poller not in watched]
