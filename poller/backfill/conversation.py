@@ -42,8 +42,8 @@ class Conversation(Protocol):
         """How one asks for the same again: `run the same command`."""
         ...
 
-    def option(self, name: str) -> str:
-        """How one gives `begins`, `ends`, `name`, `parallel` or `retry`: `--from`."""
+    def option(self, name: str, value: object = None) -> str:
+        """How one gives `begins`, `ends`, `name`, `parallel` or `retry`: `--as`, or with a value `--as replay`."""
         ...
 
     def notice(self, line: str) -> None:
@@ -73,9 +73,9 @@ class AgreedByCall:
 
     again = "make the same call"
 
-    def option(self, name: str) -> str:
+    def option(self, name: str, value: object = None) -> str:
         """See `Conversation`."""
-        return "retry=True" if name == "retry" else name
+        return "retry=True" if name == "retry" else name if value is None else f"{name}={value!r}"
 
     def notice(self, line: str) -> None:
         """See `Conversation`."""

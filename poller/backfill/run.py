@@ -113,13 +113,13 @@ class Backfill:
         """The whole of it. Raises: as `backfill`."""
         request, talk = self.request, self._talk
         if self.begun_with not in (None, request.parallel) and request.parallel != 1:
-            talk.notice(f"It was begun with {talk.option('parallel')} {self.begun_with}, and goes on so.")
+            talk.notice(f"It was begun with {talk.option('parallel', self.begun_with)}, and goes on so.")
         if self._empty:
             talk.notice(f"{self.poller.name}: the table holds no row; there is nothing to deliver.")
             self.pending = (0, False)
             return self._output()
         if all(part.finished for part in self.parts):
-            once_more = f"To deliver it once more, give it another name: {talk.option('name')} {self._free_name()}"
+            once_more = f"To deliver it once more, give it another name: {talk.option('name', self._free_name())}"
             return self._output(already_done=True, next_step=once_more)
         self._refuse_foreign()
         self._refuse_stopped()
@@ -142,13 +142,13 @@ class Backfill:
     # --- what was asked for ----------------------------------------------------------------------------------------
 
     def _range(self) -> Range:
-        option = self._talk.option
         found = Range(self._end("begins", self.request.begins), self._end("ends", self.request.ends))
         if direction(found.low, found.high) in (SAME, BACK):
-            begins, ends = option("begins"), option("ends")
+            option, begins, ends = self._talk.option, found.low.value, found.high.value
             raise WrongArgument(
-                f"{begins} {found.low.value} does not lie before {ends} {found.high.value}.",
-                next_step=f"Rows of the value of {begins} are in the range, those of {ends} are not.",
+                f"{option('begins', begins)} does not lie before {option('ends', ends)}.",
+                next_step=f"Rows of the value of {option('begins')} are in the range, "
+                f"those of {option('ends')} are not.",
             )
         return found
 
@@ -298,11 +298,11 @@ class Backfill:
     # --- what came of it -------------------------------------------------------------------------------------------
 
     def _end_of(self, stretch: Range) -> str:
-        return f"{self._talk.option('ends')} {stretch.high.value}"
+        return self._talk.option("ends", stretch.high.value)
 
     @property
     def _rename(self) -> str:
-        return f"Give this backfill another name: {self._talk.option('name')} NEW."
+        return f"Give this backfill another name: {self._talk.option('name', 'NEW')}."
 
     @property
     def _once_fixed(self) -> str:

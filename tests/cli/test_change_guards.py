@@ -1,22 +1,27 @@
-"""`Poller.pause()`, `.resume()` and `.reset()`: the guards of the commands, held against the commands themselves."""
+"""`Poller.pause()`, `.resume()`, `.reset()` and `.backfill()`: with the guards of the commands, held against these."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import pytest
 
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
 from poller.admin.change_result import ChangeOutput
+from poller.backfill.result import BackfillOutput
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_REASON
-from tests.cli.console import Console, at_work, ran
+from tests.cli.console import Console, at_work, changed, ran
 from tests.cli.project import Project
 
+Result = TypeVar("Result")
 Call = Callable[[Poller], ChangeOutput]
+BEGINS, ENDS = "2026-01-01 00:00:00", "2026-01-01 00:00:01"
+BACKFILL = ("backfill", "orders", "--from", BEGINS, "--to", ENDS)
 
 
 def at(number: int, value: str = "2026-01-01 00:00:00") -> Cursor:
@@ -49,7 +54,33 @@ def gone(console: Console) -> None:
     console.project.execute("DELETE FROM poller_documents", database="state.db")
 
 
-def with_poller(console: Console, call: Call) -> ChangeOutput:
+FAILING = "def handle(batch): raise ValueError('no such customer')\n"
+
+
+def replayed(console: Console) -> None:
+    """The range was delivered, by the name `replay`."""
+    assert console.run(*BACKFILL, "--as", "replay", "--yes").code == 0
+
+
+def stopped(console: Console) -> None:
+    """A backfill of the range halted."""
+    changed(console.project, 'handler = "', 'max_attempts = 1\nhandler = "')
+    (console.project.folder / "handlers.py").write_text(FAILING)
+    assert console.project.run(*BACKFILL, "--as", "replay", "--yes").code == 1  # a process imports it anew
+    (console.project.folder / "handlers.py").write_text("def handle(batch): pass\n")
+
+
+def stopped_and_paused(console: Console) -> None:
+    """And was then paused."""
+    stopped(console)
+    console.done("pause", "replay", "--yes", "--reason", "night")
+
+
+def without_its_handler(console: Console) -> None:
+    changed(console.project, "handlers:handle", "handlers:lost")
+
+
+def with_poller(console: Console, call: Callable[[Poller], Result]) -> Result:
     path = console.project.folder / "poller.toml"
     with (
         patch.dict(os.environ, console.project.environ),
@@ -58,7 +89,7 @@ def with_poller(console: Console, call: Call) -> ChangeOutput:
         return call(app.poller("orders"))
 
 
-REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
+REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[Poller], object]]] = {
     "a lease that is held": (
         at_work,
         ("reset-to-beginning", "orders"),
@@ -84,6 +115,56 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
         ("pause", "orders", "--reason", "x" * (LONGEST_REASON + 1)),
         lambda poller: poller.pause(reason="x" * (LONGEST_REASON + 1)),
     ),
+    "a range of no row": (
+        nothing,
+        ("backfill", "orders", "--from", ENDS, "--to", BEGINS),
+        lambda poller: poller.backfill(ENDS, BEGINS),
+    ),
+    "an end that is none of the column's": (
+        nothing,
+        ("backfill", "orders", "--from", "soon", "--to", ENDS),
+        lambda poller: poller.backfill("soon", ENDS),
+    ),
+    "a range that rows may yet appear in": (
+        nothing,
+        ("backfill", "orders", "--from", BEGINS, "--to", "2999-01-01"),
+        lambda poller: poller.backfill(BEGINS, "2999-01-01"),
+    ),
+    "a backfill while the checkpoint is of another source": (
+        elsewhere,
+        BACKFILL,
+        lambda poller: poller.backfill(BEGINS, ENDS),
+    ),
+    "a backfill by a poller's name": (
+        nothing,
+        (*BACKFILL, "--as", "orders"),
+        lambda poller: poller.backfill(BEGINS, ENDS, name="orders"),
+    ),
+    "a backfill by what is not a name": (
+        nothing,
+        (*BACKFILL, "--as", "No Name"),
+        lambda poller: poller.backfill(BEGINS, ENDS, name="No Name"),
+    ),
+    "a backfill by the name of another range": (
+        replayed,
+        ("backfill", "orders", "--from", BEGINS, "--to", "2026-01-01 00:00:02", "--as", "replay"),
+        lambda poller: poller.backfill(BEGINS, "2026-01-01 00:00:02", name="replay"),
+    ),
+    "a backfill that halted": (
+        stopped,
+        (*BACKFILL, "--as", "replay"),
+        lambda poller: poller.backfill(BEGINS, ENDS, name="replay"),
+    ),
+    "a backfill that halted and was paused": (
+        stopped_and_paused,
+        (*BACKFILL, "--as", "replay", "--retry"),
+        lambda poller: poller.backfill(BEGINS, ENDS, name="replay", retry=True),
+    ),
+    "a backfill without its handler": (
+        without_its_handler,
+        BACKFILL,
+        lambda poller: poller.backfill(BEGINS, ENDS),
+    ),
 }
 
 
@@ -101,7 +182,7 @@ def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> N
     assert console.everything() == before
     assert ended.code == raised.value.exit_code
     assert _as_command(raised.value.message) in ended.error
-    for option in ("allow-skip", "break-lease"):
+    for option in ("allow-skip", "break-lease", "retry"):
         assert (f"--{option}" in ended.error) == (f"{option.replace('-', '_')}=True" in str(raised.value)), option
 
 
@@ -155,6 +236,46 @@ def test_both_change_the_same_and_say_the_same(project: Project, change: str) ->
         assert console.document(output.backup) == document, "the backup is exactly what was replaced"
 
 
+DELIVERED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[Poller], BackfillOutput]]] = {
+    "a range": (nothing, BACKFILL, lambda poller: poller.backfill(BEGINS, ENDS)),
+    "a range in parts": (
+        nothing,
+        (*BACKFILL, "--parallel", "2", "--as", "cut"),
+        lambda poller: poller.backfill(BEGINS, ENDS, parallel=2, name="cut"),
+    ),
+    "a dry run": (nothing, (*BACKFILL, "--dry-run"), lambda poller: poller.backfill(BEGINS, ENDS, dry_run=True)),
+    "done already": (
+        replayed,
+        (*BACKFILL, "--as", "replay"),
+        lambda poller: poller.backfill(BEGINS, ENDS, name="replay"),
+    ),
+    "once more after a halt": (
+        stopped,
+        (*BACKFILL, "--as", "replay", "--retry"),
+        lambda poller: poller.backfill(BEGINS, ENDS, name="replay", retry=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("delivery", DELIVERED)
+def test_both_deliver_the_same_and_say_the_same(project: Project, delivery: str) -> None:
+    prepare, command, call = DELIVERED[delivery]
+    project.environ["POLLER_OPERATOR"] = "ada@console"
+    console = ran(project)
+    prepare(console)
+    kept = (project.folder / "state.db").read_bytes()
+
+    ended = console.run(*command, "--yes", "--json")
+    assert ended.code == 0, ended.err
+    there = console.names("state/")
+    (project.folder / "state.db").write_bytes(kept)
+    output = with_poller(console, call)
+
+    assert output.model_dump(mode="json") == ended.json
+    assert console.names("state/") == there
+    assert output.finished is not output.dry_run
+
+
 def test_a_program_says_who_asked_and_why(project: Project) -> None:
     console = ran(project)
 
@@ -199,6 +320,9 @@ def test_a_handler_may_pause_its_own_poller_but_not_reset_it(project: Project) -
 
 def _as_command(message: str) -> str:
     """In the words of the command; how long a lease is live yet differs by the moment."""
+    for option, word in (("from", "begins"), ("to", "ends"), ("as", "name")):
+        message = re.sub(rf"\b{word}='(.*?)'", rf"--{option} \1", message)
+        message = re.sub(rf"^{word}:", f"--{option}:", message)
     return message.replace("reason has", "--reason has").partition(" for up to ")[0]
 
 

@@ -67,9 +67,10 @@ class BackfillReport:
         if self._progress is not None:
             self._progress.show_times(config)
 
-    def option(self, name: str) -> str:
+    def option(self, name: str, value: object = None) -> str:
         """As it is typed."""
-        return _OPTIONS.get(name, f"--{name}")
+        option = _OPTIONS.get(name, f"--{name}")
+        return option if value is None else f"{option} {value}"
 
     def notice(self, line: str) -> None:
         """One line on stderr."""

@@ -60,6 +60,16 @@ def test_a_program_looks_at_pollers_as_shown(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in findings] == [["warn", "index"], ["warn", "updates"]]
 
 
+def test_a_range_is_delivered_again_as_shown(tmp_path: Path) -> None:
+    example = blocks("docs/python.md", "python")[2]
+    _one_order(tmp_path)
+
+    first, again = (run([sys.executable, "-c", example.text], tmp_path).splitlines() for _ in range(2))
+
+    assert first == ["1 99.5", "1 rows; every row was delivered"]
+    assert again[0].startswith("0 rows; To deliver it once more, give it another name: name='orders-again'")
+
+
 def _one_order(folder: Path) -> None:
     with sqlite3.connect(folder / "shop.db") as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")

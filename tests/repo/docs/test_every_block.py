@@ -55,6 +55,7 @@ RUN_BY: dict[str, list[str]] = {
     "docs/python.md": [
         DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown",
         DOCS + "test_a_program_looks_at_pollers_as_shown",
+        DOCS + "test_a_range_is_delivered_again_as_shown",
     ],
     "docs/security.md": [
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",

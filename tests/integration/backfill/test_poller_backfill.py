@@ -1,0 +1,292 @@
+"""`Poller.backfill()` of a poller made in Python, and pausing one by its name."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poller import Batch, ConfigError, Poller, load_app
+from poller.admin.refusals import Refused, WrongArgument
+from poller.admin.request import Request
+from poller.backfill.changes import change
+from poller.backfill.listing import Backfills
+from poller.ports import Found, Source
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
+
+BEGINS, ENDS = "2026-01-01 00:00:02", "2026-01-01 00:00:06"
+IN_RANGE = [2, 3, 4, 5]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """Ten rows, one a second."""
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database, database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+        rows = [(n, f"2026-01-01 00:00:{n:02d}") for n in range(10)]
+        database.executemany("INSERT INTO orders VALUES (?, ?)", rows)
+    return tmp_path / "shop.db"
+
+
+class Store(MemoryStore):
+    """A store that knows whether it was closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+def source_of(shop: Path, **options: Any) -> SqlSource:
+    settings = {"cursor_column": "updated_at", "cursor_time_zone": "UTC", "pk_columns": ["id"], **options}
+    return SqlSource(f"sqlite:///{shop}", table="orders", **settings)
+
+
+def orders(source: Source, store: Store, **options: Any) -> Poller:
+    return Poller("orders", source=source, store=store, app_name="shop", observers=[], batch_size=2, **options)
+
+
+class Seen:
+    """A handler that remembers its rows, and by which poller they came."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.pollers: list[str] = []
+
+    def __call__(self, batch: Batch) -> None:
+        self.ids += [row["id"] for row in batch]
+        self.pollers += [batch.poller_name] * len(batch)
+
+
+def state(store: Store, name: str) -> dict[str, Any]:
+    found = store.read(f"state/shop/{name}.json")
+    assert isinstance(found, Found)
+    document: dict[str, Any] = json.loads(found.body)
+    return document
+
+
+def test_a_range_is_delivered_once_and_the_poller_stays(shop: Path, store: Store) -> None:
+    seen = Seen()
+    with orders(source_of(shop), store) as poller:
+        poller.tick(lambda batch: None)
+        before = state(store, "orders")
+
+        output = poller.backfill(BEGINS, ENDS, handler=seen, by="release 42")
+        again = poller.backfill(BEGINS, ENDS, handler=seen)
+        more = poller.backfill(BEGINS, ENDS, handler=seen, name="orders-again")
+
+        assert state(store, "orders") == before
+    assert (output.finished, output.rows, output.pending, output.next_step) == (True, 4, 4, None)
+    assert (again.finished, again.already_done, again.rows) == (True, True, 0)
+    assert again.next_step == "To deliver it once more, give it another name: name='orders-again'"
+    assert more.finished
+    assert seen.ids == IN_RANGE * 2
+    assert set(seen.pollers) == {output.name, "orders-again"}
+    assert state(store, output.name)["checkpoint"]["metadata"]["backfill"]["by"] == "release 42"
+    assert state(store, output.name)["control"]["last_change"]["by"] == "release 42"
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "ids"),
+    [
+        (datetime(2026, 1, 1, 0, 0, 8), date(2026, 1, 2), [8, 9]),
+        (date(2026, 1, 1), datetime(2026, 1, 1, 0, 0, 2), [0, 1]),
+        ("2026-01-01 00:00:01", "2026-01-01T00:00:03", [1, 2]),
+    ],
+)
+def test_ends_are_given_as_times_or_as_text(
+    shop: Path, store: Store, begins: str | date, ends: str | date, ids: list[int]
+) -> None:
+    seen = Seen()
+    with orders(source_of(shop), store) as poller:
+        assert poller.backfill(begins, ends, handler=seen).finished
+    assert seen.ids == ids
+
+
+def test_ends_of_a_number_are_given_as_numbers(shop: Path, store: Store) -> None:
+    seen = Seen()
+    source = source_of(shop, cursor_column="id", cursor_kind="integer+pk", cursor_time_zone=None, bound="none")
+    with orders(source, store) as poller:
+        output = poller.backfill(3, 5, handler=seen)
+    assert (output.begins, output.ends, seen.ids) == ("3", "5", [3, 4])
+
+
+def test_it_runs_beside_the_pollers_own_tick(shop: Path, store: Store) -> None:
+    """Called from the handler, in the middle of a batch: it reads on a connection of its own."""
+    seen, live = Seen(), Seen()
+    with orders(source_of(shop), store, max_batches_per_tick=20) as poller:
+
+        def handle(batch: Batch) -> None:
+            live(batch)
+            poller.backfill(BEGINS, ENDS, handler=seen)
+
+        assert poller.tick(handle).rows == 10
+    assert seen.ids == IN_RANGE
+    assert live.ids == list(range(10))
+
+
+def test_parts_are_delivered_at_once_and_leave_the_store_open(shop: Path, store: Store) -> None:
+    together = threading.Barrier(2, timeout=30)
+    seen = Seen()
+
+    def handle(batch: Batch) -> None:
+        together.wait()
+        seen(batch)
+
+    poller = orders(source_of(shop), store)
+    output = poller.backfill(BEGINS, ENDS, parallel=2, name="cut", handler=handle)
+
+    assert output.finished
+    assert Counter(seen.pollers) == {"cut-1of2": 2, "cut-2of2": 2}
+    assert [part.rows for part in output.parts] == [2, 2]
+    assert store.closed is False
+    poller.close()
+    assert store.closed is True
+
+
+def test_stopped_it_says_so_and_goes_on_when_called_again(shop: Path, store: Store) -> None:
+    stop, seen = threading.Event(), Seen()
+
+    def handle(batch: Batch) -> None:
+        seen(batch)
+        stop.set()
+
+    with orders(source_of(shop), store) as poller:
+        output = poller.backfill(BEGINS, ENDS, handler=handle, stop=stop)
+        assert (output.finished, output.rows, seen.ids) == (False, 2, [2, 3])
+        assert output.next_step == "Make the same call again to go on."
+        assert output.parts[0].error == "stopped before nothing was left"
+        assert poller.backfill(BEGINS, ENDS, handler=seen).finished
+    assert seen.ids == IN_RANGE
+
+
+def test_a_failing_handler_halts_it_and_retry_goes_on(shop: Path, store: Store) -> None:
+    seen = Seen()
+
+    def fail(batch: Batch) -> None:
+        if any(row["id"] == 4 for row in batch):
+            raise ValueError("no such customer")
+        seen(batch)
+
+    with orders(source_of(shop), store, max_attempts=1) as poller:
+        output = poller.backfill(BEGINS, ENDS, handler=fail)
+        assert (output.finished, output.rows, output.parts[0].halted) == (False, 2, True)
+        assert "no such customer" in (output.parts[0].error or "")
+        assert output.next_step == "Fix it, then make the same call with retry=True."
+        with pytest.raises(Refused, match=r"is halted: ValueError: no such customer. Nothing was delivered."):
+            poller.backfill(BEGINS, ENDS, handler=seen)
+        assert poller.backfill(BEGINS, ENDS, handler=seen, retry=True).finished
+    assert seen.ids == IN_RANGE
+
+
+def test_what_a_tick_raised_is_in_the_result(shop: Path, store: Store) -> None:
+    """As where the table goes away in the middle: what is committed is, and the error is one."""
+
+    def handle(batch: Batch) -> None:
+        with closing(sqlite3.connect(shop)) as database, database:
+            database.execute("DROP TABLE orders")
+
+    with orders(source_of(shop), store) as poller:
+        output = poller.backfill(BEGINS, ENDS, handler=handle)
+    assert (output.finished, output.rows) == (False, 2)
+    assert output.parts[0].error == str(output.parts[0].failure)
+    assert "orders" in (output.parts[0].error or "")
+
+
+def test_a_dry_run_says_what_it_would_do(shop: Path, store: Store) -> None:
+    with orders(source_of(shop), store) as poller:
+        output = poller.backfill(BEGINS, ENDS, parallel=2, dry_run=True)
+    assert (output.dry_run, output.finished, output.pending, len(output.parts)) == (True, False, 4, 2)
+    assert list(store.names("")) == []
+
+
+def refused(call: Callable[[], object], error: type[Exception], says: str, store: Store) -> None:
+    with pytest.raises(error, match=says):
+        call()
+    assert list(store.names("")) == []
+
+
+@pytest.mark.parametrize("parallel", [0, 33, True, "2"])
+def test_a_number_of_parts_that_cannot_be_is_refused(shop: Path, store: Store, parallel: Any) -> None:
+    with orders(source_of(shop), store) as poller:
+        call = lambda: poller.backfill(BEGINS, ENDS, parallel=parallel)  # noqa: E731
+        refused(call, WrongArgument, "parallel: .* is not a number from 1 to 32", store)
+
+
+def test_an_end_that_is_no_end_is_refused(shop: Path, store: Store) -> None:
+    with orders(source_of(shop), store) as poller:
+        refused(lambda: poller.backfill(None, ENDS), WrongArgument, "begins: 'None' is neither", store)  # type: ignore[arg-type]
+
+
+def test_without_a_handler_nothing_is_begun(shop: Path, store: Store) -> None:
+    with orders(source_of(shop), store) as poller:
+        refused(lambda: poller.backfill(BEGINS, ENDS), ConfigError, "handler: is missing", store)
+
+        def generator(batch: Batch) -> Any:
+            yield batch
+
+        refused(lambda: poller.backfill(BEGINS, ENDS, handler=generator), ConfigError, "generator", store)
+
+
+class Other:
+    """A source of somebody's own."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_source_without_ranges_is_refused(store: Store) -> None:
+    with orders(Other(), store) as poller:  # type: ignore[arg-type]
+        refused(lambda: poller.backfill(1, 2), ConfigError, "Other is no SqlSource", store)
+
+
+CONFIG = """
+app_name = "shop"
+[state]
+store = "sql"
+[pollers.orders]
+handler = "handlers:handle"
+[pollers.orders.source]
+url = "sqlite:///shop.db"
+table = "orders"
+cursor_column = "updated_at"
+cursor_time_zone = "UTC"
+pk_columns = ["id"]
+"""
+
+
+def test_a_program_pauses_and_resumes_it_by_its_name(shop: Path) -> None:
+    path = shop.parent / "poller.toml"
+    path.write_text(CONFIG)
+    (shop.parent / "handlers.py").write_text("def handle(batch): pass\n")
+    stop, seen = threading.Event(), Seen()
+    stop.set()
+    with load_app(path, {}, observers=[]) as app:
+        poller, backfills = app.poller("orders"), Backfills(app)
+        assert not poller.backfill(BEGINS, ENDS, name="cut", parallel=2, handler=seen, stop=stop).finished
+
+        paused = change(backfills, backfills.named("cut"), "pause", Request(reason="night", by="ada"))
+        with pytest.raises(Refused, match=r"cut was paused by ada at .*: night. Nothing was delivered. To go on: "):
+            poller.backfill(BEGINS, ENDS, name="cut", handler=seen)
+        resumed = change(backfills, backfills.named("cut-1of2"), "resume", Request())
+        half = poller.backfill(BEGINS, ENDS, name="cut", handler=seen)
+
+    assert [(part.name, part.changed) for part in paused.parts] == [("cut-1of2", True), ("cut-2of2", True)]
+    assert resumed.notes[-1].endswith(f"backfill orders --from '{BEGINS}' --to '{ENDS}' --as cut")
+    assert [part.finished for part in half.parts] == [True, False]
+    assert half.next_step == "To go on: poller resume cut; then make the same call again."
+    assert seen.ids == [2, 3]
