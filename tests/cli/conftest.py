@@ -9,8 +9,10 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from tests.cli.console import Console
 from tests.cli.databases import configure
 from tests.cli.forge import Forge
+from tests.cli.fuzzing import crowded
 from tests.cli.project import NOTING, Project
 from tests.support.azurite import Azurite
 
@@ -48,3 +50,8 @@ def servers(project: Project, azurite: Azurite, container: str, postgres_db: str
             "INSERT INTO orders SELECT n, timestamptz '2026-01-01Z' + n * interval '1 min' FROM generate_series(1, 9) n"
         )
         yield db
+
+
+@pytest.fixture(scope="module")
+def crowded_console(tmp_path_factory: pytest.TempPathFactory) -> Console:
+    return crowded(tmp_path_factory.mktemp("fuzzed"))

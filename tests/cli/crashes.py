@@ -294,3 +294,13 @@ def lasting(body: bytes) -> dict[str, Any]:
 def every_moment(steps: list[str]) -> list[tuple[int, str]]:
     """Between any two steps: after the one is before the other."""
     return [(1, "before"), *((number, "after") for number, _ in enumerate(steps, 1))]
+
+
+def source_changed(place: Place) -> None:
+    text = (place.project.folder / "poller.toml").read_text()
+    (place.project.folder / "old.toml").write_text(text)
+    place.project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"', 1))
+
+
+def paused(place: Place) -> None:
+    place.run("pause", "orders", "--yes")

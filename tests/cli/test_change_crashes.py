@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.cli.azure_functions_db import fixture
-from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, lasting
+from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, lasting, paused, source_changed
 from tests.cli.forge import Forge
 from tests.cli.project import Project
 from tests.resilience.faults.proxy import FaultProxy
@@ -38,15 +38,6 @@ def unreadable(place: Place) -> None:
 
 def cloned_before(place: Place) -> None:
     place.run("clone-checkpoint", "orders", "invoices", "--yes")
-
-
-def source_changed(place: Place) -> None:
-    text = (place.project.folder / "poller.toml").read_text()
-    place.project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"', 1))
-
-
-def paused(place: Place) -> None:
-    place.run("pause", "orders", "--yes")
 
 
 @dataclass(frozen=True)

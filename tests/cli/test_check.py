@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sqlite3
 import subprocess
@@ -24,7 +23,7 @@ from azure.storage.blob import (
 
 from tests.cli.checks import fix, found, make_table, wrong
 from tests.cli.databases import configure
-from tests.cli.project import COMMAND, Project
+from tests.cli.project import COMMAND, Project, as_anybody
 from tests.integration.sources.tables import execute
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.mysql_family import MySqlFamilyServer
@@ -510,12 +509,6 @@ def test_a_prepared_xa_transaction_is_ended_by_what_is_printed(project: Project,
     assert left == []
 
 
-def _as_anybody() -> None:
-    """Even root then heeds permissions: PR_CAPBSET_DROP of CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
-    for capability in (1, 2):
-        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
-
-
 def findings(project: Project, check: str, code: int) -> list[dict[str, Any]]:
     ended = project.run("check", "orders", "--json")
     assert ended.code == code, ended.out + ended.err
@@ -560,7 +553,7 @@ def test_a_handler_that_may_not_be_read_is_told_by_its_file(project: Project) ->
     ended = subprocess.run(
         [*COMMAND, "run", "--once"],
         cwd=project.folder,
-        preexec_fn=_as_anybody,
+        preexec_fn=as_anybody,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.azure_functions_db import fixture
 from tests.cli.console import Console
-from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows
+from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, paused, source_changed
 from tests.cli.forge import Forge
 from tests.cli.project import NOTING, Ended, Project
 from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, freed, race
@@ -33,16 +33,6 @@ def gone(place: Place) -> None:
 def ahead(place: Place) -> None:
     """The other poller has come further."""
     worked(place, "invoices", HALF + BATCH)
-
-
-def source_changed(place: Place) -> None:
-    text = (place.project.folder / "poller.toml").read_text()
-    (place.project.folder / "old.toml").write_text(text)
-    place.project.write(text.replace('pk_columns = ["id"]', 'pk_columns = ["id"]\nfilter = "id > 0"', 1))
-
-
-def paused(place: Place) -> None:
-    place.run("pause", "orders", "--yes")
 
 
 def cases(folder: str) -> dict[str, Case]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.console import Console
-from tests.cli.project import COMMAND, Ended, Project
+from tests.cli.project import COMMAND, Ended, Project, as_anybody
 
 LOOKS = [
     ("status",),
@@ -20,11 +19,6 @@ LOOKS = [
     ("reset-to-beginning", "orders", "--dry-run"),
     ("watch", "--json", "--count", "2", "--interval", "50ms"),
 ]
-
-
-def _as_anybody() -> None:
-    """Even root then heeds permissions: PR_CAPBSET_DROP of CAP_DAC_OVERRIDE."""
-    ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)
 
 
 @pytest.fixture
@@ -44,7 +38,7 @@ def run(project: Project, *arguments: str) -> Ended:
     ended = subprocess.run(
         [*COMMAND, *arguments],
         cwd=project.folder,
-        preexec_fn=_as_anybody,
+        preexec_fn=as_anybody,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from poller_cli.output.models import DemoOutput
 from tests.cli.console import Console
-from tests.cli.fuzzing import ANY_BUT_USAGE, FAILED, JUNK, NAME, SECRET, TEXT, crowded, fuzzed, mostly, nearly, some_of
+from tests.cli.fuzzing import ANY_BUT_USAGE, FAILED, JUNK, NAME, SECRET, TEXT, fuzzed, mostly, nearly, some_of
 from tests.cli.project import Ended
 
 MOMENT = nearly("2026-01-01 00:00:00", "2026-01-01 00:00:01", "2026-01-01", "1970-01-01")
@@ -36,11 +36,6 @@ SHOW = DemoOutput(
 )
 
 
-@pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Console:
-    return crowded(tmp_path_factory.mktemp("fuzzed"))
-
-
 def maybe(*words: str | st.SearchStrategy[str]) -> st.SearchStrategy[list[str]]:
     """All of them, or none."""
     whole = st.tuples(*(st.just(word) if isinstance(word, str) else word for word in words)).map(list)
@@ -54,44 +49,46 @@ def joined(*parts: str | st.SearchStrategy[list[str]]) -> st.SearchStrategy[list
 
 ONE_NAME = NAME.map(lambda name: [name])
 NAMES = st.lists(NAME, max_size=2)
-
-
 MODE = st.sampled_from([["--once"], ["--until-idle"], ["--once"], ["--once", "--until-idle"]])
 
 
-def test_run(console: Console) -> None:
-    fuzzed(console, joined("run", MODE, ONE_NAME, some_of()), changing=FAILED)
+def test_run(crowded_console: Console) -> None:
+    fuzzed(crowded_console, joined("run", MODE, ONE_NAME, some_of()), changing=FAILED)
 
 
-def test_run_of_several(console: Console) -> None:
-    fuzzed(console, joined("run", MODE, NAMES, some_of()), changing=ANY_BUT_USAGE)
+def test_run_of_several(crowded_console: Console) -> None:
+    fuzzed(crowded_console, joined("run", MODE, NAMES, some_of()), changing=ANY_BUT_USAGE)
 
 
 @pytest.mark.parametrize("kind", ["status", "check"])
-def test_status_and_check(console: Console, kind: str) -> None:
-    fuzzed(console, joined(kind, NAMES, some_of()), only_looks=True)
+def test_status_and_check(crowded_console: Console, kind: str) -> None:
+    fuzzed(crowded_console, joined(kind, NAMES, some_of()), only_looks=True)
 
 
-def test_watch(console: Console) -> None:
+def test_watch(crowded_console: Console) -> None:
     looks = joined("watch", "--count", "1", maybe("--interval", nearly("50ms")), NAMES, some_of())
-    fuzzed(console, looks, only_looks=True)
+    fuzzed(crowded_console, looks, only_looks=True)
 
 
-def test_recheck(console: Console) -> None:
+def test_recheck(crowded_console: Console) -> None:
     since = maybe("--since", nearly("2h", "1s", "0s", "-1h", "99999999d"))
-    fuzzed(console, joined("recheck", ONE_NAME, since, some_of("--redeliver", "--yes", "--dry-run")), changing=FAILED)
+    fuzzed(
+        crowded_console,
+        joined("recheck", ONE_NAME, since, some_of("--redeliver", "--yes", "--dry-run")),
+        changing=FAILED,
+    )
 
 
-def test_backfill(console: Console) -> None:
+def test_backfill(crowded_console: Console) -> None:
     any_ends = st.tuples(st.just("--from"), MOMENT, st.just("--to"), MOMENT).map(list)
     ends = st.one_of(st.just(["--from", "2026-01-01", "--to", "2026-01-01 00:00:01"]), any_ends)
     as_one = maybe("--as", nearly("replay"))
     parts = maybe("--parallel", nearly("0", "1", "2", "33", "x"))
     flags = some_of("--dry-run", "--retry")
-    fuzzed(console, joined("backfill", ONE_NAME, ends, as_one, parts, mostly("--yes"), flags), changing=FAILED)
+    fuzzed(crowded_console, joined("backfill", ONE_NAME, ends, as_one, parts, mostly("--yes"), flags), changing=FAILED)
 
 
-def test_import(console: Console) -> None:
+def test_import(crowded_console: Console) -> None:
     blobs = nearly(
         *(f"azure-functions-db-{name}.json" for name in ("text", "text", "text", "two-keys", "at-work")), "poller.toml"
     )
@@ -99,10 +96,10 @@ def test_import(console: Console) -> None:
     target = nearly("orders", "orders", "invoices").map(lambda name: ["--name", name])
     told = mostly("--yes", "--overwrite", "--allow-skip")
     flags = some_of("--dry-run", "--break-lease")
-    fuzzed(console, joined("import", "azure-functions-db", file, target, told, flags))
+    fuzzed(crowded_console, joined("import", "azure-functions-db", file, target, told, flags))
 
 
-def test_init(console: Console) -> None:
+def test_init(crowded_console: Console) -> None:
     where = st.sampled_from([["-c", "new/poller.toml"], ["-c", "other.toml"], [], ["-c", "."], ["-c", "shop.db"]])
     anywhere = st.tuples(where, URL).map(lambda both: [*both[0], "--url", both[1]])
     new = st.just(["-c", "new/poller.toml", "--url", "sqlite:///../shop.db"])
@@ -121,15 +118,19 @@ def test_init(console: Console) -> None:
             }.items()
         )
     )
-    fuzzed(console, joined("init", st.one_of(new, anywhere), table, more, some_of("--yes", "--force")), only_looks=True)
+    fuzzed(
+        crowded_console,
+        joined("init", st.one_of(new, anywhere), table, more, some_of("--yes", "--force")),
+        only_looks=True,
+    )
 
 
-def test_schema_export(console: Console) -> None:
+def test_schema_export(crowded_console: Console) -> None:
     directory = maybe("--directory", nearly("schemas", "new/deep", "handlers.py", "/dev/null/x"))
-    fuzzed(console, joined("schema", "export", directory, some_of("--check")), only_looks=True)
+    fuzzed(crowded_console, joined("schema", "export", directory, some_of("--check")), only_looks=True)
 
 
-def test_demo(console: Console) -> None:
+def test_demo(crowded_console: Console) -> None:
     """But for the show itself, which takes half a minute: test_demo.py runs that."""
 
     def it_began_or_was_refused(ended: Ended) -> None:
@@ -139,5 +140,8 @@ def test_demo(console: Console) -> None:
     with patch("poller_cli.demo.play.Play.perform", return_value=SHOW) as shown:
         words: st.SearchStrategy[list[str]] = st.one_of(st.just([]), st.just([]), st.lists(TEXT, max_size=2))
         fuzzed(
-            console, joined("demo", words, some_of("-c=nowhere.toml")), only_looks=True, also=it_began_or_was_refused
+            crowded_console,
+            joined("demo", words, some_of("-c=nowhere.toml")),
+            only_looks=True,
+            also=it_began_or_was_refused,
         )

@@ -9,9 +9,18 @@ from collections.abc import Iterable
 
 from jsonschema import Draft202012Validator
 
+from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.stores import MemoryStore
 from tests.support.services import REPOSITORY
 
+SOURCE = SourceDescription(
+    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
+    table="orders",
+    cursor_column="updated_at",
+    cursor_kind="timestamp+pk",
+    pk_columns=("id",),
+)
+"""What documents of these tests say of their source."""
 _SCHEMAS = {"state/": "state"}  # a backup is a copy of whatever stood there, also of what somebody else spoilt
 
 

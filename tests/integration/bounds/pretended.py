@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, timedelta
 from typing import Any
 
+from sqlalchemy.engine import Connection
+
+from poller.ports import Bound
 from poller.sources.bounds import BoundContext
 from poller.sources.columns import Column, Family
 
@@ -52,3 +55,19 @@ def context(family: str, column: Column = STAMP, **changes: Any) -> BoundContext
         "highest": "HIGHEST", "highest_below": "BELOW",
     }  # fmt: skip
     return BoundContext(**{**facts, **changes})
+
+
+class GivenBounds:
+    kind = "exact"
+
+    def __init__(self, *bounds: Bound) -> None:
+        self._bounds = iter(bounds)
+
+    def sample(self, connection: Connection) -> Bound:
+        return next(self._bounds)
+
+    def remember(self) -> dict[str, Any] | None:
+        return None
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        pass

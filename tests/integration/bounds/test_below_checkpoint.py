@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from poller.sources import SqlSource
 from poller.sources.bounds import BoundContext, MonotonicBound
 from poller.sources.columns import Column, Family
 from poller.stores import MemoryStore
+from tests.integration.bounds.pretended import GivenBounds
 from tests.integration.bounds.tables import INTEGER, XID8, ids, make, make_counted, make_xid8, source
 from tests.integration.sources.tables import execute, family
 from tests.support.operators import reset
@@ -30,22 +30,6 @@ _NOWHERE: Any = None
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
 
-class _Strategy:
-    kind = "exact"
-
-    def __init__(self, *bounds: Bound) -> None:
-        self._bounds = iter(bounds)
-
-    def sample(self, connection: Any) -> Bound:
-        return next(self._bounds)
-
-    def remember(self) -> dict[str, Any] | None:
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        pass
-
-
 def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> MonotonicBound:
     """Of bounds as (value, next)."""
     context = BoundContext(
@@ -54,7 +38,7 @@ def _keeper(kind: CursorKind, *bounds: tuple[str | None, str]) -> MonotonicBound
         ignore_users=(), clock="", highest="", highest_below="",
     )  # fmt: skip
     taken = (Bound("exact", value=value, next=following, clock=NOON.isoformat()) for value, following in bounds)
-    return MonotonicBound(_Strategy(*taken), context)
+    return MonotonicBound(GivenBounds(*taken), context)
 
 
 def _at(kind: CursorKind, value: str, *, delivered: bool = True) -> Cursor:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy.engine import Connection
 
 from poller import Poller
 from poller.admin.editor import Operator
@@ -18,6 +17,7 @@ from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.sources.bounds import MonotonicBound
 from poller.stores import MemoryStore
+from tests.integration.bounds.pretended import GivenBounds
 from tests.integration.bounds.tables import add, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.operators import reset
@@ -52,22 +52,6 @@ def test_what_an_open_transaction_stamped_earlier_is_not_passed(postgres_db: str
         writer.exec_driver_sql("commit")
 
 
-class _Strategy:
-    kind = "exact"
-
-    def __init__(self, *bounds: Bound) -> None:
-        self._bounds = iter(bounds)
-
-    def sample(self, connection: Connection) -> Bound:
-        return next(self._bounds)
-
-    def remember(self) -> dict[str, Any] | None:
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        pass
-
-
 def _bound(at: int | None, clock: int) -> Bound:
     """Seconds after noon."""
     moment = None if at is None else NOON + timedelta(seconds=at)
@@ -90,17 +74,17 @@ def _seconds(bound: Bound) -> float | None:
     ],
 )
 def test_below_what_is_read_while_the_clock_is_behind(samples: list[Bound], read_below: list[float | None]) -> None:
-    keeper = MonotonicBound(_Strategy(*samples))
+    keeper = MonotonicBound(GivenBounds(*samples))
     assert [_seconds(keeper.sample(_NOWHERE)) for _ in samples] == read_below
 
 
 def test_another_process_knows_that_the_last_bound_only_limits() -> None:
-    first = MonotonicBound(_Strategy(_bound(20, 20), _bound(12, 15)))
+    first = MonotonicBound(GivenBounds(_bound(20, 20), _bound(12, 15)))
     first.sample(_NOWHERE)
     first.sample(_NOWHERE)
     memory = first.remember()
     assert memory is not None
-    second = MonotonicBound(_Strategy(_bound(20, 20), _bound(None, 25)))
+    second = MonotonicBound(GivenBounds(_bound(20, 20), _bound(None, 25)))
     second.sample(_NOWHERE)
     second.recall(memory)
     assert second.sample(_NOWHERE).value is None

@@ -14,8 +14,8 @@ from poller.model.timing import Timing
 from poller.ports import Found
 from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import Clockwork
-from tests.integration.runner.fakes import DESCRIPTION
 from tests.integration.runner.wire import STATE, Wire
+from tests.support.documents import SOURCE
 from tests.support.operators import reset
 
 TIMING = Timing(60.0, 15.0)
@@ -32,7 +32,7 @@ class World:
         self.runtime = Clockwork()
         self.memory = MemoryStore(self.runtime)
         self.wire = Wire(self.memory)
-        start = transitions.create("orders", DESCRIPTION, at(5), now=self.runtime.utcnow())
+        start = transitions.create("orders", SOURCE, at(5), now=self.runtime.utcnow())
         self.put(start.model_copy(update={"lease": start.lease.model_copy(update={"fencing_token": 3})}))
         self.operator = Operator(
             self.wire, app_name="shop", poller_name="orders", runtime=self.runtime, timing=TIMING, by="ada"

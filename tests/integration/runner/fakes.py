@@ -18,21 +18,16 @@ from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import State, decode, encode
-from poller.model.fingerprint import DatabaseIdentity, SourceDescription
-from poller.observability import PollerEvent
+from poller.model.fingerprint import SourceDescription
+from poller.observability import (
+    PollerEvent,
+)
 from poller.ports import Bound, Event, Found, Lag, Page, Row, SourceCheckup
 from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.wire import STATE, Wire
-from tests.support.documents import hold_to_schemas
+from tests.support.documents import SOURCE, hold_to_schemas
 
-DESCRIPTION = SourceDescription(
-    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
-    table="orders",
-    cursor_column="updated_at",
-    cursor_kind="timestamp+pk",
-    pk_columns=("id",),
-)
 E = TypeVar("E", bound=PollerEvent)
 
 
@@ -63,7 +58,7 @@ class Table:
     def __init__(self, runtime: Clockwork, rows: Sequence[dict[str, Any]] = ()) -> None:
         self.rows = list(rows)
         self.begin: Cursor | None = None
-        self.description = DESCRIPTION
+        self.description = SOURCE
         self.faults: deque[Exception | None] = deque()
         self.page_seconds = 0.0
         self.pages: list[Cursor | None] = []
@@ -281,3 +276,20 @@ class TableGone(SourceError):
 
 COLD = Bound("observed", clock="2026-05-01T00:00:01.000000Z", reason="nothing is known yet", cold=True)
 MEMORY = {"kind": "observed", "clock": "2026-05-01T00:00:01.000000Z", "samples": {"open": {}}}
+Worlds = Callable[..., World]
+
+
+def settled(world: World) -> World:
+    """After a first tick, which has more to do than others; requests are counted from here."""
+    world.tick()
+    world.wire.forget()
+    world.seen.clear()
+    return world
+
+
+def add(world: World, first: int, count: int) -> None:
+    world.table.rows += [row(number) for number in range(first, first + count)]
+
+
+def once(world: World, kind: type[PollerEvent]) -> None:
+    assert len(world.told(kind)) == 1, world.names()

@@ -17,10 +17,8 @@ from poller.handler.batch import Batch
 from poller.handler.call import Handler
 from poller.observability import StaleCommitRefused
 from poller.ports import Row
-from tests.integration.runner.fakes import World, cursor_of, row
+from tests.integration.runner.fakes import World, Worlds, cursor_of, row
 from tests.integration.runner.wire import lost_before, preceded
-
-Worlds = Callable[..., World]
 
 
 def test_an_async_handler_is_awaited_before_its_batch_is_committed(worlds: Worlds) -> None:

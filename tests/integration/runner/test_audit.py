@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from poller.observability import (
     AuditFailed,
 )
-from tests.integration.runner.fakes import World, row
+from tests.integration.runner.fakes import Worlds, row
 from tests.integration.runner.wire import lost_before, preceded
 
-Worlds = Callable[..., World]
 TTL, MARGIN = 60.0, 5.0
 
 

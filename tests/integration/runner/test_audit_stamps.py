@@ -3,15 +3,13 @@ told, and ends nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from poller.observability import AuditFailed
 from poller.stores import MemoryStore
-from tests.integration.runner.fakes import World, row
+from tests.integration.runner.fakes import World, Worlds, row
 from tests.integration.runner.wire import Wire
 
-Worlds = Callable[..., World]
 TTL, MARGIN = 60.0, 5.0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 import pytest
 
@@ -15,10 +14,9 @@ from poller.model import transitions
 from poller.model.document import Change, State
 from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
-from tests.integration.runner.fakes import TableGone, World, cursor_of, raising, row
+from tests.integration.runner.fakes import TableGone, Worlds, cursor_of, raising, row
 from tests.integration.runner.wire import Fault, denied, lost_before, unavailable
 
-Worlds = Callable[..., World]
 SECRET = "hunter2Zx9"
 
 

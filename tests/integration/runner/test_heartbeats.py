@@ -17,10 +17,9 @@ from poller.observability import (
     StaleCommitRefused,
 )
 from poller.ports import Task
-from tests.integration.runner.fakes import World, cursor_of, row
+from tests.integration.runner.fakes import Worlds, cursor_of, row
 from tests.integration.runner.wire import lost_before, preceded
 
-Worlds = Callable[..., World]
 TTL, MARGIN = 60.0, 5.0
 
 

@@ -6,17 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from poller.handler.batch import Batch
 from poller.model.redact import LIMIT
-from tests.integration.runner.fakes import World, raising
+from tests.integration.runner.fakes import Worlds, raising
 from tests.support.hostile import Hostile
-
-Worlds = Callable[..., World]
 
 
 def test_what_is_counted_is_what_was_handed_over(worlds: Worlds) -> None:

@@ -13,9 +13,8 @@ from poller.model.document import State
 from poller.observability import HandlerTimedOut, LeaseLostEvent, LeaseRenewed, QueryTimedOut
 from poller.ports import InspectableSource, TimedSource
 from poller.sources import SqlSource
-from tests.integration.runner.fakes import Table, World
+from tests.integration.runner.fakes import Table, World, Worlds
 
-Worlds = Callable[..., World]
 SHORT = {"handler_timeout": "60s", "lease_ttl": "60s", "heartbeat_interval": "15s"}
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 import pytest
 
 from poller.handler.batch import Batch
 from poller.model.document import Lease
 from poller.observability import HandlerFailed, LeaseExpired, LeaseLostEvent, LeaseTakenOver
-from tests.integration.runner.fakes import COLD, MEMORY, World, raising
+from tests.integration.runner.fakes import COLD, MEMORY, World, Worlds, raising
 from tests.integration.runner.wire import Fault, preceded
 
-Worlds = Callable[..., World]
 TTL = 60.0
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from poller.admin.editor import Operator
 from poller.config import PollerOptions
 from poller.model.timing import Timing
-from tests.integration.runner.fakes import World, raising, row
+from tests.integration.runner.fakes import World, Worlds, raising, row
 from tests.integration.runner.wire import Fault, denied, fine, lost_after, lost_before, preceded
 from tests.support.operators import pause, resume
-
-Worlds = Callable[..., World]
 
 # Between two attempts pass 1.1 s here: three of them are more than `released_at` is believed after.
 BUSY = [lost_before] * 3

@@ -18,10 +18,9 @@ from poller.observability import (
 )
 from poller.ports import Timeout
 from poller.stores import MemoryStore
-from tests.integration.runner.fakes import World, row
+from tests.integration.runner.fakes import Worlds, row
 from tests.integration.runner.wire import Answer, Wire, lost_before
 
-Worlds = Callable[..., World]
 TTL, MARGIN = 60.0, 5.0
 
 

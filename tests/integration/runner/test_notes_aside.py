@@ -12,10 +12,8 @@ from poller.journal.delivery_log import NOTE_COSTS, ROWS_WAITING
 from poller.observability import AuditFailed
 from poller.ports import Task
 from tests.integration.runner.clockwork import MIDNIGHT, Clockwork
-from tests.integration.runner.fakes import World, row
+from tests.integration.runner.fakes import World, Worlds, row
 from tests.integration.runner.wire import preceded
-
-Worlds = Callable[..., World]
 
 
 class Counted(Clockwork):

@@ -9,12 +9,10 @@ from typing import Any
 from poller.errors import StoreUnavailable
 from poller.model.stamps import stamp
 from poller.observability import YieldedToOperator
-from tests.integration.runner.fakes import World
+from tests.integration.runner.fakes import World, Worlds
 from tests.integration.runner.wire import STATE, fine
 
 NOTE = "control/shop/orders.json"
-
-Worlds = Callable[..., World]
 
 
 def leave_note(world: World, identity: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,9 +12,8 @@ import pytest
 from poller import observability, runtime
 from poller.observability import BatchCommitted, HandlerFailed, LeaseAcquired, PollerEvent, TenureEvent, log_events
 from poller.runtime import SystemRuntime
-from tests.integration.runner.fakes import World, raising
+from tests.integration.runner.fakes import Worlds, raising
 
-Worlds = Callable[..., World]
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 

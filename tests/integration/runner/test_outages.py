@@ -12,18 +12,12 @@ from poller.handler.batch import Batch
 from poller.lease.state_file import OutcomeUnknown
 from poller.observability import (
     CommitUnknown,
-    PollerEvent,
     TickFailed,
 )
-from tests.integration.runner.fakes import World
+from tests.integration.runner.fakes import Worlds, once
 from tests.integration.runner.wire import denied, fine, lost_after, lost_before
 
-Worlds = Callable[..., World]
 TTL = 60.0
-
-
-def once(world: World, kind: type[PollerEvent]) -> None:
-    assert len(world.told(kind)) == 1, world.names()
 
 
 def test_an_outage_before_the_tick_is_an_error_and_never_idle(worlds: Worlds) -> None:

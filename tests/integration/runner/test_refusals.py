@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -12,11 +11,11 @@ from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import DatabaseIdentity
 from poller.observability import FingerprintBound, TickFailed
-from tests.integration.runner.fakes import DESCRIPTION, World, row
+from tests.integration.runner.fakes import World, Worlds, row
 from tests.integration.runner.wire import STATE, preceded
+from tests.support.documents import SOURCE
 from tests.unit.model.example import EXAMPLE, STRANGE, unknown
 
-Worlds = Callable[..., World]
 AFTER = "2026-04-07T01:23:45.123456Z"
 
 
@@ -47,11 +46,11 @@ def test_the_designs_document_is_taken_over_under_token_43(worlds: Worlds) -> No
 def test_a_placeholder_fingerprint_is_bound_by_the_first_tenure(worlds: Worlds) -> None:
     world = example(worlds())
     world.tick()
-    assert world.state.source_fingerprint == DESCRIPTION.fingerprint()
-    assert world.state.source == DESCRIPTION.as_json()
+    assert world.state.source_fingerprint == SOURCE.fingerprint()
+    assert world.state.source == SOURCE.as_json()
     (event,) = world.told(FingerprintBound)
-    assert event.fingerprint == DESCRIPTION.fingerprint()
-    world.table.description = DESCRIPTION.model_copy(update={"table": "other"})
+    assert event.fingerprint == SOURCE.fingerprint()
+    world.table.description = SOURCE.model_copy(update={"table": "other"})
     with pytest.raises(FingerprintMismatch):
         world.tick()
 
@@ -86,7 +85,7 @@ def test_a_changed_source_runs_nothing_and_shows_each_field(worlds: Worlds) -> N
     body = world.body
     world.table.rows += [row(6)]
     world.table.pages.clear()
-    world.table.description = DESCRIPTION.model_copy(
+    world.table.description = SOURCE.model_copy(
         update={"database": DatabaseIdentity(dialect="sqlite", database="/data/new.db"), "filter": "id > 0"}
     )
     with pytest.raises(FingerprintMismatch) as refused:
@@ -97,7 +96,7 @@ def test_a_changed_source_runs_nothing_and_shows_each_field(worlds: Worlds) -> N
         FieldDifference(field="database.database", stored="/data/shop.db", configured="/data/new.db"),
         FieldDifference(field="filter", stored=None, configured="id > 0"),
     )
-    assert (error.stored, error.configured) == (DESCRIPTION.fingerprint(), world.table.description.fingerprint())
+    assert (error.stored, error.configured) == (SOURCE.fingerprint(), world.table.description.fingerprint())
     for said in ("/data/shop.db", "/data/new.db", "rebind orders", "reset-to-beginning orders"):
         assert said in str(error)
     assert world.body == body
@@ -111,7 +110,7 @@ def test_a_paused_poller_with_a_changed_source_says_the_mismatch(worlds: Worlds)
     world = worlds(rows=5)
     world.tick()
     world.change(lambda state: state.model_copy(update={"control": state.control.model_copy(update={"paused": True})}))
-    world.table.description = DESCRIPTION.model_copy(update={"table": "other"})
+    world.table.description = SOURCE.model_copy(update={"table": "other"})
     with pytest.raises(FingerprintMismatch):
         world.tick()
 
@@ -258,7 +257,7 @@ def test_a_restored_document_with_a_higher_token_is_gone_on_from(worlds: Worlds)
     with pytest.raises(StateCorrupt):
         world.tick()
     restored = transitions.create(
-        "orders", DESCRIPTION, Cursor(kind="timestamp+pk", value=row(2)["updated_at"]), now=world.runtime.utcnow()
+        "orders", SOURCE, Cursor(kind="timestamp+pk", value=row(2)["updated_at"]), now=world.runtime.utcnow()
     )
     lease = restored.lease.model_copy(update={"fencing_token": 9})
     world.put(restored.model_copy(update={"lease": lease}).model_dump_json().encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,10 +11,8 @@ from poller.lease.state_file import ServerClock
 from poller.model.expiry import RELEASE_WINDOW
 from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import MIDNIGHT, Clockwork
-from tests.integration.runner.fakes import World, row
+from tests.integration.runner.fakes import World, Worlds, row
 from tests.integration.runner.wire import Wire, preceded
-
-Worlds = Callable[..., World]
 
 
 class Server:

@@ -12,10 +12,8 @@ from poller.journal.delivery_log import DeliveryLog
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import LeaseReleased
-from tests.integration.runner.fakes import World, cursor_of, row
+from tests.integration.runner.fakes import World, Worlds, cursor_of, row
 from tests.integration.runner.wire import lost_before
-
-Worlds = Callable[..., World]
 
 
 def paused(world: World) -> Callable[[State], State]:

@@ -16,23 +16,8 @@ from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickF
 from poller.ports import Bound, Lag
 from poller.stores import MemoryStore
 from tests.integration.runner.clockwork import MIDNIGHT
-from tests.integration.runner.fakes import TableGone, World, cursor_of, row, stamp_of
+from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, row, settled, stamp_of
 from tests.integration.runner.wire import Wire, preceded
-
-Worlds = Callable[..., World]
-
-
-def settled(world: World) -> World:
-    """After a first tick, which has more to do than others; requests are counted from here."""
-    world.tick()
-    world.wire.forget()
-    world.seen.clear()
-    return world
-
-
-def add(world: World, first: int, count: int) -> None:
-    world.table.rows += [row(number) for number in range(first, first + count)]
-
 
 # --- what it tells
 

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from poller.handler.batch import Batch
 from poller.model.cursor import Cursor
-from tests.integration.runner.fakes import World, cursor_of, row, stamp_of
-
-Worlds = Callable[..., World]
-
-
-def settled(world: World) -> World:
-    """After a first tick, which has more to do than others; requests are counted from here."""
-    world.tick()
-    world.wire.forget()
-    world.seen.clear()
-    return world
-
-
-def add(world: World, first: int, count: int) -> None:
-    world.table.rows += [row(number) for number in range(first, first + count)]
-
+from tests.integration.runner.fakes import Worlds, add, cursor_of, row, settled, stamp_of
 
 # --- request budgets (protocol 4 and 7)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,10 +9,9 @@ import pytest
 
 from poller.ports import Found, Timeout, Unchanged
 from tests.integration.runner.clockwork import MIDNIGHT
-from tests.integration.runner.fakes import World
+from tests.integration.runner.fakes import World, Worlds
 from tests.integration.runner.wire import Answer, Wire
 
-Worlds = Callable[..., World]
 TTL, MARGIN = 60.0, 5.0
 
 

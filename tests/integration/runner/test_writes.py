@@ -13,15 +13,13 @@ from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import (
     LeaseLostEvent,
-    PollerEvent,
     WriteRedone,
     WriteResent,
     WriteResolved,
 )
-from tests.integration.runner.fakes import World, cursor_of, row
+from tests.integration.runner.fakes import Worlds, cursor_of, once, row
 from tests.integration.runner.wire import Fault, fine, lost_after, lost_before, preceded, then_lost
 
-Worlds = Callable[..., World]
 TTL = 60.0
 
 
@@ -38,10 +36,6 @@ def reset(state: State) -> State:
     now = state.checkpoint.updated_at
     assert now is not None
     return transitions.reset(state, cursor=cursor_of(row(2)), change=record, now=now)
-
-
-def once(world: World, kind: type[PollerEvent]) -> None:
-    assert len(world.told(kind)) == 1, world.names()
 
 
 # --- the answer is lost

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy.engine import Connection
 
 from poller.errors import ConfigError
 from poller.ports import Bound
 from poller.sources.bounds import BoundContext, MonotonicBound
 from poller.sources.columns import Column, Family
 from poller.sources.columns.moments import TextForm
+from tests.integration.bounds.pretended import GivenBounds
 from tests.integration.sources.tables import add_orders, closing, make_orders, orders
 
 NOON = datetime(2026, 7, 1, 12, 0, 0, 700_000, tzinfo=UTC)
@@ -62,22 +61,6 @@ def test_rounded_down_and_one_unit_less_in_the_columns_form(column: Column, zone
     assert _context(column, zone).render(NOON) == expected
 
 
-class _Strategy:
-    kind = "exact"
-
-    def __init__(self, *bounds: Bound) -> None:
-        self._bounds = iter(bounds)
-
-    def sample(self, connection: Connection) -> Bound:
-        return next(self._bounds)
-
-    def remember(self) -> dict[str, Any] | None:
-        return None
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        pass
-
-
 def _bound(second: int, clock: int, **facts: Any) -> Bound:
     at = NOON.replace(second=second)
     context = _context(Column("c", Family.TIMESTAMPTZ))
@@ -88,7 +71,7 @@ _NOWHERE: Any = None
 
 
 def test_a_bound_never_moves_back_and_says_why_it_stays() -> None:
-    keeper = MonotonicBound(_Strategy(_bound(10, 11), _bound(5, 20, held_by="pid 7"), _bound(12, 21)))
+    keeper = MonotonicBound(GivenBounds(_bound(10, 11), _bound(5, 20, held_by="pid 7"), _bound(12, 21)))
     first, second, third = (keeper.sample(_NOWHERE) for _ in range(3))
     assert second.value == first.value
     assert second.held_by == "pid 7"
@@ -100,7 +83,7 @@ def test_a_bound_never_moves_back_and_says_why_it_stays() -> None:
 
 def test_a_bound_that_cannot_be_computed_keeps_the_last_one() -> None:
     keeper = MonotonicBound(
-        _Strategy(Bound("exact", reason="blind"), _bound(10, 11), Bound("exact", reason="a prepared one"))
+        GivenBounds(Bound("exact", reason="blind"), _bound(10, 11), Bound("exact", reason="a prepared one"))
     )
     assert keeper.sample(_NOWHERE).value is None
     known = keeper.sample(_NOWHERE)
@@ -110,7 +93,7 @@ def test_a_bound_that_cannot_be_computed_keeps_the_last_one() -> None:
 
 
 def test_a_clock_that_went_back_is_waited_for() -> None:
-    keeper = MonotonicBound(_Strategy(_bound(3, 4), _bound(8, 9), _bound(9, 10)))
+    keeper = MonotonicBound(GivenBounds(_bound(3, 4), _bound(8, 9), _bound(9, 10)))
     keeper.highest_clock = "2026-07-01T12:00:08.000000Z"
     held = keeper.sample(_NOWHERE)
     assert held.value is None
@@ -121,7 +104,7 @@ def test_a_clock_that_went_back_is_waited_for() -> None:
 
 @pytest.mark.parametrize(("new", "moves"), [("9", False), ("101", True)])
 def test_numbers_are_compared_as_numbers(new: str, moves: bool) -> None:
-    keeper = MonotonicBound(_Strategy(Bound("xid8", value="100"), Bound("xid8", value=new)))
+    keeper = MonotonicBound(GivenBounds(Bound("xid8", value="100"), Bound("xid8", value=new)))
     keeper.sample(_NOWHERE)
     assert keeper.sample(_NOWHERE).value == (new if moves else "100")
 

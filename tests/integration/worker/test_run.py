@@ -18,7 +18,8 @@ from poller.runtime import SystemRuntime
 from poller.stores import MemoryStore
 from poller.worker import Ended, run
 from tests.integration.runner.clockwork import Clockwork
-from tests.integration.runner.fakes import DESCRIPTION, Table, row
+from tests.integration.runner.fakes import Table, row
+from tests.support.documents import SOURCE
 
 MIDNIGHT = datetime(2026, 5, 1, tzinfo=UTC)
 AWAY = SourceUnavailable("The database is away.")
@@ -88,7 +89,7 @@ def table(poller: Poller) -> Table:
 def changed(poller: Poller) -> Poller:
     """Its checkpoint belongs to another source from here on."""
     poller.tick(lambda batch: None)
-    table(poller).description = DESCRIPTION.model_copy(
+    table(poller).description = SOURCE.model_copy(
         update={"database": DatabaseIdentity(dialect="sqlite", database="/data/other.db")}
     )
     return poller

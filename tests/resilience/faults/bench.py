@@ -10,7 +10,6 @@ from poller.lease.state_file import Copy, StateFile
 from poller.lease.tenure import Tenure
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, decode
-from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.model.timing import Timing
 from poller.observability import Emitter, PollerEvent
 from poller.ports import Found, Runtime
@@ -18,16 +17,9 @@ from poller.runtime import SystemRuntime
 from poller.stores import BlobStore
 from tests.resilience.faults.proxy import FaultProxy
 from tests.support.azurite import Azurite
-from tests.support.documents import hold_to_schemas
+from tests.support.documents import SOURCE, hold_to_schemas
 
 NAME = "state/shop/orders.json"
-SOURCE = SourceDescription(
-    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
-    table="orders",
-    cursor_column="updated_at",
-    cursor_kind="timestamp+pk",
-    pk_columns=("id",),
-)
 
 
 class Brisk(SystemRuntime):

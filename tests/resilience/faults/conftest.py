@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from azure.storage.blob import BlobClient, ContainerClient
@@ -10,14 +11,8 @@ from azure.storage.blob import BlobClient, ContainerClient
 from tests.resilience.faults.bench import Bench
 from tests.resilience.faults.clients import BLOB
 from tests.resilience.faults.proxy import FaultProxy
+from tests.resilience.faults.shop import Shop
 from tests.support.azurite import Azurite
-
-
-@pytest.fixture
-def proxy(azurite: Azurite) -> Iterator[FaultProxy]:
-    """A proxy of this test's own in front of the session's Azurite."""
-    with FaultProxy("127.0.0.1", azurite.port) as running:
-        yield running
 
 
 @pytest.fixture
@@ -47,5 +42,12 @@ def bench(azurite: Azurite, proxy: FaultProxy, container: str) -> Iterator[Bench
     made = Bench(azurite, proxy, container)
     made.acquire().release(give_back=True)
     made.events.clear()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(tmp_path, 5)
     yield made
     made.close()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,13 +32,6 @@ class Wrong(Brisk):
 
     def utcnow(self) -> datetime:
         return super().utcnow() + timedelta(seconds=self.seconds)
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(tmp_path, 5)
-    yield made
-    made.close()
 
 
 class Working:

@@ -5,9 +5,6 @@ How long an attempt may take, and what is asked of its connection: `tests.contra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from azure.core.exceptions import ResourceModifiedError
 from azure.core.pipeline.transport import HttpTransport
@@ -36,13 +33,6 @@ class Impatient(RequestsTransport):
 
     def sleep(self, duration: float) -> None:
         self.pauses.append(duration)
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    made = Shop(tmp_path, 5)
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from poller.lease.state_file import Conflict, StateFile
 from poller.lease.tenure import Tenure
 from poller.model.document import encode
 from poller.observability import Emitter
-from tests.resilience.faults.bench import NAME, SOURCE, Bench, cursor
+from tests.resilience.faults.bench import NAME, Bench, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.plan import STATE_WRITES
 from tests.resilience.faults.request import Request
 from tests.support.azurite import Azurite
+from tests.support.documents import SOURCE
 
 
 @pytest.fixture

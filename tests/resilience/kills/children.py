@@ -118,3 +118,10 @@ def leaves_a_copy(batch: Batch) -> None:
     if os.fork() == 0:
         while not _noted("pid").exists():
             time.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

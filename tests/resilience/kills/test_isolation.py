@@ -24,6 +24,7 @@ from tests.resilience.faults.plan import NoFaults
 from tests.resilience.faults.proxy import FaultProxy
 from tests.resilience.faults.shop import Shop
 from tests.resilience.kills import children
+from tests.resilience.kills.children import gone
 from tests.resilience.kills.fleet import Fleet
 from tests.support.services import wait_until
 
@@ -77,13 +78,6 @@ def _insert(shop: Shop, rows: int) -> None:
     engine.dispose()
 
 
-def _gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
 def test_a_handler_in_a_child_sees_the_lease_and_its_keys(shop: Shop, store: BlobStore, tmp_path: Path) -> None:
     poller = shop.poller(store, isolation="process", batch_size=2)
     result = poller.tick(children.fine)
@@ -93,7 +87,7 @@ def test_a_handler_in_a_child_sees_the_lease_and_its_keys(shop: Shop, store: Blo
     pid = int((tmp_path / "pid").read_text())
     assert pid != os.getpid()
     poller.close()
-    assert _gone(pid)
+    assert gone(pid)
 
 
 def test_a_copy_of_the_handler_that_forked_answers_for_nobody(shop: Shop, tmp_path: Path) -> None:
@@ -119,7 +113,7 @@ def test_a_child_is_killed_at_the_deadline_and_its_work_discarded(
     assert result.outcome == "lease_lost"
     assert (tmp_path / "lost").read_text() == "True"
     assert not (tmp_path / "survived").exists()
-    assert _gone(int((tmp_path / "pid").read_text()))
+    assert gone(int((tmp_path / "pid").read_text()))
     proxy.plan = NoFaults()
     state = _state(store)
     assert state.checkpoint.cursor is None
@@ -133,7 +127,7 @@ def test_a_child_is_killed_at_the_handler_timeout(shop: Shop, store: BlobStore, 
     result = poller.tick(children.hangs_without_a_look)
     assert result.outcome == "handler_failed"
     assert "HandlerTimeout" in (result.error or "")
-    assert _gone(child)
+    assert gone(child)
     state = _state(store)
     assert state.delivery.last_error is not None
     assert state.delivery.last_error.type == "HandlerTimeout"
@@ -165,10 +159,10 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(fleets: Callable[...,
     fleet.await_inside("only")
     child = int((fleet.folder / "inside-only").read_text())
     assert child != parent.process.pid
-    assert not _gone(child)
+    assert not gone(child)
     parent.signal(signal.SIGKILL)
     parent.end()
-    wait_until(lambda: _gone(child), "the orphan ends")
+    wait_until(lambda: gone(child), "the orphan ends")
     assert not (fleet.folder / "outside-only").exists()
 
 
@@ -202,7 +196,7 @@ def test_an_interrupted_parent_ends_its_child_before_the_release(
             assert poller.tick(children.waits).outcome == "handler_failed"
         except KeyboardInterrupt:
             assert error is KeyboardInterrupt
-        assert _gone(int((tmp_path / "pid").read_text()))
+        assert gone(int((tmp_path / "pid").read_text()))
     finally:
         ringing.join()
         signal.signal(signal.SIGUSR1, before)
@@ -218,7 +212,7 @@ def test_a_stopped_child_that_reads_no_more_is_killed_in_time(shop: Shop, tmp_pa
     os.kill(child, signal.SIGSTOP)
     _insert(shop, 10_000)
     assert "HandlerTimeout" in (_tick(poller, children.fine).error or "")
-    assert _gone(child)
+    assert gone(child)
 
 
 def test_a_child_stopped_at_a_look_at_the_lease_is_killed_too(shop: Shop, tmp_path: Path) -> None:
@@ -226,7 +220,7 @@ def test_a_child_stopped_at_a_look_at_the_lease_is_killed_too(shop: Shop, tmp_pa
     child = _warm(poller, tmp_path)
     _insert(shop, 1)
     assert "HandlerTimeout" in (_tick(poller, children.is_stopped_at_a_look).error or "")
-    assert _gone(child)
+    assert gone(child)
 
 
 def test_a_child_that_died_is_noticed_though_its_line_stays_open(shop: Shop, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.resilience.kills import children
+from tests.resilience.kills.children import gone
 from tests.support.services import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -26,13 +27,6 @@ if __name__ == "__main__":
     print(shop.poller(MemoryStore(), isolation="process").tick(children.fine).rows, flush=True)
     {last}
 """
-
-
-def _gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 @pytest.mark.parametrize("last", ["pass", 'raise ValueError("at the end")'])
@@ -54,4 +48,4 @@ def test_a_program_that_never_closes_its_poller_ends_its_child(tmp_path: Path, l
     assert out == "5\n"
     assert (process.returncode, "at the end" in errors) == ((1, True) if "raise" in last else (0, False))
     child = int((tmp_path / "pid").read_text())
-    wait_until(lambda: _gone(child), "the child ends")
+    wait_until(lambda: gone(child), "the child ends")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from poller.model.document import State, decode
+from poller.model.document import Change, State, decode
 
 EXAMPLE = b"""{
   "version": 1,
@@ -24,7 +24,6 @@ EXAMPLE = b"""{
 }
 """
 """As it stands in the design, to the letter."""
-
 STRANGE: dict[str, Any] = {
     "version": 1,
     "poller_name": "orders",
@@ -87,3 +86,7 @@ def unknown(data: Any, path: str = "") -> dict[str, Any]:
             else:
                 found.update(unknown(value, here))
     return found
+
+
+def change(number: int = 1, kind: str = "pause") -> Change:
+    return Change(id=f"change-{number}", kind=kind, by="ann")

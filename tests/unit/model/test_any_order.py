@@ -12,29 +12,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import Change, DeliveryError, State, decode, encode
-from poller.model.fingerprint import DatabaseIdentity, SourceDescription
-from tests.unit.model.example import strange, unknown
+from tests.support.documents import SOURCE
+from tests.unit.model.example import change, strange, unknown
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
-SOURCE = SourceDescription(
-    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
-    table="orders",
-    cursor_column="updated_at",
-    cursor_kind="timestamp+pk",
-    pk_columns=("id",),
-)
 MAX_ATTEMPTS = 3
-
 cursors = st.builds(
     Cursor,
     kind=st.just("timestamp+pk"),
     value=st.integers(1, 28).map(lambda day: f"2026-05-{day:02d}T00:00:00.000000Z"),
     tiebreaker=st.none() | st.fixed_dictionaries({"id": st.integers(0, 10**12)}),
 )
-
-
-def change(number: int = 1, kind: str = "pause") -> Change:
-    return Change(id=f"change-{number}", kind=kind, by="ann")
 
 
 class Document(RuleBasedStateMachine):

@@ -9,23 +9,12 @@ import pytest
 
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import Change, DeliveryError, State
-from poller.model.fingerprint import DatabaseIdentity, SourceDescription
-from tests.unit.model.example import example, strange
+from poller.model.document import DeliveryError, State
+from tests.support.documents import SOURCE
+from tests.unit.model.example import change, example, strange
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
-SOURCE = SourceDescription(
-    database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
-    table="orders",
-    cursor_column="updated_at",
-    cursor_kind="timestamp+pk",
-    pk_columns=("id",),
-)
 MAX_ATTEMPTS = 3
-
-
-def change(number: int = 1, kind: str = "pause") -> Change:
-    return Change(id=f"change-{number}", kind=kind, by="ann")
 
 
 def cursor(number: int) -> Cursor:

@@ -1,4 +1,4 @@
-"""Fleets that end with their test."""
+"""A proxy in front of Azurite that makes faults, and fleets of workers that end with their test."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.support.azurite import Azurite
 
 @pytest.fixture
 def proxy(azurite: Azurite) -> Iterator[FaultProxy]:
+    """A proxy of this test's own in front of the session's Azurite."""
     with FaultProxy("127.0.0.1", azurite.port) as running:
         yield running
 

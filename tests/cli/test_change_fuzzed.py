@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.cli.console import Console
-from tests.cli.fuzzing import JUNK, NAME, TEXT, crowded, fuzzed, mostly, nearly, some_of
+from tests.cli.fuzzing import JUNK, NAME, TEXT, fuzzed, mostly, nearly, some_of
 
 FLAGS = some_of("--dry-run", "--break-lease", "--allow-skip", "--allow-skip")
 PAIR = st.one_of(st.just("id=3"), st.just("id=3"), TEXT, TEXT.map("id={}".format), st.integers().map("id={}".format))
@@ -33,11 +33,6 @@ CHANGING = (
 LOOKING = ("export-checkpoint", "history", "peek")
 
 
-@pytest.fixture(scope="module")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Console:
-    return crowded(tmp_path_factory.mktemp("fuzzed"))
-
-
 @st.composite
 def commands(draw: st.DrawFn, kind: str) -> list[str]:
     """A command line that is nearly right."""
@@ -50,10 +45,10 @@ def commands(draw: st.DrawFn, kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [*CHANGING, *LOOKING])
-def test_whatever_is_typed(console: Console, kind: str) -> None:
-    fuzzed(console, commands(kind), only_looks=kind in LOOKING)
+def test_whatever_is_typed(crowded_console: Console, kind: str) -> None:
+    fuzzed(crowded_console, commands(kind), only_looks=kind in LOOKING)
 
 
-def test_bytes_of_another_encoding_are_told(console: Console, tmp_path: Path) -> None:
-    console.refused(2, "pause", "orders", "--yes", "--reason", "caf\udce9", says="--reason is not UTF-8")
-    console.refused(2, "reset-to-checkpoint", "orders", "caf\udce9.json", "--yes", says="FILE is not UTF-8")
+def test_bytes_of_another_encoding_are_told(crowded_console: Console, tmp_path: Path) -> None:
+    crowded_console.refused(2, "pause", "orders", "--yes", "--reason", "caf\udce9", says="--reason is not UTF-8")
+    crowded_console.refused(2, "reset-to-checkpoint", "orders", "caf\udce9.json", "--yes", says="FILE is not UTF-8")
