@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, YesOption
+from poller_cli.commands.options import ConfirmOption, DryRunOption, NameArgument, YesOption
 from poller_cli.session import Session
+from poller_cli.terminal.confirmation import Consent
 
 
 def backfill(

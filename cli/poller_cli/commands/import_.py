@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.guards import (
+from poller_cli.commands.options import (
     AllowSkipOption,
     BreakLeaseOption,
     ConfirmOption,
-    Consent,
     DryRunOption,
     ReasonOption,
     YesOption,
 )
 from poller_cli.session import Session, poller_names
+from poller_cli.terminal.confirmation import Consent
 
 
 def azure_functions_db(

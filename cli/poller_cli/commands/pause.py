@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from poller_cli.guards import ConfirmOption, Consent, DryRunOption, ReasonOption, YesOption
+from poller_cli.commands.options import ConfirmOption, DryRunOption, ReasonOption, YesOption
 from poller_cli.session import NamedArgument, Session
+from poller_cli.terminal.confirmation import Consent
 
 
 def pause(

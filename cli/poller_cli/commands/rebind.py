@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from poller_cli.guards import (
+from poller_cli.commands.options import (
     BreakLeaseOption,
     ConfirmOption,
-    Consent,
     DryRunOption,
     NameArgument,
     ReasonOption,
     YesOption,
 )
 from poller_cli.session import Session
+from poller_cli.terminal.confirmation import Consent
 
 
 def rebind(

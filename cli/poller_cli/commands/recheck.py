@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.guards import ConfirmOption, Consent, DryRunOption, NameArgument, ReasonOption, YesOption
+from poller_cli.commands.options import ConfirmOption, DryRunOption, NameArgument, ReasonOption, YesOption
 from poller_cli.session import Session
+from poller_cli.terminal.confirmation import Consent
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.guards import (
+from poller_cli.commands.options import (
     AllowSkipOption,
     BreakLeaseOption,
     ConfirmOption,
-    Consent,
     DryRunOption,
     NameArgument,
     ReasonOption,
     YesOption,
 )
 from poller_cli.session import Session
+from poller_cli.terminal.confirmation import Consent
 
 
 def reset_to_cursor(

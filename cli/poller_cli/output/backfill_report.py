@@ -10,9 +10,8 @@ from typing import IO, TYPE_CHECKING
 from poller import worker
 from poller.admin.counts import number
 from poller_cli import exits
-from poller_cli.guards import Consent
 from poller_cli.output.models import as_json
-from poller_cli.terminal.confirmation import confirm
+from poller_cli.terminal.confirmation import Consent, confirm
 from poller_cli.terminal.printing import claim_stdout, complain, of_poller, print_json, printable, tell
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from poller_cli.terminal.printing import print_json, printable, printable_lines,
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
     from poller.app import App
-    from poller_cli.guards import Consent
+    from poller_cli.terminal.confirmation import Consent
 
 
 class Report:

@@ -15,9 +15,9 @@ from poller_cli.terminal.printing import print_json, printable
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
     from poller.backfill.changes import Kind
-    from poller_cli.guards import Consent
     from poller_cli.naming import ConsoleApp, Named
     from poller_cli.session import Session
+    from poller_cli.terminal.confirmation import Consent
 
 
 def change_backfill(session: Session, app: ConsoleApp, named: Named, consent: Consent, kind: Kind) -> int:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 from poller.admin.refusals import Refused
-from poller_cli.guards import Consent
+from poller.admin.request import Request
 from poller_cli.terminal.printing import is_terminal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent(Request):
+    """What is asked for, and what was agreed to beforehand.
+
+    Attributes:
+        yes: not to be asked. confirm: the poller's name, given instead of typing it.
+    """
+
+    yes: bool = False
+    confirm: str | None = None
 
 
 def will_ask(consent: Consent) -> bool:

@@ -1,13 +1,11 @@
-"""The options that all commands which change state share, and what is asked for by them."""
+"""The options that commands which change state share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from poller.admin.request import Request
 from poller_cli.session import poller_names
 
 NameArgument = Annotated[
@@ -31,15 +29,3 @@ AllowSkipOption = Annotated[bool, typer.Option("--allow-skip", help="Also where 
 ReasonOption = Annotated[
     str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit trail with who you are.")
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consent(Request):
-    """What is asked for, and what was agreed to beforehand.
-
-    Attributes:
-        yes: not to be asked. confirm: the poller's name, given instead of typing it.
-    """
-
-    yes: bool = False
-    confirm: str | None = None
