@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
 from weakref import WeakSet
 
-from poller.config import AppConfig, PollerConfig, PollerOptions, load_config, poller_options
+from poller.config import AppConfig, PollerConfig, PollerKeywords, PollerOptions, load_config, poller_options
+from poller.config.keywords import signature
 from poller.config.problems import suggestion
 from poller.config.types import is_name
 from poller.delivery.context import Context
@@ -40,25 +41,6 @@ if TYPE_CHECKING:
     from poller.admin.status import PollerStatus
     from poller.backfill.result import BackfillOutput
     from poller.model.cursor import Cursor
-
-
-class Keywords(TypedDict, total=False):
-    """Every key of `[pollers.NAME]` as a keyword; meaning and defaults as in `poller.config.PollerOptions`."""
-
-    handler: str | None
-    schedule: str
-    batch_size: int
-    max_batches_per_tick: int
-    tick_timeout: timedelta | str
-    handler_timeout: timedelta | str | None
-    lease_ttl: timedelta | str
-    heartbeat_interval: timedelta | str
-    max_attempts: int
-    on_poison: Literal["halt", "quarantine"]
-    isolation: Literal["thread", "process"]
-    error_text: bool
-    audit_window: timedelta | str | None
-    recheck_every: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +77,7 @@ class Poller:
         app_name: str,
         observers: Sequence[Observer] | None = None,
         runtime: Runtime | None = None,
-        **options: Unpack[Keywords],
+        **options: Unpack[PollerKeywords],
     ) -> None:
         for key, value in (("name", name), ("app_name", app_name)):
             if not is_name(value):
@@ -355,7 +337,7 @@ class Poller:
             app_name=self.app_name,
             observers=[*self._observers, *observers],
             runtime=self.runtime,
-            **cast(Keywords, options),
+            **cast(PollerKeywords, options),
         )
         poller.origin, poller._handler, poller._closes_store = self.origin, self._handler, False
         return poller
@@ -370,6 +352,9 @@ class Poller:
         self.source.close()
         if self._closes_store:
             self.store.close()
+
+
+Poller.__signature__ = signature(Poller, PollerOptions)  # type: ignore[attr-defined]  # for help()
 
 
 class App:
@@ -437,7 +422,7 @@ class App:
             app_name=self.config.app_name,
             observers=self._observers,
             runtime=self.runtime,
-            **cast(Keywords, options),
+            **cast(PollerKeywords, options),
         )
         poller.origin = Origin(self.path.resolve().parent, str(self.path), tuple(self.config.pollers))
         self._made.add(poller)

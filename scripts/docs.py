@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from poller.config import AppConfig, PollerOptions, SourceOptions, StateOptions
+from poller.config import AppConfig, PollerOptions, SourceConfig, StateOptions
 from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
 from scripts.docs_cli import cli
@@ -116,7 +116,7 @@ def configuration() -> str:
         app=_table(AppConfig, leave_out={"state", "pollers"}),
         state=_table(StateOptions),
         poller=_table(PollerOptions),
-        source=_table(SourceOptions),
+        source=_table(SourceConfig),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks.torture import tables
+from poller.config.types import BoundChoice
 from poller.sources import SqlSource
 
 APART = {"postgresql": 0.005, "mysql": 0.12}
@@ -35,7 +36,7 @@ def sessions(url: str, idle: int, in_transaction: int) -> Iterator[None]:
             connection.close()
 
 
-def sample_ms(url: str, bound: str, many: int, *, idle: int = 0, in_transaction: int = 0) -> dict[str, Any]:
+def sample_ms(url: str, bound: BoundChoice, many: int, *, idle: int = 0, in_transaction: int = 0) -> dict[str, Any]:
     """Median and p90 of `many` samples; beside them a bare `select 1` by the same road. The first sample is older than
     the sessions: what was open before anybody looked is another matter."""
     source = SqlSource(url, table="torture", cursor_column="updated_at", pk_columns=["id"], bound=bound)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poller.config.types import BoundChoice
+from poller.model.cursor import CursorKind
+
 ALL = ("messages", "chain", "locks", "connections", "prepared", "idle", "burst", "savepoints", "long-select")
 """messages: several transactions in one message. chain: COMMIT AND CHAIN. locks: table locks that statements wait for.
 connections: a new one per transaction. prepared: a detached prepared or XA transaction. idle: one session that stays
@@ -33,8 +36,8 @@ class Plan:
     """
 
     url: str
-    bound: str = "auto"
-    kind: str = "timestamp+pk"
+    bound: BoundChoice = "auto"
+    kind: CursorKind = "timestamp+pk"
     writers: int = 8
     seconds: float = 60.0
     longest: float = 2.0

@@ -41,7 +41,7 @@ from poller.sources import SqlSource
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from poller.config import SourceOptions
+    from poller.config import SourceConfig
 
 KIND = "import"
 _SCALARS = (str, int, float)
@@ -152,7 +152,7 @@ def _not_theirs(location: str) -> WrongArgument:
 # --- its cursor as ours -----------------------------------------------------------------------------------------------
 
 
-def convert(foreign: Foreign, source: SqlSource, options: SourceOptions) -> tuple[Cursor, list[str]]:
+def convert(foreign: Foreign, source: SqlSource, options: SourceConfig) -> tuple[Cursor, list[str]]:
     """Its place as a cursor of the configured source, and what a person should know of it.
 
     Raises: WrongArgument, where the value does not fit the configured column; SourceError.
@@ -202,7 +202,7 @@ def _uncertain(keys: list[Any], pk_columns: tuple[str, ...], order: tuple[str, .
     return None
 
 
-def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | None:
+def key_order(fingerprint: str, options: SourceConfig) -> tuple[str, ...] | None:
     """In which order that library was given the key columns, where its fingerprint is that of the configured source;
     None where it is not, or where the configuration says the same in another way."""
     try:
@@ -234,7 +234,7 @@ def key_order(fingerprint: str, options: SourceOptions) -> tuple[str, ...] | Non
 def import_checkpoint(
     poller: WiredPoller,
     foreign: Foreign,
-    options: SourceOptions,
+    options: SourceConfig,
     request: Request | None = None,
     conversation: Conversation | None = None,
     *,
@@ -254,7 +254,7 @@ def import_checkpoint(
 
 
 class _Importing:
-    def __init__(self, editor: StateEditor, poller: WiredPoller, options: SourceOptions, foreign: Foreign) -> None:
+    def __init__(self, editor: StateEditor, poller: WiredPoller, options: SourceConfig, foreign: Foreign) -> None:
         self._editor = editor
         self._foreign = foreign
         self._source = cast("SqlSource", poller.source)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from poller.config.keywords import PollerKeywords, SourceKeywords
 from poller.config.load import load_config, load_each, poller_options, schedule_of
-from poller.config.options import AppConfig, PollerConfig, PollerOptions, SourceOptions, StateOptions
+from poller.config.options import AppConfig, PollerConfig, PollerOptions, SourceConfig, SourceOptions, StateOptions
 
 __all__ = [
     "AppConfig",
     "PollerConfig",
+    "PollerKeywords",
     "PollerOptions",
+    "SourceConfig",
+    "SourceKeywords",
     "SourceOptions",
     "StateOptions",
     "load_config",

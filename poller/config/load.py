@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from poller.config.options import AppConfig, PollerOptions
 from poller.config.problems import explain
@@ -94,10 +94,18 @@ def poller_options(options: Mapping[str, Any]) -> PollerOptions:
 
     Raises: ConfigError naming the keyword.
     """
+    return checked_keywords(PollerOptions, options)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def checked_keywords(model: type[_Model], options: Mapping[str, Any]) -> _Model:
+    """Options given as keywords in Python, as a model. Raises: ConfigError naming the keyword."""
     try:
-        return PollerOptions.model_validate(dict(options))
+        return model.model_validate(dict(options))
     except ValidationError as error:
-        problem = explain(error, model=PollerOptions)
+        problem = explain(error, model=model)
     raise problem
 
 

@@ -1,19 +1,29 @@
 """Every key of `poller.toml` as a frozen model: its type, its default, what it means (design, "Configuration").
 
 `docs/configuration.md` and `schemas/config.schema.json` are generated from here. A key that the Python API takes as a
-keyword is the same field, so both say the same.
+keyword is the same field, so both say the same; `keywords.py` names the fields for type checkers.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from poller.config.types import Duration, Environment, HandlerName, Name, PositiveDuration, ScheduleText
+from poller.config.types import (
+    BoundChoice,
+    Duration,
+    Environment,
+    HandlerName,
+    Name,
+    PositiveDuration,
+    ScheduleText,
+    StartFrom,
+)
+from poller.model.cursor import CursorKind
 from poller.model.durations import parse_duration
 from poller.model.timing import Timing
 
@@ -136,10 +146,6 @@ class SourceOptions(_Options):
     """Which rows are read, and in which order. Each field is a key of `[pollers.NAME.source]` and a keyword of
     `poller.sources.SqlSource`."""
 
-    url: SecretStr = Field(min_length=1)
-    """The database, as any SQLAlchemy URL. Take it from a setting: `"%ORDERS_DB_URL%"`. A relative SQLite path
-    starts at the folder of `poller.toml`."""
-
     schema_name: Text | None = Field(default=None, alias="schema")
     """The schema of the table; default: the one that the database looks in by itself."""
 
@@ -155,8 +161,9 @@ class SourceOptions(_Options):
     cursor_column: Column
     """The column that grows with every change, such as `updated_at`."""
 
-    cursor_kind: Literal["timestamp+pk", "integer+pk", "rowversion+pk", "xid8+pk", "pk"] = "timestamp+pk"
-    """What that column is; `pk`: part of the key itself, of a table that is only appended to."""
+    cursor_kind: CursorKind = "timestamp+pk"
+    """What that column is: a time, a number that the database hands out, SQL Server's `rowversion`, or PostgreSQL's
+    transaction id."""
 
     cursor_time_zone: Text | None = None
     """What the times of a column without a zone mean, such as `UTC`; required for such columns."""
@@ -175,7 +182,7 @@ class SourceOptions(_Options):
     """Only rows for which this SQL predicate holds: one expression; it is put in parentheses. `%` has no special
     meaning in it."""
 
-    start_from: Text | int | datetime | date = "beginning"
+    start_from: StartFrom = "beginning"
     """Where the first tick ever starts: `beginning`, `now`, or a value of the cursor column. Afterwards the
     checkpoint decides."""
 
@@ -185,7 +192,7 @@ class SourceOptions(_Options):
     query_timeout: PositiveDuration = timedelta(seconds=30)
     """A query that takes longer is given up."""
 
-    bound: Literal["auto", "exact", "observed", "observed-strict", "heuristic", "none"] = "auto"
+    bound: BoundChoice = "auto"
     """How rows that commit late are waited for. `auto` takes the best way that the database and its privileges
     allow, and says which."""
 
@@ -201,6 +208,13 @@ class SourceOptions(_Options):
     bound_ignore_users: tuple[Column, ...] = ()
     """Database users that only read, such as the one of a nightly dump: their transactions hold no bound."""
 
+    @field_validator("pk_columns", "columns")
+    @classmethod
+    def _once_each(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if names is not None and len(set(names)) < len(names):
+            raise PydanticCustomError("names", "names a column twice")
+        return names
+
     @model_validator(mode="after")
     def _one_of_table_and_query(self) -> Self:
         if (self.table is None) == (self.query is None):
@@ -211,14 +225,20 @@ class SourceOptions(_Options):
             raise PydanticCustomError("table_or_query", "goes with table; name it inside query", {"key": "schema"})
         return self
 
+
+class _Address(_Options):
+    url: SecretStr = Field(min_length=1)
+    """The database, as any SQLAlchemy URL. Take it from a setting: `"%ORDERS_DB_URL%"`. A relative SQLite path
+    starts at the folder of `poller.toml`."""
+
+
+class SourceConfig(SourceOptions, _Address):
+    """The table `[pollers.NAME.source]`: its options, and where the database is."""
+
     def keywords(self) -> dict[str, Any]:
-        """What was set, as keywords for `SqlSource` (the URL, a secret, in clear). Keys that were not set are left
+        """What was set, as arguments of `SqlSource` (the URL, a secret, in clear). Keys that were not set are left
         out, because some mean more when they are set (`commit_delay`)."""
-        chosen = {name: getattr(self, name) for name in self.model_fields_set}
-        chosen["url"] = self.url.get_secret_value()
-        if "schema_name" in chosen:
-            chosen["schema"] = chosen.pop("schema_name")
-        return chosen
+        return {**self.model_dump(exclude_unset=True), "url": self.url.get_secret_value()}
 
 
 class StateOptions(_Options):
@@ -260,7 +280,7 @@ class StateOptions(_Options):
 class PollerConfig(PollerOptions):
     """One poller of the file: its options and its source."""
 
-    source: SourceOptions
+    source: SourceConfig
     """The table `[pollers.NAME.source]`."""
 
 

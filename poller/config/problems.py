@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from poller.config.options import AppConfig, PollerConfig, SourceOptions, StateOptions
+from poller.config.options import AppConfig, PollerConfig, SourceConfig, StateOptions
 from poller.config.substitution import references
 from poller.errors import ConfigError
 
@@ -78,7 +78,7 @@ def keys_at(path: tuple[str, ...], model: type[BaseModel] = AppConfig) -> list[s
         case ("defaults",) | ("pollers", _):
             return _names(PollerConfig)
         case ("defaults", "source") | ("pollers", _, "source"):
-            return _names(SourceOptions)
+            return _names(SourceConfig)
     return []
 
 

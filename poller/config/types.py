@@ -4,10 +4,10 @@ because the input may have come out of a setting and be secret."""
 from __future__ import annotations
 
 import re
-from datetime import timedelta
-from typing import Annotated, Any
+from datetime import date, datetime, timedelta
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from poller.model.durations import TooLong, format_duration, parse_duration
@@ -66,6 +66,14 @@ def _schedule(value: Any) -> str:
     return value
 
 
+def _start_from(value: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
+        raise PydanticCustomError("start_from", 'is empty; write "beginning", "now" or a value')
+    if isinstance(value, bool) or not isinstance(value, str | int | date):
+        raise PydanticCustomError("start_from", "must be a text, a number or a date")
+    return value
+
+
 def _environment(value: str) -> str:
     if value != "production" and value.strip().lower().startswith("prod"):
         raise PydanticCustomError("environment", 'is almost "production"; write it exactly so, or another word')
@@ -97,6 +105,12 @@ ScheduleText = Annotated[
     str, BeforeValidator(_schedule), WithJsonSchema({"type": "string", "examples": ["*/10 * * * * *"]})
 ]
 """An NCRONTAB expression of six fields, in UTC."""
+
+BoundChoice: TypeAlias = Literal["auto", "exact", "observed", "observed-strict", "heuristic", "none"]
+"""How rows that commit late are waited for."""
+
+StartFrom = Annotated[Annotated[str, Field(min_length=1)] | int | datetime | date, BeforeValidator(_start_from)]
+"""Where a source starts: `beginning`, `now`, or a value of the cursor column."""
 
 Environment = Annotated[str, AfterValidator(_environment)]
 """Where this runs; only `production` has a meaning."""

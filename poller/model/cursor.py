@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, model_validator
 
-CursorKind: TypeAlias = Literal["timestamp+pk", "integer+pk", "rowversion+pk", "xid8+pk", "pk"]
+CursorKind: TypeAlias = Literal["timestamp+pk", "integer+pk", "rowversion+pk", "xid8+pk"]
 
 KeyValue: TypeAlias = StrictInt | StrictStr
 """A key part as JSON keeps it: integers as numbers; text, UUID, NUMERIC, dates and bytes (hex) as text."""
@@ -34,8 +34,8 @@ class Cursor(BaseModel):
 
     @model_validator(mode="after")
     def _stands_somewhere(self) -> Self:
-        """Only a key may be an empty text: a time or a number is none."""
-        if not self.value and self.kind != "pk":
+        """A time or a number is never an empty text."""
+        if not self.value:
             raise ValueError(f"value is empty, and a cursor of kind {self.kind} never is")
         return self
 
@@ -44,7 +44,7 @@ class Cursor(BaseModel):
         return len(self.value) + sum(len(name) + len(str(part)) for name, part in (self.tiebreaker or {}).items())
 
     def __str__(self) -> str:
-        place = self.value or "''"
+        place = self.value
         if self.tiebreaker is None:
             return f"{place} (at or after)"
         return f"{place} / " + ", ".join(f"{k}={v}" for k, v in self.tiebreaker.items())

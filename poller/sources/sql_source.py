@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller import forks
+from poller.config import SourceKeywords, SourceOptions
+from poller.config.keywords import signature
 from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
@@ -50,83 +52,40 @@ class SqlSource:
     """Rows of a table, view or query, in the order of a cursor column and a key. Implements `poller.ports.Source`.
 
     Nothing is opened until the first read. One connection of its own is then held, in autocommit, until `close`.
-    The keywords are the keys of `[pollers.NAME.source]` in `poller.toml`; durations are text (`"30s"`) or timedeltas.
+    The options are the keys of `[pollers.NAME.source]` in `poller.toml` (docs/configuration.md); durations are text
+    (`"30s"`) or timedeltas.
 
     Raises (here): ConfigError naming the key that is wrong.
     """
 
-    def __init__(
-        self,
-        url: str | URL | Engine,
-        *,
-        table: str | None = None,
-        schema: str | None = None,
-        query: str | None = None,
-        columns: Sequence[str] | None = None,
-        cursor_column: str,
-        cursor_kind: str = "timestamp+pk",
-        cursor_time_zone: str | None = None,
-        allow_dst: bool = False,
-        stamped_by: str = "database",
-        pk_columns: Sequence[str],
-        filter: str | None = None,  # noqa: A002 - the key's name
-        start_from: object = "beginning",
-        on_null_cursor: str = "fail",
-        query_timeout: str | timedelta = "30s",
-        bound: str = "auto",
-        bound_margin: str | timedelta = "1s",
-        commit_delay: str | timedelta | None = None,
-        bound_wait: str | timedelta = "5s",
-        bound_ignore_users: Sequence[str] = (),
-    ) -> None:
-        self._options = options = read_options(
-            table=table,
-            schema=schema,
-            query=query,
-            columns=columns,
-            cursor_column=cursor_column,
-            cursor_kind=cursor_kind,
-            cursor_time_zone=cursor_time_zone,
-            allow_dst=allow_dst,
-            stamped_by=stamped_by,
-            pk_columns=pk_columns,
-            filter=filter,
-            start_from=start_from,
-            on_null_cursor=on_null_cursor,
-            query_timeout=query_timeout,
-            bound=bound,
-            bound_margin=bound_margin,
-            commit_delay=commit_delay,
-            bound_wait=bound_wait,
-            bound_ignore_users=bound_ignore_users,
-        )
+    def __init__(self, url: str | URL | Engine, **options: Unpack[SourceKeywords]) -> None:
+        self._options = o = read_options(options)
         parsed = read_url(url)
         self._dialect = dialect = dialect_for(family_of(parsed))
-        bounds.check(options.bound, options.cursor_kind, dialect.family)
+        bounds.check(o.bound, o.cursor_kind, dialect.family)
         self._identity = identify(parsed)
         self._scrub = Scrubber.of(parsed)
-        condition, wrapped = _checked(filter, query, dialect.family, options.cursor_column)
+        condition, wrapped = _checked(o.filter, o.query, dialect.family, o.cursor_column)
 
         def engine() -> Engine:
-            return url if isinstance(url, Engine) else make_engine(parsed, dialect, options.query_timeout)
+            return url if isinstance(url, Engine) else make_engine(parsed, dialect, o.query_timeout)
 
         first = engine()
         quote = _quoter(first)
         if wrapped is None:
-            relation = Relation.table(table or "", schema, condition, quote, dialect)
+            relation = Relation.table(o.table or "", o.schema_name, condition, quote, dialect)
         else:
             relation = Relation.query(wrapped, condition, dialect)
 
         def session(on: Engine) -> Session:
-            return Session(Database(on, dialect, options.query_timeout), options, relation, quote)
+            return Session(Database(on, dialect, o.query_timeout), o, relation, quote)
 
         self._session = session(first)
         self._another_session: Callable[[], Session] = lambda: session(engine())
-        o = options
         self._said: Whereabouts | None = None
         self._description = SourceDescription(
             database=self._identity,
-            schema_name=o.schema,
+            schema_name=o.schema_name,
             table=o.table,
             query=o.query,
             cursor_column=o.cursor_column,
@@ -206,7 +165,7 @@ class SqlSource:
     def start(self) -> Cursor | None:
         """See `poller.ports.Source.start`. `now` in a table without rows is the beginning, where the form of its
         timestamps is not known yet (SQLite)."""
-        wanted = self._options.start_from
+        wanted = self._options.start
         if wanted == "beginning":
             return None
         if wanted == "now":
@@ -366,6 +325,9 @@ class SqlSource:
             table=o.what,
             next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
         )
+
+
+SqlSource.__signature__ = signature(SqlSource, SourceOptions)  # type: ignore[attr-defined]  # for help()
 
 
 def _checked(

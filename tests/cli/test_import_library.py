@@ -13,14 +13,14 @@ import sqlalchemy as sa
 from azure_functions_db import SqlAlchemySource
 
 from poller.admin.import_azure_functions_db import key_order
-from poller.config.options import SourceOptions
+from poller.config.options import SourceConfig
 from tests.cli.azure_functions_db import FIXTURES, ROWS
 from tests.support.azurite import Azurite
 
 
-def options(**changed: Any) -> SourceOptions:
+def options(**changed: Any) -> SourceConfig:
     told = {"url": "sqlite:////data/shop.db", "table": "orders", "cursor_column": "updated_at", "pk_columns": ["id"]}
-    return SourceOptions.model_validate(told | changed)
+    return SourceConfig.model_validate(told | changed)
 
 
 URL = "postgresql+psycopg://reader:s3cret@db.example:5432/shop"

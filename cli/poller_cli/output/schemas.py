@@ -14,7 +14,7 @@ from poller import observability
 from poller.admin.change_result import ChangeOutput
 from poller.admin.history import HistoryOutput
 from poller.backfill.result import BackfillOutput
-from poller.config import AppConfig, PollerConfig, SourceOptions, StateOptions
+from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
@@ -82,16 +82,16 @@ def _config() -> dict[str, Any]:
     """The file's schema: as the model, with [defaults] and with %NAME% allowed wherever no text is expected."""
     schema = AppConfig.model_json_schema(mode="validation")
     definitions = schema["$defs"]
-    for model in (PollerConfig, SourceOptions, StateOptions):
+    for model in (PollerConfig, SourceConfig, StateOptions):
         _as_written(definitions[model.__name__]["properties"], model)
-    for name in ("PollerConfig", "SourceOptions"):
+    for name in ("PollerConfig", "SourceConfig"):
         optional = deepcopy(definitions[name])
         optional.pop("required", None)
         definitions[f"Default{name}"] = optional
-    definitions["DefaultPollerConfig"]["properties"]["source"] = {"$ref": "#/$defs/DefaultSourceOptions"}
+    definitions["DefaultPollerConfig"]["properties"]["source"] = {"$ref": "#/$defs/DefaultSourceConfig"}
     definitions["DefaultPollerConfig"]["description"] = "Any key of a poller, for all pollers that do not set it."
     # What [defaults] gives is not missing in a poller: the loader checks the two together.
-    for name in ("PollerConfig", "SourceOptions"):
+    for name in ("PollerConfig", "SourceConfig"):
         definitions[name].pop("required", None)
     schema["properties"]["defaults"] = {"$ref": "#/$defs/DefaultPollerConfig"}
     _allow_settings(schema)

@@ -30,7 +30,7 @@ def set_not_null(subject: Subject, column: str) -> str:
             subject.not_null = f"{defined} NOT NULL"
             return f"ALTER TABLE {table} MODIFY {subject.not_null};"
         case "mssql":
-            found = subject.inspector.get_columns(subject.options.table or "", schema=subject.options.schema)
+            found = subject.inspector.get_columns(subject.options.table or "", schema=subject.options.schema_name)
             kind = next((c["type"] for c in found if c["name"] == column), None)
             told = "" if kind is None else kind.compile(subject.session.database.engine.dialect) + " "
             return f"ALTER TABLE {table} ALTER COLUMN {name} {told}NOT NULL;"

@@ -40,7 +40,7 @@ def row_security(subject: Subject) -> list[Finding]:
     if subject.family != "postgresql":
         return []
     connection, o = subject.session.database.connection(), subject.options
-    roots = named_in(connection, None if o.table is None else quoted(o.table, o.schema), o.query)
+    roots = named_in(connection, None if o.table is None else quoted(o.table, o.schema_name), o.query)
     hiding = connection.execute(_HIDING, {"roots": roots}).all()
     if not hiding:
         return [ok("row_security", "no row-level security applies")]

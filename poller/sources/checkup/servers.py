@@ -127,7 +127,7 @@ def behind(subject: Subject) -> list[Finding]:
     if subject.family != "postgresql":
         return []
     o = subject.options
-    table = None if o.table is None else quoted(o.table, o.schema)
+    table = None if o.table is None else quoted(o.table, o.schema_name)
     found = origin(subject.session.database.connection(), table, o.query, o.cursor_column)
     if found is None:
         return []
@@ -145,7 +145,7 @@ def limits(subject: Subject) -> list[Finding]:
     from poller.sources.user_sql.row_limits import limited_by
 
     try:
-        sql = str(subject.inspector.get_view_definition(o.table, schema=o.schema) or "")
+        sql = str(subject.inspector.get_view_definition(o.table, schema=o.schema_name) or "")
         sql = _HEAD.sub("", sql.strip().rstrip(";"))
         some = limited_by(sql, user_sql.tokens(sql, subject.family), subject.family, o.cursor_column)
     except (SQLAlchemyError, user_sql.Unreadable):

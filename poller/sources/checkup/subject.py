@@ -69,7 +69,7 @@ class Subject:
     @cached_property
     def is_base_table(self) -> bool:
         """Whether it is a table, not a view or a query."""
-        return self.options.table in self.inspector.get_table_names(schema=self.options.schema)
+        return self.options.table in self.inspector.get_table_names(schema=self.options.schema_name)
 
     @cached_property
     def cursor(self) -> stamping.Watched:
@@ -112,7 +112,7 @@ class Subject:
     def table(self) -> str:
         """The table's full name as a person would write it."""
         o = self.options
-        return self.name(o.table or "") if o.schema is None else f"{self.name(o.schema)}.{self.name(o.table or '')}"
+        return ".".join(self.name(part) for part in (o.schema_name, o.table or "") if part is not None)
 
     @property
     def order(self) -> list[str]:

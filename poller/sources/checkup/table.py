@@ -18,7 +18,7 @@ _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example 
 def key(subject: Subject) -> list[Finding]:
     """NOT NULL and unique together: else rows would be skipped or repeated, silently."""
     o = subject.options
-    if o.table is not None and not subject.inspector.has_table(o.table, schema=o.schema):
+    if o.table is not None and not subject.inspector.has_table(o.table, schema=o.schema_name):
         return []  # the check of the columns names it
     if o.table is None or not subject.is_base_table:
         kind = "a query" if o.table is None else f"{o.what} is a view"
@@ -30,10 +30,10 @@ def key(subject: Subject) -> list[Finding]:
                 "Read the table itself where you can.",
             )
         ]
-    columns = {c["name"]: c for c in subject.inspector.get_columns(o.table, schema=o.schema)}
+    columns = {c["name"]: c for c in subject.inspector.get_columns(o.table, schema=o.schema_name)}
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
-    primary, unique = unique_sets(subject.inspector, o.table, o.schema)
+    primary, unique = unique_sets(subject.inspector, o.table, o.schema_name)
     found = []
     if not any(names and set(names) <= set(o.pk_columns) for names in unique):
         known = "; ".join(", ".join(names) for names in unique if names)
@@ -51,7 +51,7 @@ def key(subject: Subject) -> list[Finding]:
         if columns[name].get("nullable") and name not in primary
     ]
     subject.weak_key = bool(found)
-    _, inherited = weakened(subject.inspector, o.table, o.schema, o.pk_columns)
+    _, inherited = weakened(subject.inspector, o.table, o.schema_name, o.pk_columns)
     if inherited and not found:
         return [
             warn(
@@ -90,7 +90,7 @@ def nulls(subject: Subject) -> list[Finding]:
     o, known = subject.options, subject.session.known
     firm = known is not None and known.cursor.nullable is False
     if known is None and o.table is not None:  # no row yet, and the columns are known all the same
-        reflected = subject.inspector.get_columns(o.table, schema=o.schema)
+        reflected = subject.inspector.get_columns(o.table, schema=o.schema_name)
         firm = any(c["name"] == o.cursor_column and c.get("nullable") is False for c in reflected)
     if firm:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
@@ -120,7 +120,7 @@ def index(subject: Subject) -> list[Finding]:
     if o.table is None or not subject.is_base_table:
         return []
     wanted = subject.order
-    inspector, schema = subject.inspector, o.schema
+    inspector, schema = subject.inspector, o.schema_name
     primary = list(inspector.get_pk_constraint(o.table, schema=schema).get("constrained_columns") or [])
     there = [primary, *(list(c["column_names"]) for c in inspector.get_unique_constraints(o.table, schema=schema))]
     invalid = invalid_indexes(inspector, o.table, schema)

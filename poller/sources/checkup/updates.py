@@ -87,7 +87,7 @@ def touching(subject: Subject, found: Origin) -> str:
 def _schema(subject: Subject, found: Origin) -> str:
     """The table's schema with its dot, where a person would write it: it was configured, or the table was not."""
     o = subject.options
-    needed = found.schema is not None and (o.schema is not None or found.table != o.table)
+    needed = found.schema is not None and (o.schema_name is not None or found.table != o.table)
     return f"{subject.name(found.schema or '')}." if needed else ""
 
 

@@ -141,7 +141,7 @@ class CurrentBound:
             kind=o.cursor_kind,
             column=known.cursor,
             zone=o.zone,
-            schema=o.schema,
+            schema=o.schema_name,
             table=o.table,
             query=o.query,
             margin=o.bound_margin,

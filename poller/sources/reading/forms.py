@@ -158,7 +158,7 @@ def _fix(options: Options, form: TextForm, other: TextForm) -> str | None:
     unclear = bool(form.zone) != bool(other.zone) and options.zone not in {None, UTC}
     if options.table is None or unclear or _loses(form, other):
         return None
-    table = ".".join(quoted(part) for part in (options.schema, options.table) if part is not None)
+    table = ".".join(quoted(part) for part in (options.schema_name, options.table) if part is not None)
     column = quoted(options.cursor_column)
     alike = replace(other, separator=form.separator, digits=form.digits if form.varies else other.digits)
     if alike == form and form.separator:

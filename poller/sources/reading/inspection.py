@@ -56,7 +56,7 @@ def inspect_source(
     _refuse_unknown(options, names, [*wanted, *(options.columns or ())])
     inherited = False
     if inspector is not None and reflected is not None:
-        firm, inherited = weakened(inspector, options.table or "", options.schema, list(wanted))
+        firm, inherited = weakened(inspector, options.table or "", options.schema_name, list(wanted))
         for name in wanted:
             if reflected[name].get("nullable") is False and not firm.get(name, True):
                 reflected[name]["nullable"] = None
@@ -115,13 +115,14 @@ def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SAWarning)  # unknown types are told apart by the dialect
-            found = inspector.get_columns(table, schema=options.schema)
+            found = inspector.get_columns(table, schema=options.schema_name)
     except NoSuchTableError:
         found = []
     if found:
         return {column["name"]: dict(column) for column in found}
-    known = [*inspector.get_table_names(schema=options.schema), *inspector.get_view_names(schema=options.schema)]
-    elsewhere = "" if known else f"Schema {options.schema!r} has none, or is not visible. " if options.schema else ""
+    schema = options.schema_name
+    known = [*inspector.get_table_names(schema=schema), *inspector.get_view_names(schema=schema)]
+    elsewhere = f"Schema {schema!r} has none, or is not visible. " if schema and not known else ""
     raise SourceError(
         f"There is no table or view {options.what!r} that the poller's database user can see.",
         table=options.what,
@@ -197,13 +198,11 @@ _FITS: dict[str, Callable[[Column], bool]] = {
     "integer+pk": lambda column: column.family in NUMBERS,
     "xid8+pk": lambda column: column.sql_type == "xid8",
     "rowversion+pk": lambda column: column.family is Family.BYTES and column.sql_type == "binary(8)",
-    "pk": lambda column: column.family is not Family.UNFIT,
 }
 _HOLDS = {
     "integer+pk": "integers",
     "xid8+pk": "transaction ids (xid8)",
     "rowversion+pk": "row versions",
-    "pk": "integers, text, UUID, NUMERIC, dates or bytes",
 }
 
 
@@ -212,13 +211,13 @@ def _kind(column: Column) -> str:
 
 
 def _is_base_table(inspector: Inspector, options: Options) -> bool:
-    return options.table in inspector.get_table_names(schema=options.schema)
+    return options.table in inspector.get_table_names(schema=options.schema_name)
 
 
 def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]) -> None:
     """NOT NULL and unique together: else rows would be skipped or repeated, silently."""
     what = options.what
-    primary, unique = unique_sets(inspector, options.table or "", options.schema)
+    primary, unique = unique_sets(inspector, options.table or "", options.schema_name)
     if not any(columns and set(columns) <= set(options.pk_columns) for columns in unique):
         known = "; ".join(", ".join(columns) for columns in unique if columns)
         raise SourceError(

@@ -333,7 +333,7 @@ class Session:
         """Of which kind the bound will be, while there is no row to tell the form of the cursor's values from. Where
         there is a checkpoint already, `after`, the bound says whether the server lies below it: with rows again, it may
         have passed it."""
-        kind = self.options.bound
+        kind: str = self.options.bound
         known = Inspection(names=(), cursor=Column(self.options.cursor_column, Family.TEXT), keys=(), provable=False)
         if after is not None and self.options.cursor_kind != "timestamp+pk":
             bound = self.sample(known, after)

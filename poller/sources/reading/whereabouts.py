@@ -81,14 +81,14 @@ def left_open(url: URL, identity: DatabaseIdentity, options: Options) -> tuple[s
     if family not in _TABLE:
         return ()
     found = []
-    named_by_schema = family == "mysql" and options.schema is not None  # where schemas are databases
+    named_by_schema = family == "mysql" and options.schema_name is not None  # where schemas are databases
     if identity.database is None and not named_by_schema:
         found.append("database.database")
     if family == "postgresql" and "hostaddr" in url.query:
         found.append("database.host")  # where it connects to; `host` is then only what a certificate must say
     elif any(name in url.query for name in _BY_FILE.get(family, ())) and not names_host(url):
         found += ["database.host", "database.port"] if url.port is None else ["database.host"]
-    if options.table is not None and options.schema is None and family != "mysql":
+    if options.table is not None and options.schema_name is None and family != "mysql":
         found.append("schema")
     if options.query is not None and family == "postgresql" and unqualified(options.query) != ((), ()):
         found.append("schema")
@@ -141,11 +141,11 @@ def ask(database: Database, options: Options) -> Whereabouts | None:
     if options.table is None:
         parameters = _named(options.query or "") if family == "postgresql" else {}
     elif family == "mysql":
-        parameters = {"schema": options.schema, "table": options.table}
+        parameters = {"schema": options.schema_name, "table": options.table}
     elif family == "mssql":
-        parameters = {"name": ".".join(f"[{part}]" for part in (options.schema, options.table) if part)}
+        parameters = {"name": ".".join(f"[{part}]" for part in (options.schema_name, options.table) if part)}
     else:
-        parameters = {"name": quoted(options.table, options.schema)} if family == "postgresql" else {}
+        parameters = {"name": quoted(options.table, options.schema_name)} if family == "postgresql" else {}
     with contextlib.suppress(DBAPIError if family in _UNTRIED else ProgrammingError):
         in_use, schema, made = database.run(sql, parameters).rows[0]
         if options.table is not None and family == "postgresql" and schema is None:

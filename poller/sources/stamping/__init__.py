@@ -62,7 +62,7 @@ def _module(family: str) -> _Module:
 def watched(family: str, options: Options) -> Watched:
     """The cursor's column of a source."""
     o = options
-    return Watched(family, o.schema, o.table, o.query, o.cursor_column, o.bound_ignore_users)
+    return Watched(family, o.schema_name, o.table, o.query, o.cursor_column, o.bound_ignore_users)
 
 
 def promises_updates(column: str) -> bool:

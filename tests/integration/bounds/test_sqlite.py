@@ -86,11 +86,10 @@ def kind_of(url: str, **keys: Any) -> tuple[str, str]:
         return bound.kind, str(bound.reason)
 
 
-@pytest.mark.parametrize("kind", ["integer+pk", "pk"])
-def test_an_id_that_is_handed_out_once_is_exact(sqlite_url: str, kind: str) -> None:
+def test_an_id_that_is_handed_out_once_is_exact(sqlite_url: str) -> None:
     make(sqlite_url, "id integer primary key autoincrement, v integer")
     add(sqlite_url, 1)
-    assert kind_of(sqlite_url, cursor_kind=kind)[0] == "exact"
+    assert kind_of(sqlite_url)[0] == "exact"
 
 
 def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str) -> None:
@@ -116,7 +115,6 @@ def test_an_id_that_may_be_handed_out_again_is_not_called_exact(sqlite_url: str)
         ("id int primary key, at integer", {}),
         ("id integer primary key, at integer) without rowid; --", {}),
         ("id integer, at integer, primary key (id, at)", {"pk_columns": ["id", "at"]}),
-        ("id text primary key, at integer", {"cursor_kind": "pk"}),
     ],
 )
 def test_numbers_that_sqlite_does_not_count_up_wait_commit_delay(

@@ -10,6 +10,8 @@ import pytest
 from benchmarks.torture.bench import Result, torture
 from benchmarks.torture.plan import ALL, DEFEAT_OBSERVED, NOT_HAD, Plan
 from benchmarks.torture.tables import family
+from poller.config.types import BoundChoice
+from poller.model.cursor import CursorKind
 from tests.support.mariadb import MariaDbServer
 from tests.support.postgres import PostgresServer
 
@@ -38,7 +40,7 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
 
 
 @pytest.mark.parametrize(("bound", "beside"), [("exact", 2), ("observed-strict", 0)])
-def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: str, beside: int) -> None:
+def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: BoundChoice, beside: int) -> None:
     """`beside`: other pollers whose samples are shared; without any, the restart in the middle begins cold."""
     spared(replace(PLAN, url=postgres_db, bound=bound, beside=beside), bound)
 
@@ -48,17 +50,17 @@ def test_postgresql_observed_loses_nothing_but_the_documented(postgres_db: str) 
 
 
 @pytest.mark.parametrize("kind", ["xid8+pk", "integer+pk"])
-def test_postgresql_numbers_lose_nothing(postgres_db: str, kind: str) -> None:
+def test_postgresql_numbers_lose_nothing(postgres_db: str, kind: CursorKind) -> None:
     spared(replace(PLAN, url=postgres_db, kind=kind), "exact")
 
 
 @pytest.mark.parametrize(("kind", "beside"), [("timestamp+pk", 2), ("integer+pk", 0)])
-def test_mariadb_loses_nothing(mariadb_db: str, kind: str, beside: int) -> None:
+def test_mariadb_loses_nothing(mariadb_db: str, kind: CursorKind, beside: int) -> None:
     spared(replace(PLAN, url=mariadb_db, kind=kind, beside=beside), "observed")
 
 
 @pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
-def test_mysql_loses_nothing(mysql_db: str, kind: str) -> None:
+def test_mysql_loses_nothing(mysql_db: str, kind: CursorKind) -> None:
     spared(replace(PLAN, url=mysql_db, kind=kind), "observed")
 
 
@@ -97,7 +99,7 @@ LONGER = pytest.mark.parametrize(
 
 @LONGER
 @pytest.mark.parametrize("bound", ["exact", "observed-strict"])
-def test_postgresql(postgres_db: str, bound: str, seconds: float) -> None:
+def test_postgresql(postgres_db: str, bound: BoundChoice, seconds: float) -> None:
     spared(replace(BURNING, seconds=seconds, url=postgres_db, bound=bound), bound)
 
 
@@ -108,19 +110,19 @@ def test_postgresql_observed(postgres_db: str, seconds: float) -> None:
 
 @LONGER
 @pytest.mark.parametrize("kind", ["xid8+pk", "integer+pk"])
-def test_postgresql_numbers(postgres_db: str, kind: str, seconds: float) -> None:
+def test_postgresql_numbers(postgres_db: str, kind: CursorKind, seconds: float) -> None:
     spared(replace(BURNING, seconds=seconds, url=postgres_db, kind=kind), "exact")
 
 
 @LONGER
 @pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
-def test_mariadb(mariadb_db: str, kind: str, seconds: float) -> None:
+def test_mariadb(mariadb_db: str, kind: CursorKind, seconds: float) -> None:
     spared(replace(BURNING, seconds=seconds, url=mariadb_db, kind=kind), "observed")
 
 
 @LONGER
 @pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
-def test_mysql(mysql_db: str, kind: str, seconds: float) -> None:
+def test_mysql(mysql_db: str, kind: CursorKind, seconds: float) -> None:
     spared(replace(BURNING, seconds=seconds, url=mysql_db, kind=kind), "observed")
 
 

@@ -25,15 +25,20 @@ def test_a_checkpoint_at_an_empty_key_is_gone_on_from(any_db: str, kind: str) ->
     empty = {"postgresql": "decode('', 'hex')"}.get(family(any_db), "x''") if kind == "bytes" else "''"
     execute(
         any_db,
-        f"create table orders (id {columns[kind]} not null primary key)",
-        f"insert into orders values ({empty}), ({value})",
+        f"create table orders (id {columns[kind]} not null primary key, version integer not null)",
+        f"insert into orders values ({empty}, 1), ({value}, 1)",
     )
     store = MemoryStore()
     seen: list[Any] = []
 
     def delivered(**options: Any) -> None:
         source = SqlSource(
-            any_db, table="orders", cursor_column="id", pk_columns=["id"], cursor_kind="pk", bound="none"
+            any_db,
+            table="orders",
+            cursor_column="version",
+            pk_columns=["id"],
+            cursor_kind="integer+pk",
+            bound="none",
         )
         with closing(Poller("orders", source=source, store=store, app_name="shop", **options)) as poller:
             poller.tick(lambda batch: seen.extend(batch.rows))
@@ -47,6 +52,5 @@ def test_a_checkpoint_at_an_empty_key_is_gone_on_from(any_db: str, kind: str) ->
 
 
 def test_a_time_is_never_an_empty_text() -> None:
-    assert str(Cursor(kind="pk", value="", tiebreaker={"id": ""})) == "'' / id="
     with pytest.raises(ValidationError, match="never is"):
         Cursor(kind="timestamp+pk", value="", tiebreaker={"id": 1})

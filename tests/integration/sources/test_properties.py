@@ -136,7 +136,6 @@ class Table:
     keys: list[Kind]
     rows: list[tuple[Any, ...]]
     nulls: bool
-    by_key: bool
     limit: int
 
 
@@ -144,11 +143,11 @@ class Table:
 def _tables(draw: st.DrawFn, which: str, *, mariadb: bool) -> Table:
     cursor = draw(st.sampled_from(CURSORS[which]))
     keys = draw(st.lists(st.sampled_from(KEYS[which] + KEYS["mariadb"] * mariadb), min_size=1, max_size=3))
-    nulls, by_key = draw(st.sampled_from([(False, False), (False, False), (True, False), (False, True)]))
+    nulls = draw(st.sampled_from([False, False, False, True]))
     at: list[Any] = draw(st.lists(cursor.values, min_size=1, max_size=5))  # a few, so that many rows share one
     row = st.tuples(st.sampled_from(at + [None] * nulls), st.none() | _TEXT, *(kind.values for kind in keys))
     rows = draw(st.lists(row, max_size=40, unique_by=lambda r: tuple(map(repr, r[2:]))))
-    return Table(cursor, keys, rows, nulls, by_key, draw(st.integers(1, 9)))
+    return Table(cursor, keys, rows, nulls, draw(st.integers(1, 9)))
 
 
 def _fill(url: str, table: Table) -> list[tuple[int, str | None]]:
@@ -182,7 +181,7 @@ def _fill(url: str, table: Table) -> list[tuple[int, str | None]]:
             for one in rows:
                 with contextlib.suppress(sa.exc.IntegrityError), connection.begin_nested():
                     connection.execute(insert, one)
-        order = ", ".join(names if table.by_key else ["updated_at", *names])
+        order = ", ".join(["updated_at", *names])
         found = connection.exec_driver_sql(
             f"select n, note from orders where updated_at is not null order by {order}"
         ).all()
@@ -201,8 +200,6 @@ def test_the_pages_together_are_the_table_in_the_databases_order(any_db: str, da
     table: Table = data.draw(_tables(which, mariadb=which == "mysql" and is_mariadb(any_db)))
     expected = _fill(any_db, table)
     keys: dict[str, Any] = {"cursor_kind": table.cursor.cursor_kind, "cursor_time_zone": table.cursor.zone}
-    if table.by_key:
-        keys = {"cursor_kind": "pk", "cursor_column": "k0", "cursor_time_zone": None}
     if table.nulls:
         keys["on_null_cursor"] = "skip"
     with closing(orders(any_db, pk_columns=[f"k{i}" for i in range(len(table.keys))], **keys)) as source:

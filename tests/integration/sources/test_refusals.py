@@ -21,7 +21,7 @@ STAMPS = [f"2026-01-01 00:00:0{i}.000000" for i in range(4)]
     ("keys", "key"),
     [
         ({"table": None}, "table"),
-        ({"query": "select 1", "table": "orders"}, "table"),
+        ({"query": "select 1", "table": "orders"}, "query"),
         ({"query": "select 1", "table": None, "schema": "public"}, "schema"),
         ({"query": "select 1; drop table orders", "table": None}, "query"),
         ({"query": "delete from orders", "table": None}, "query"),

@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from poller import Batch, Poller
+from poller.config.types import BoundChoice
 from poller.errors import SourceError
 from poller.observability import otel
 from poller.sources import SqlSource
@@ -50,7 +51,7 @@ def table(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def polled(table: sqlite3.Connection, *, bound: str = "none", **keys: Any) -> Iterator[Poller]:
+def polled(table: sqlite3.Connection, *, bound: BoundChoice = "none", **keys: Any) -> Iterator[Poller]:
     file = table.execute("PRAGMA database_list").fetchone()[2]
     delay = {"commit_delay": keys.pop("commit_delay")} if "commit_delay" in keys else {}
     source = SqlSource(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from poller import Batch, ConfigError, Poller, load_app
-from poller.config import SourceOptions
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
@@ -147,18 +146,3 @@ def test_what_a_source_refuses_is_told_with_its_place_in_the_file(shop: Path) ->
         load_app(shop / "poller.toml", {}).poller("orders")
     assert caught.value.key == "pollers.orders.source.filter"
     assert "poller.toml: pollers.orders.source.filter" in str(caught.value)
-
-
-def test_every_source_key_is_a_sql_source_keyword_and_default() -> None:
-    import inspect
-
-    from poller.model.durations import parse_duration
-
-    keywords = inspect.signature(SqlSource.__init__).parameters
-    for name, field in SourceOptions.model_fields.items():
-        parameter = keywords[field.alias or name]
-        if field.is_required():
-            assert parameter.default is inspect.Parameter.empty, name
-        elif name != "commit_delay":  # its default is 5 s for the heuristic bound and nothing for an exact one
-            default = field.default
-            assert parameter.default == default or parse_duration(parameter.default) == default, name

@@ -1,0 +1,74 @@
+"""The options as keywords of `Poller` and `SqlSource`, for type checkers and editors.
+
+Meaning, defaults and limits stand at the models in `options.py`. A type checker cannot read keywords out of a model, so
+names and types stand here once more; `tests/unit/config/test_keywords.py` compares the two.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Literal, Required, TypedDict
+
+from pydantic import BaseModel
+
+from poller.config.types import BoundChoice
+from poller.model.cursor import CursorKind
+
+
+class PollerKeywords(TypedDict, total=False):
+    """Every key of `[pollers.NAME]`; see `PollerOptions`."""
+
+    handler: str | None
+    schedule: str
+    batch_size: int
+    max_batches_per_tick: int
+    tick_timeout: timedelta | str
+    handler_timeout: timedelta | str | None
+    lease_ttl: timedelta | str
+    heartbeat_interval: timedelta | str
+    max_attempts: int
+    on_poison: Literal["halt", "quarantine"]
+    isolation: Literal["thread", "process"]
+    error_text: bool
+    audit_window: timedelta | str | None
+    recheck_every: int
+
+
+class SourceKeywords(TypedDict, total=False):
+    """Every key of `[pollers.NAME.source]` but `url`; see `SourceOptions`."""
+
+    schema: str | None
+    table: str | None
+    query: str | None
+    columns: Sequence[str] | None
+    cursor_column: Required[str]
+    cursor_kind: CursorKind
+    cursor_time_zone: str | None
+    allow_dst: bool
+    stamped_by: Literal["database", "application"]
+    pk_columns: Required[Sequence[str]]
+    filter: str | None
+    start_from: str | int | datetime | date
+    on_null_cursor: Literal["fail", "skip"]
+    query_timeout: timedelta | str
+    bound: BoundChoice
+    bound_margin: timedelta | str
+    commit_delay: timedelta | str
+    bound_wait: timedelta | str
+    bound_ignore_users: Sequence[str]
+
+
+def signature(taker: type, model: type[BaseModel]) -> inspect.Signature:
+    """What `help()` shows of a class whose last argument is `**options`: each option with its default."""
+    own = list(inspect.signature(taker).parameters.values())[:-1]
+    options = [
+        inspect.Parameter(
+            field.alias or name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.is_required() else field.default,
+        )
+        for name, field in model.model_fields.items()
+    ]
+    return inspect.Signature([*own, *options])
