@@ -284,9 +284,7 @@ def test_killed_parts_go_on_and_the_whole_day_is_delivered(project: Project, ser
     assert done(project, *MINUTES, schema="backfill").json["already_done"] is True
 
 
-def test_a_range_that_open_transactions_may_write_into_is_refused(
-    project: Project, servers: psycopg.Connection
-) -> None:
+def test_a_range_that_may_still_be_written_into_is_refused(project: Project, servers: psycopg.Connection) -> None:
     info = servers.info
     with psycopg.connect(host=info.host, port=info.port, user=info.user, dbname=info.dbname) as late:
         late.execute("INSERT INTO orders VALUES (77, now())")
