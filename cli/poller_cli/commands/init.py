@@ -54,11 +54,11 @@ def init(
     from poller.project.url import GivenUrl
     from poller_cli.output import init_report
     from poller_cli.output.models import as_json
-    from poller_cli.terminal.printing import print_json, tell
+    from poller_cli.terminal.printing import notice, print_json
     from poller_cli.terminal.questions import Questions
 
     if url and GivenUrl.of(url).shows_secret:
-        tell("the command line holds a secret, and others see it (ps, history); name a setting instead: --url %NAME%")
+        notice("the command line holds a secret, and others see it (ps, history); name a setting instead: --url %NAME%")
     ask = not (yes or session.json) and sys.stdin is not None and sys.stdin.isatty()
     wanted = Wanted(
         config=session.config,

@@ -13,8 +13,6 @@ from pathlib import Path
 
 KEY = ("time_hour", "carrier", "flight", "origin", "sched_dep_time")
 POLLER = "flights"
-LEASE_TTL = 3.0
-"""Seconds; short, so that the other worker need not be waited for."""
 
 _CONFIG = """\
 app_name = "demo"
@@ -27,7 +25,7 @@ url = "sqlite:///state.db"
 handler = "poller_cli.demo.handler:record"
 schedule = "* * * * * *"
 batch_size = 400
-lease_ttl = "3s"
+lease_ttl = "3s"  # short: the other worker takes over soon
 heartbeat_interval = "750ms"
 
 [pollers.flights.source]

@@ -12,7 +12,7 @@ from poller.admin.counts import number
 from poller_cli import exits
 from poller_cli.output.models import as_json
 from poller_cli.terminal.confirmation import Consent, confirm
-from poller_cli.terminal.printing import claim_stdout, complain, of_poller, print_json, printable, tell
+from poller_cli.terminal.printing import claim_stdout, complain, notice, of_poller, print_json, printable
 
 if TYPE_CHECKING:
     from poller.backfill.conversation import Preview
@@ -73,7 +73,7 @@ class BackfillReport:
 
     def notice(self, line: str) -> None:
         """One line on stderr."""
-        tell(line)
+        notice(line)
 
     def preview(self, work: Preview) -> None:
         """One screen for people."""

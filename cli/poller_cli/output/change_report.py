@@ -11,7 +11,7 @@ from poller_cli import exits
 from poller_cli.output.models import as_json
 from poller_cli.session import Session
 from poller_cli.terminal.confirmation import confirm, will_ask
-from poller_cli.terminal.printing import print_json, printable, printable_lines, tell
+from poller_cli.terminal.printing import notice, print_json, printable, printable_lines
 
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
@@ -60,7 +60,7 @@ class Report:
 
     def meanwhile(self, line: str, *, again: bool) -> None:
         """One line on stderr."""
-        tell(f"{self.name}: {line}" + (" It is now:" if again and self.shows else ""))
+        notice(f"{self.name}: {line}" + (" It is now:" if again and self.shows else ""))
 
     def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
         """Ask, unless it was agreed to beforehand. Raises: Refused."""
@@ -109,5 +109,5 @@ def surely_reported(*outputs: ChangeOutput) -> Iterator[None]:
         for output in outputs:
             if output.changed:
                 undo = f"; undo: {output.undo}" if output.undo else ""
-                tell(f"{output.name} was changed by {output.command} (id {(output.id or '')[:8]}){undo}")
+                notice(f"{output.name} was changed by {output.command} (id {(output.id or '')[:8]}){undo}")
         raise

@@ -101,15 +101,15 @@ def _config() -> dict[str, Any]:
 def _as_written(properties: dict[str, Any], model: type[BaseModel]) -> None:
     """As people write TOML: durations like `4m30s`, and no null, which TOML does not have."""
     for name, field in model.model_fields.items():
-        told = properties[field.alias or name]
+        written = properties[field.alias or name]
         if isinstance(field.default, timedelta):
-            told["default"] = format_duration(field.default)
+            written["default"] = format_duration(field.default)
         if field.default is None:
-            told.pop("default", None)
-        kinds = [kind for kind in told.get("anyOf", ()) if kind != {"type": "null"}]
+            written.pop("default", None)
+        kinds = [kind for kind in written.get("anyOf", ()) if kind != {"type": "null"}]
         if len(kinds) == 1:
-            del told["anyOf"]
-            told.update(kinds[0])
+            del written["anyOf"]
+            written.update(kinds[0])
 
 
 _SETTING = {"type": "string", "pattern": "%[A-Z_][A-Z0-9_]*%"}
@@ -126,8 +126,8 @@ def _allow_settings(node: Any) -> None:
             if name == "properties":
                 for key, value in child.items():
                     if _constrained(value):
-                        told = {k: value.pop(k) for k in ("title", "description", "default") if k in value}
-                        child[key] = {**told, "anyOf": [value, _SETTING]}
+                        about = {k: value.pop(k) for k in ("title", "description", "default") if k in value}
+                        child[key] = {**about, "anyOf": [value, _SETTING]}
 
 
 def _constrained(value: dict[str, Any]) -> bool:
@@ -136,7 +136,7 @@ def _constrained(value: dict[str, Any]) -> bool:
 
 
 def _events() -> dict[str, Any]:
-    """One line of `poller run --json`: which fields an event has is told by its `event`."""
+    """One line of `poller run --json`: its `event` says which fields it has."""
     kinds = [
         kind
         for kind in vars(observability).values()

@@ -155,8 +155,8 @@ def show_trace(of: BaseException | str) -> None:
     print(printable_lines(redact(trace)), end="", file=sys.stderr, flush=True)
 
 
-def tell(text: str) -> None:
-    """One line on stderr that is no error."""
+def notice(text: str) -> None:
+    """One line on stderr that is not an error."""
     print(f"poller: {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 
