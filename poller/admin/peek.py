@@ -1,4 +1,4 @@
-"""The rows that would be delivered next. Takes no lease, changes nothing."""
+"""The rows that would be delivered next, and how many wait. Takes no lease, changes nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.preflight import check_fingerprint
 from poller.delivery.watches import PENDING_CAP
+from poller.errors import PollerError
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Row
 
@@ -53,3 +54,14 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
         bound=page.bound,
         lag=None if page.rows else source.lag(cursor, cap=PENDING_CAP),
     )
+
+
+def count_pending(poller: WiredPoller) -> int | None:
+    """How many rows a poller has before it, counted up to `PENDING_CAP`, by one read of its document and one query;
+    None where that is not known. Raises nothing that is a PollerError."""
+    try:
+        copy = operator_of(poller, "peek").file.read()
+        after = poller.source.start() if copy is None else copy.state.checkpoint.cursor
+        return poller.source.lag(after, cap=PENDING_CAP).pending
+    except PollerError:
+        return None

@@ -15,11 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from poller.admin.peek import count_pending
 from poller.app import Poller
 from poller.config import AppConfig
 from poller.delivery.watches import PENDING_CAP
-from poller.errors import PollerError
-from poller.lease.state_file import StateFile
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.sources.columns.moments import parse_utc
 from poller_cli.terminal.pace import Pace, span
@@ -89,19 +88,9 @@ class LiveProgress:
     def count_pending(self, poller: Poller) -> None:
         """Count the rows that `poller` has before it, so that its first tick, too, shows how long yet. Changes nothing;
         what makes the count fail makes the tick fail, which reports it."""
-        file = StateFile(
-            poller.store,
-            app_name=poller.app_name,
-            poller_name=poller.name,
-            runtime=poller.runtime,
-            timing=poller.options.timing,
-        )
-        with suppress(PollerError):
-            copy = file.read()
-            after = poller.source.start() if copy is None else copy.state.checkpoint.cursor
-            pending = poller.source.lag(after, cap=PENDING_CAP).pending
-            with self._lock:
-                self._pending[poller.name] = pending
+        pending = count_pending(poller)
+        with self._lock:
+            self._pending[poller.name] = pending
 
     def __enter__(self) -> Self:
         self._progress.start()
