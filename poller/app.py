@@ -6,15 +6,14 @@ Nothing is opened before it is needed: a file with ten pollers costs nothing unt
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
-from weakref import WeakSet
 
-from poller.config import AppConfig, PollerConfig, PollerKeywords, PollerOptions, load_config, poller_options
+from poller.config import AppConfig, PollerKeywords, PollerOptions, load_config, poller_options
 from poller.config.keywords import signature
 from poller.config.problems import suggestion
 from poller.config.types import is_name
@@ -375,8 +374,8 @@ class App:
         self._environ = environ
         self._observers = observers
         self._store: StateStore | None = None
-        self._made: WeakSet[Poller] = WeakSet()
-        self.pollers: Mapping[str, Poller] = _Wired(self)
+        self._wired = _Wired(self._wire, config)
+        self.pollers: Mapping[str, Poller] = self._wired
 
     def __enter__(self) -> Self:
         return self
@@ -412,25 +411,24 @@ class App:
             )
         return name
 
-    def wire(self, name: str, config: PollerConfig) -> Poller:
-        """A poller of this app from options of its own."""
+    def _wire(self, name: str) -> Poller:
+        config = self.config.pollers[name]
         options = {field: getattr(config, field) for field in PollerOptions.model_fields}
         poller = Poller(
             name,
             source=open_source(config, name, file=str(self.path)),
             store=self.store,
-            app_name=self.config.app_name,
+            app_name=self.app_name,
             observers=self._observers,
             runtime=self.runtime,
             **cast(PollerKeywords, options),
         )
         poller.origin = Origin(self.path.resolve().parent, str(self.path), tuple(self.config.pollers))
-        self._made.add(poller)
         return poller
 
     def close(self) -> None:
         """Let go of all connections and of all handlers' processes."""
-        for poller in list(self._made):
+        for poller in list(self._wired.made.values()):
             poller.close()
         if self._store is not None:
             self._store.close()
@@ -439,23 +437,24 @@ class App:
 class _Wired(Mapping[str, Poller]):
     """The pollers of an app by name, each made when it is first asked for."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._known: dict[str, Poller] = {}
+    def __init__(self, wire: Callable[[str], Poller], config: AppConfig) -> None:
+        self._wire = wire
+        self._config = config
+        self.made: dict[str, Poller] = {}
 
     def __getitem__(self, name: str) -> Poller:
-        if name not in self._known:
-            self._known[name] = self._app.wire(name, self._app.config.pollers[name])
-        return self._known[name]
+        if name not in self.made:
+            self.made[name] = self._wire(name)
+        return self.made[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._app.config.pollers
+        return name in self._config.pollers
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._app.config.pollers)
+        return iter(self._config.pollers)
 
     def __len__(self) -> int:
-        return len(self._app.config.pollers)
+        return len(self._config.pollers)
 
 
 def load_app(

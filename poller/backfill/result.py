@@ -40,7 +40,7 @@ class BackfillPart(_Result):
 
     @property
     def failure(self) -> BaseException | None:
-        """The exception that `error` tells of, where it was one: a `PollerError`, or a fault."""
+        """The exception behind `error`, where it was one: a `PollerError`, or a fault."""
         return self._failure
 
 

@@ -249,7 +249,7 @@ class SqlSource:
         return self._guard(lambda: self._session.span(low, high, limit))
 
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
-        """Everything that can be told about this source before it goes wrong. Reads only; raises nothing of ours.
+        """Everything that can be found out about this source before it goes wrong. Reads only; raises nothing of ours.
 
         Args:
             after: where the checkpoint stands. utcnow: this machine's clock.

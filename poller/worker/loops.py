@@ -192,7 +192,7 @@ class _Loop(Generic[P]):
             except ConfigError:
                 raise  # no later tick can fix it
             except FingerprintMismatch as error:
-                # Only an operator can fix it, and the document tells when that was done. While others work here the
+                # Only an operator can fix it, and the document shows when that was done. While others work here the
                 # process is there to see it; else it ends, and says why.
                 failures, self._mismatch = failures + 1, error
                 self.working.discard(self.poller)

@@ -193,8 +193,8 @@ def test_a_name_for_once_more_is_one_that_is_free(project: Project) -> None:
         (line,) = [line for line in console.run(*RANGE, "--yes").out.splitlines() if "--as " in line]
         finished(console.run(*RANGE, "--yes", "--json", "--as", line.partition("--as ")[2]))
     assert len(ids(project)) == 4 * len(IN_RANGE)
-    told = console.run(*RANGE, "--yes", "--as", "orders-again").out
-    assert told.endswith("--as orders-again-4\n")
+    shown = console.run(*RANGE, "--yes", "--as", "orders-again").out
+    assert shown.endswith("--as orders-again-4\n")
 
 
 def test_nothing_runs_while_the_checkpoint_is_of_another_source(project: Project) -> None:

@@ -44,8 +44,8 @@ def test_status_shows_it_beneath_its_poller_until_it_is_finished(halted: Console
     orders, invoices = screen.split("\n\n")
     assert orders.startswith("orders")
     assert "backfill" not in invoices
-    for told in ("replay  halted", f"from {FROM}", f"not including {TO}", "20 rows left", "begun by ada", "ValueError"):
-        assert told in orders.partition("  backfill  ")[2]
+    for said in ("replay  halted", f"from {FROM}", f"not including {TO}", "20 rows left", "begun by ada", "ValueError"):
+        assert said in orders.partition("  backfill  ")[2]
     (halted.project.folder / "handlers.py").write_text(NOTING)
     finished(halted.project.run(*RANGE, "--yes", "--json", "--as", "replay", "--retry"))
     assert shown_backfills(halted) == []
@@ -79,8 +79,8 @@ def test_one_paused_at_work_ends_after_its_batch_and_resumes(project: Project) -
     assert f"10 rows delivered. To go on: poller resume {name}; then run the same command again." in ended.out
     assert ids(project) == IN_RANGE[:10]
     assert f"{name}  paused" in console.run("status").out
-    told = console.refused(3, *RANGE, "--yes", says="the warehouse is down")
-    assert f"poller resume {name}" in told
+    said = console.refused(3, *RANGE, "--yes", says="the warehouse is down")
+    assert f"poller resume {name}" in said
     console.refused(3, *RANGE, "--yes", "--retry", says="was paused by ada")
     resumed = console.done("resume", name, "--yes")
     (command,) = [note.partition(": ")[2] for note in resumed["notes"] if note.startswith("To go on with it, run: ")]
@@ -115,8 +115,8 @@ def test_the_parts_are_paused_together_and_one_of_them_alone(halted: Console) ->
     assert halted.run("peek", "cut-2of3", "--limit", "1", "--json").json["rows"][0]["id"] == 30
     exported = halted.run("export-checkpoint", "cut-2of3").json
     assert (exported["poller"], exported["cursor"]["value"]) == ("cut-2of3", "2026-01-01 00:00:03")
-    told = halted.run("resume", "cut-2of3", "--yes").out
-    assert f"backfill orders --from '{FROM}' --to '{TO}' --as cut" in told, "all parts of it, as it was begun"
+    said = halted.run("resume", "cut-2of3", "--yes").out
+    assert f"backfill orders --from '{FROM}' --to '{TO}' --as cut" in said, "all parts of it, as it was begun"
     (project.folder / "handlers.py").write_text(NOTING)
     (project.folder / "seen").unlink()
     finished(project.run(*RANGE, "--yes", "--json", "--as", "cut"))
@@ -185,16 +185,16 @@ def test_one_of_an_earlier_version_is_known_by_its_source(halted: Console) -> No
     ],
 )
 def test_commands_for_pollers_refuse_it(halted: Console, arguments: tuple[str, ...]) -> None:
-    told = halted.refused(3, *arguments, says="replay is a backfill")
-    assert "nothing was" in told
+    said = halted.refused(3, *arguments, says="replay is a backfill")
+    assert "nothing was" in said
     if "orders" not in arguments:
-        assert f"backfill orders --from '{FROM}' --to '{TO}' --as replay" in told
+        assert f"backfill orders --from '{FROM}' --to '{TO}' --as replay" in said
 
 
 def test_a_name_that_is_neither_a_poller_nor_a_backfill(halted: Console) -> None:
     for arguments in (("status", "ordres"), ("pause", "ordres", "--yes"), ("reset-to-beginning", "ordres", "--yes")):
-        told = halted.refused(2, *arguments, says="there is no poller 'ordres', and no backfill of that name")
-        assert 'did you mean "orders"?' in told
+        said = halted.refused(2, *arguments, says="there is no poller 'ordres', and no backfill of that name")
+        assert 'did you mean "orders"?' in said
     assert halted.run("clone-checkpoint", "invoices", "spare", "--yes").code == 0
     halted.refused(2, "pause", "spare", "--yes", says="no backfill of that name")
     text = (halted.project.folder / "poller.toml").read_text()
@@ -209,8 +209,8 @@ def test_a_name_that_is_neither_a_poller_nor_a_backfill(halted: Console) -> None
 def test_an_unreachable_store_is_reported_beside_an_unknown_name(halted: Console) -> None:
     (halted.project.folder / "state.db").unlink()
     (halted.project.folder / "state.db").mkdir()
-    told = halted.run("status", "replay").error
-    assert "whether there is such a backfill is not known" in told
+    said = halted.run("status", "replay").error
+    assert "whether there is such a backfill is not known" in said
 
 
 def test_a_store_that_may_not_be_listed_fails_no_poller(halted: Console, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Closing an app ends what its pollers kept, also of those that a command wired for itself."""
+"""Closing an app ends what its pollers kept; a backfill ends what its parts kept."""
 
 from __future__ import annotations
 
@@ -28,16 +28,28 @@ bound = "none"
 """
 
 
-def test_the_process_of_a_commands_poller_ends_with_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `poller backfill` does: each of its parts is a poller with a document, and a handler, of its own."""
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(children.FOLDER, str(tmp_path))
     (tmp_path / "poller.toml").write_text(CONFIG)
     with closing(sqlite3.connect(tmp_path / "orders.db")) as connection, connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
         connection.execute("INSERT INTO orders VALUES (1, '2026-01-01 00:00:00')")
-    with load_app(tmp_path / "poller.toml", {}) as app:
-        part = app.wire("orders-part", app.config.pollers["orders"])
-        assert part.tick(children.fine).rows == 1
-        child = int((tmp_path / "pid").read_text())
-        assert Path(f"/proc/{child}").exists()
-    assert not Path(f"/proc/{child}").exists()
+    return tmp_path
+
+
+def handlers_process(folder: Path) -> Path:
+    return Path(f"/proc/{(folder / 'pid').read_text()}")
+
+
+def test_a_handlers_process_ends_with_the_app(folder: Path) -> None:
+    with load_app(folder / "poller.toml", {}) as app:
+        assert app.poller("orders").tick(children.fine).rows == 1
+        assert handlers_process(folder).exists()
+    assert not handlers_process(folder).exists()
+
+
+def test_a_handlers_process_ends_with_its_backfill(folder: Path) -> None:
+    with load_app(folder / "poller.toml", {}) as app:
+        assert app.poller("orders").backfill("2026-01-01", "2026-01-02", handler=children.fine).rows == 1
+        assert not handlers_process(folder).exists()
