@@ -27,7 +27,6 @@ def demo(session: Session) -> int:
     """
     from poller_cli.demo.play import Play
     from poller_cli.demo.scene import Scene
-    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json
 
     def say(seconds: float, line: str) -> None:
@@ -37,7 +36,7 @@ def demo(session: Session) -> int:
     with _signalled() as stop, temporary as folder:
         output = Play(Scene(Path(folder)), say, stop).perform()
     if session.json:
-        print_json(as_json(output))
+        print_json(output)
     else:
         print(_table(output))
     return exits.DONE if output.ok else exits.FAILED

@@ -25,7 +25,6 @@ def export_checkpoint(
     Example: poller export-checkpoint orders before-deploy.json
     """
     from poller.admin import export
-    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import json_text, print_json, printable
 
     with session.app() as app:
@@ -33,9 +32,9 @@ def export_checkpoint(
     if file == Path("-"):
         file = None
     if file is not None:
-        _write(file, json_text(as_json(exported)) + "\n", overwrite=overwrite)
+        _write(file, json_text(exported) + "\n", overwrite=overwrite)
     if file is None or session.json:
-        print_json(as_json(exported))
+        print_json(exported)
     else:
         print(printable(f"{name}: the checkpoint at {exported.cursor or 'the beginning'} was written to {file}."))
     return exits.DONE

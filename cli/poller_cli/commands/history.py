@@ -25,7 +25,6 @@ def history(
     Example: poller history orders --limit 5
     """
     from poller.admin.history import read_history
-    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json, printable
 
     with session.app() as app:
@@ -39,7 +38,7 @@ def history(
             limit=limit,
         )
     if session.json:
-        print_json(as_json(output))
+        print_json(output)
         return exits.DONE
     if not output.records:
         print(f"{name}: nothing was recorded yet.")

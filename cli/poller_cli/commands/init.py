@@ -53,7 +53,6 @@ def init(
     from poller.project.plan import Wanted, plan
     from poller.project.url import GivenUrl
     from poller_cli.output import init_report
-    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import notice, print_json
     from poller_cli.terminal.questions import Questions
 
@@ -76,7 +75,7 @@ def init(
     planned = plan(wanted, Questions() if ask else TakeProposed())
     planned.write()
     if session.json:
-        print_json(as_json(init_report.output(session, planned)))
+        print_json(init_report.output(session, planned))
     else:
         print("\n".join(init_report.lines(session, planned)))
     return exits.FAILED if planned.fails else exits.DONE

@@ -44,7 +44,6 @@ def recheck(
     """
     from poller.admin.request import checked_reason
     from poller_cli.output import recheck_report
-    from poller_cli.output.models import as_json
     from poller_cli.terminal.confirmation import confirm as ask
     from poller_cli.terminal.confirmation import will_ask
     from poller_cli.terminal.printing import claim_stdout, complain, print_json
@@ -65,7 +64,7 @@ def recheck(
             failure = _redeliver(poller, found, why)
             output = output.model_copy(update={"redelivered": found.redelivered})
     if session.json:
-        print_json(as_json(output), out)
+        print_json(output, out)
     elif result := recheck_report.result(output, again, dry_run=redeliver and dry_run):
         print(result)
     if failure is None:

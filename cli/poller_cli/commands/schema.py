@@ -21,7 +21,7 @@ def export(
     Example: poller schema export --check
     """
     from poller.admin.refusals import WrongArgument, clean
-    from poller_cli.output.models import SchemaExportOutput, as_json
+    from poller_cli.output.models import SchemaExportOutput
     from poller_cli.output.schemas import all_schemas, render
     from poller_cli.terminal.printing import complain, print_json
 
@@ -43,7 +43,7 @@ def export(
                 next_step="Name a folder of your own.",
             ) from None
     if session.json:
-        print_json(as_json(SchemaExportOutput(directory=str(directory), written=different, unchanged=same)))
+        print_json(SchemaExportOutput(directory=str(directory), written=different, unchanged=same))
     elif not check:
         print("\n".join(f"{directory / name}" for name in [*different, *same]))
     if check and different:

@@ -70,14 +70,13 @@ def _lines(watcher: Watcher, interval: float, count: int | None) -> int:
     """A JSON object per look. Returns the exit code of the last one."""
     import time
 
-    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json
 
     taken = 0
     while True:
         began = time.monotonic()
         sample = watcher.sample()
-        print_json(as_json(sample.output), indent=None)
+        print_json(sample.output, indent=None)
         taken += 1
         if count is not None and taken >= count:
             return sample.code

@@ -10,7 +10,6 @@ from typing import IO, TYPE_CHECKING
 from poller import worker
 from poller.admin.counts import number
 from poller_cli import exits
-from poller_cli.output.models import as_json
 from poller_cli.terminal.confirmation import Consent, confirm
 from poller_cli.terminal.printing import claim_stdout, complain, notice, of_poller, print_json, printable
 
@@ -123,7 +122,7 @@ class BackfillReport:
         if self._out is not None:
             sys.stdout = self._out
         if self._json:
-            print_json(as_json(output))
+            print_json(output)
         elif output.already_done:
             print(f"{output.name} was done already: every row of the range was delivered. Nothing was done.")
             print(output.next_step)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from poller.model.escape import escape_lines
 from poller_cli import exits
-from poller_cli.output.models import as_json
 from poller_cli.session import Session
 from poller_cli.terminal.confirmation import confirm, will_ask
-from poller_cli.terminal.printing import notice, print_json, printable, printable_lines
+from poller_cli.terminal.printing import notice, print_json, printable
 
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
@@ -74,7 +74,7 @@ class Report:
 
     def _print(self, output: ChangeOutput) -> int:
         if self.session.json:
-            print_json(as_json(output))
+            print_json(output)
             return exits.DONE
         if not output.changed:
             nothing = "A dry run: nothing was changed." if output.dry_run else "Nothing was changed."
@@ -95,7 +95,7 @@ class Report:
         if output.configure is not None:
             checked = self.command("check", self.name)
             print(f"Next: add this to {self.session.config}, change what is to differ, then run: {checked}")
-            print(f"\n{printable_lines(output.configure)}")
+            print(f"\n{escape_lines(output.configure)}")
         return exits.DONE
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 from poller import forks
 from poller.admin.counts import rows
 from poller.delivery.watches import PENDING_CAP
-from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text
+from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text, escape_lines
 from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
 from poller_cli.output.event_words import words
@@ -26,7 +26,6 @@ from poller_cli.terminal.printing import (
     of_poller,
     print_json,
     printable,
-    printable_lines,
 )
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
@@ -122,7 +121,7 @@ class EventPrinter:
         """The lines of a handler's traceback, each with its poller's name: they belong to the line before them."""
         trace = event.trace if isinstance(event, HandlerFailed) else None
         lines = trace.split("\n") if trace else []
-        return [f"{event.poller}: {printable_lines(line)}" for line in lines]
+        return [f"{event.poller}: {escape_lines(line)}" for line in lines]
 
 
 class LogLines(logging.Formatter):
@@ -131,7 +130,7 @@ class LogLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """All of it, its traceback included: a row's value in it must not steer the terminal, nor show a secret."""
-        text = printable_lines(shortened(super().format(record), LONGEST_LINE))
+        text = escape_lines(shortened(super().format(record), LONGEST_LINE))
         return text if record.name == "poller" else text.replace("\n", f"\n{record.name}: ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name

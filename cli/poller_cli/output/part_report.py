@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from poller_cli import exits
 from poller_cli.output.change_report import Report, surely_reported
-from poller_cli.output.models import as_json
 from poller_cli.terminal.confirmation import confirm, will_ask
 from poller_cli.terminal.printing import print_json, printable
 
@@ -84,7 +83,7 @@ class PartsReport:
             return only.report(output)
         if self._session.json:
             with surely_reported(output):
-                print_json(as_json(output))
+                print_json(output)
         return exits.DONE
 
 

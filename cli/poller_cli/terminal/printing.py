@@ -12,10 +12,13 @@ import shutil
 import sys
 import textwrap
 import traceback
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from poller.model.escape import cut, escape, escape_lines
 from poller.model.redact import redact
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 LONGEST_LINE = 5_000
 """At most so many characters of an error are shown."""
@@ -91,11 +94,6 @@ def printable(text: str, *, indent: str = "") -> str:
     return indent + escape(flat)
 
 
-def printable_lines(text: str) -> str:
-    """The same for a text of several lines, which stay: a traceback, a record of a handler's."""
-    return escape_lines(text)
-
-
 def folded(text: str, *, hang: int, stream: IO[str]) -> str:
     """A line as it is; on a terminal that is narrower, broken between words, with `hang` blanks before what follows.
 
@@ -152,7 +150,7 @@ def complain(text: str) -> None:
 def show_trace(of: BaseException | str) -> None:
     """An error's traceback on stderr, for `--debug`, secrets removed; or one that was kept as text."""
     trace = of if isinstance(of, str) else "".join(traceback.format_exception(of))
-    print(printable_lines(redact(trace)), end="", file=sys.stderr, flush=True)
+    print(escape_lines(redact(trace)), end="", file=sys.stderr, flush=True)
 
 
 def notice(text: str) -> None:
@@ -160,12 +158,12 @@ def notice(text: str) -> None:
     print(f"poller: {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 
-def json_text(data: Any, *, indent: int | None = 2) -> str:
+def json_text(data: BaseModel | dict[str, Any], *, indent: int | None = 2) -> str:
     """JSON in printable ASCII, whatever its texts hold."""
-    return json.dumps(data, indent=indent)
+    return json.dumps(data if isinstance(data, dict) else data.model_dump(mode="json"), indent=indent)
 
 
-def print_json(data: Any, stream: IO[str] | None = None, *, indent: int | None = 2) -> None:
+def print_json(data: BaseModel | dict[str, Any], stream: IO[str] | None = None, *, indent: int | None = 2) -> None:
     """One JSON document on stdout, or on one line with `indent=None`."""
     print(json_text(data, indent=indent), file=stream or sys.stdout, flush=True)
 
