@@ -1,8 +1,10 @@
-"""A released lease is free at once (protocol 3), also where the store's clock and this machine's do not go alike."""
+"""A released lease is free at once (protocol 3), also where the store's clock and this machine's differ; and what a
+tick reports where the release does not count."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -122,3 +124,20 @@ def test_a_held_lease_stays_held_when_the_stores_clock_steps(worlds: Worlds) -> 
         world.table.rows += [row(10)]
         assert world.tick(busy).outcome == "delivered"
         assert seen == ["held_elsewhere"] * 3
+
+
+def test_why_and_how_long_a_release_does_not_count_is_reported(worlds: Callable[..., World]) -> None:
+    world = worlds(rows=5)
+    world.tick()
+    kept = world.body
+    world.runtime.sleep(100)
+    world.put(kept)
+    world.table.rows.append({"id": 9, "updated_at": "2026-05-01T00:00:00.000000Z", "total": 1})
+    world.runtime.sleep(5)
+    result = world.tick(worker=world.another())
+    assert result.outcome == "held_elsewhere"
+    assert result.error is not None
+    assert "was given back" in result.error
+    assert "for another 60 s" in result.error
+    world.runtime.sleep(60)
+    assert world.tick(worker=world.another()).outcome == "delivered"
