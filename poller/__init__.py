@@ -3,7 +3,8 @@
     from poller import Batch, Poller
 
 The parts: `poller.sources` (where rows come from), `poller.stores` (where checkpoint and lease are kept),
-`poller.functions` (Azure Functions). Names are imported when they are first used.
+`poller.functions` (Azure Functions), `poller.sinks` (where rows go, each once). Names are imported when they are first
+used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from poller.errors import (
     CommitError,
     ConfigError,
+    Fenced,
     FingerprintMismatch,
     LeaseHeld,
     LeaseLost,
@@ -39,6 +41,7 @@ __all__ = [
     "Batch",
     "CommitError",
     "ConfigError",
+    "Fenced",
     "FingerprintMismatch",
     "LeaseHeld",
     "LeaseLost",

@@ -17,6 +17,7 @@ from poller.model.escape import escape
 __all__ = [
     "CommitError",
     "ConfigError",
+    "Fenced",
     "FieldDifference",
     "FingerprintMismatch",
     "LeaseHeld",
@@ -143,6 +144,19 @@ class LeaseLost(PollerError):
         super().__init__(message, next_step=next_step)
         self.reason = reason
         self.fencing_token = fencing_token
+
+
+class Fenced(PollerError):
+    """A later owner of the lease has written to a sink: what this one writes there counts no longer.
+
+    Attributes:
+        fencing_token: of this tenure; standing_token: the higher one that the sink knows.
+    """
+
+    def __init__(self, message: str, *, fencing_token: int, standing_token: int, next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.fencing_token = fencing_token
+        self.standing_token = standing_token
 
 
 class CommitError(PollerError):

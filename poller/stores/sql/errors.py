@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from poller.databases.errors import codes
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
 
 # PostgreSQL's SQLSTATEs: https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -29,17 +30,7 @@ _NO_DATABASE = re.compile(r"database \S+ does not exist|unknown database|cannot 
 _NOT_SQLITE = re.compile(r"file is not a database|disk image is malformed", re.IGNORECASE)
 
 
-_NO_TABLE = re.compile(r"no such table|ORA-00942|invalid object name", re.IGNORECASE)
-
-
 UNSURE = " A write may or may not have been applied."
-
-
-def says_no_table(error: SQLAlchemyError) -> bool:
-    """Whether the database itself said that a table does not exist; False where we cannot tell."""
-    original: Any = getattr(error, "orig", None)
-    state, number = _codes(original)
-    return state == "42P01" or number in {1146, 208} or _NO_TABLE.search(str(original)) is not None
 
 
 def translate(
@@ -48,7 +39,7 @@ def translate(
     """The error to raise for what SQLAlchemy raised. `place`: what `locate` says; `secret`: the password, if any;
     `reading`: nothing was to be written."""
     original: Any = getattr(error, "orig", None)
-    state, number = _codes(original)
+    state, number = codes(original)
     said = _first_line(original if original is not None else error, secret)
     if state in _DENIED_STATES or number in _DENIED_NUMBERS or _DENIED_TEXT.search(said):
         return StoreDenied(
@@ -77,13 +68,6 @@ def _passes(error: SQLAlchemyError, state: str | None, number: int | None) -> bo
         return True
     broken = isinstance(error, DBAPIError) and error.connection_invalidated
     return broken or state in _PASSING_STATES or number in _PASSING_NUMBERS
-
-
-def _codes(original: Any) -> tuple[str | None, int | None]:
-    """SQLSTATE and error number, where the driver gives them."""
-    arguments = getattr(original, "args", ())
-    number = arguments[0] if arguments and isinstance(arguments[0], int) else None
-    return getattr(original, "sqlstate", None) or getattr(original, "pgcode", None), number
 
 
 def _first_line(error: BaseException, secret: str | None) -> str:

@@ -23,13 +23,14 @@ from sqlalchemy import inspect as inspect_database
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from poller import forks, tls
+from poller.databases.errors import says_no_table
 from poller.databases.urls import abandon
 from poller.errors import ConfigError, StoreError, StoreUnavailable, WriteConflict
 from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY
 from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
 from poller.stores.sql.engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait, rights
-from poller.stores.sql.errors import UNSURE, says_no_table, translate
+from poller.stores.sql.errors import UNSURE, translate
 from poller.stores.sql.schema import schema_for
 
 _T = TypeVar("_T")
