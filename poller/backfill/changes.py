@@ -13,6 +13,9 @@ from poller.admin.plans import Plan, pause_plan, resume_plan
 from poller.admin.request import Request
 from poller.backfill.documents import FINISHED, Document
 from poller.backfill.listing import Backfills
+from poller.backfill.wired import Application
+from poller.config.types import is_name
+from poller.errors import ConfigError
 from poller.model.document import State
 
 Kind: TypeAlias = Literal["pause", "resume"]
@@ -73,6 +76,39 @@ class AgreedByCall:
 
     def changed(self, output: ChangeOutput) -> None:
         """See `Conversation`: the result says it."""
+
+
+def pause(
+    app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
+) -> ChangeOutput:
+    """Pause a backfill by its name, with all its parts, or one part: no new batch of it starts, in no process.
+
+    Args:
+        app: whose backfill it is; `poller.App` is one. reason, by, dry_run: as of `Poller.pause`.
+
+    Raises: ConfigError (no backfill of that name, or none of a configured poller), and as `Poller.pause`.
+    """
+    return _by_name(app, name, "pause", Request(reason=reason, by=by, dry_run=dry_run))
+
+
+def resume(
+    app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
+) -> ChangeOutput:
+    """Take back the pause or halt of a backfill, or of one part. Nothing works at it by itself: `notes` say what does.
+    Arguments and errors: as `pause`."""
+    return _by_name(app, name, "resume", Request(reason=reason, by=by, dry_run=dry_run))
+
+
+def _by_name(app: Application, name: str, kind: Kind, request: Request) -> ChangeOutput:
+    backfills = Backfills(app)
+    documents = backfills.named(name) if is_name(name) else []
+    if not documents:
+        raise ConfigError(f"There is no backfill {name!r} of {app.app_name}.", key=name)
+    lost = next((one for one in documents if one.of is None), None)
+    if lost is not None:
+        whose = f" of {lost.begun_for!r}" if lost.begun_for else ""
+        raise ConfigError(f"{name} is a backfill{whose}, and {app.app_name} has no such poller.", key=name)
+    return change(backfills, documents, kind, request, AgreedByCall(str(app.path)))
 
 
 def change(

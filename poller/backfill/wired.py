@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from poller.admin.wired import WiredPoller
@@ -33,6 +34,11 @@ class LivePoller(WiredPoller, Protocol):
 
 class Application(Protocol):
     """What keeps its documents under one name in one store; `poller.App` is one."""
+
+    @property
+    def path(self) -> Path:
+        """The configuration file."""
+        ...
 
     @property
     def app_name(self) -> str: ...

@@ -16,9 +16,7 @@ import pytest
 
 from poller import Batch, ConfigError, Poller, load_app
 from poller.admin.refusals import Refused, WrongArgument
-from poller.admin.request import Request
-from poller.backfill.changes import change
-from poller.backfill.listing import Backfills
+from poller.backfill.changes import pause, resume
 from poller.ports import Found, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -276,17 +274,21 @@ def test_a_program_pauses_and_resumes_it_by_its_name(shop: Path) -> None:
     stop, seen = threading.Event(), Seen()
     stop.set()
     with load_app(path, {}, observers=[]) as app:
-        poller, backfills = app.poller("orders"), Backfills(app)
+        poller = app.poller("orders")
         assert not poller.backfill(BEGINS, ENDS, name="cut", parallel=2, handler=seen, stop=stop).finished
 
-        paused = change(backfills, backfills.named("cut"), "pause", Request(reason="night", by="ada"))
+        paused = pause(app, "cut", reason="night", by="ada")
         with pytest.raises(Refused, match=r"cut was paused by ada at .*: night. Nothing was delivered. To go on: "):
             poller.backfill(BEGINS, ENDS, name="cut", handler=seen)
-        resumed = change(backfills, backfills.named("cut-1of2"), "resume", Request())
+        for name in ("orders", "nobody", "No Name"):
+            with pytest.raises(ConfigError, match=f"no backfill '{name}' of shop"):
+                pause(app, name)
+        resumed = resume(app, "cut-1of2")
         half = poller.backfill(BEGINS, ENDS, name="cut", handler=seen)
 
     assert [(part.name, part.changed) for part in paused.parts] == [("cut-1of2", True), ("cut-2of2", True)]
-    assert resumed.notes[-1].endswith(f"backfill orders --from '{BEGINS}' --to '{ENDS}' --as cut")
+    command = f"poller -c {path} backfill orders --from '{BEGINS}' --to '{ENDS}' --as cut"
+    assert resumed.notes[-1] == f"To go on with it, run: {command}"
     assert [part.finished for part in half.parts] == [True, False]
     assert half.next_step == "To go on: poller resume cut; then make the same call again."
     assert seen.ids == [2, 3]
