@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
@@ -21,10 +22,10 @@ from poller.delivery.context import Context
 from poller.delivery.recheck import Recheck
 from poller.delivery.result import TickResult
 from poller.delivery.runner import Runner
-from poller.errors import ConfigError
+from poller.errors import ConfigError, PollerError
 from poller.handler.call import Handler
 from poller.handler.load import import_handler
-from poller.model.finding import Finding
+from poller.model.finding import Finding, error
 from poller.observability import Observer, PollerEvent, log_events
 from poller.observability.otel import MetricsObserver
 from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
@@ -33,12 +34,15 @@ from poller.wiring import open_source, open_store
 
 if TYPE_CHECKING:
     from poller.admin.change_result import ChangeOutput
+    from poller.admin.doctor import Checked
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
     from poller.admin.plans import Plan
     from poller.admin.request import Request
     from poller.admin.status import PollerStatus
+    from poller.backfill.listing import Backfills
     from poller.backfill.result import BackfillOutput
+    from poller.backfill.survey import Survey
     from poller.model.cursor import Cursor
 
 
@@ -410,6 +414,48 @@ class App:
                 file=str(self.path),
             )
         return name
+
+    @cached_property
+    def backfills(self) -> Backfills:
+        """The backfills of its pollers, by their documents."""
+        from poller.backfill.listing import Backfills
+
+        return Backfills(self)
+
+    def status(self, names: Sequence[str] | None = None, *, null_cursors: bool = True) -> Survey:
+        """Where the pollers stand, several at a time, and their backfills that are not finished: `poller status`.
+
+        Args:
+            names: of pollers; default: all. null_cursors: as of `Poller.status`.
+
+        Raises: ConfigError (an unknown name, or a poller that cannot be made); LeaseHeld, where a batch of one of them
+            runs in this process. A store or database that cannot be read is no exception: see `Poller.status`.
+        """
+        from poller.backfill.survey import survey
+
+        return survey([self.poller(name) for name in self._chosen(names)], self.backfills, null_cursors=null_cursors)
+
+    def check(self, names: Sequence[str] | None = None) -> list[Checked]:
+        """Diagnose each poller, as `Poller.check` does; one that cannot be made is a finding too: `poller check`.
+
+        Raises: ConfigError (an unknown name); LeaseHeld, as `status`.
+        """
+        from poller.admin.doctor import Checked
+
+        checked = []
+        for name in self._chosen(names):
+            try:
+                poller = self.poller(name)
+            except PollerError as refused:
+                finding = error("configuration", refused.message, refused.next_step)
+                checked.append(Checked(name, [finding], refused))
+            else:
+                checked.append(Checked(name, poller.check()))
+        return checked
+
+    def _chosen(self, names: Sequence[str] | None) -> list[str]:
+        """Each once; all without names. Raises: ConfigError."""
+        return list(dict.fromkeys(self.known(name) for name in names)) if names else list(self.pollers)
 
     def _wire(self, name: str) -> Poller:
         config = self.config.pollers[name]

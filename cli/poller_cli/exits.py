@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from poller.errors import PollerError
+from poller.errors import PollerError, StoreDenied
 
 if TYPE_CHECKING:
+    from poller.admin.doctor import Checked
+    from poller.backfill.survey import Survey
     from poller.worker import Ended
 
 DONE = 0
@@ -42,6 +44,26 @@ def of_error(error: BaseException | None) -> int:
     if error is None:
         return DONE
     return error.exit_code if isinstance(error, PollerError) else FAILED
+
+
+def of_survey(looked: Survey) -> int:
+    """The code for a look at pollers: backfills count where they were named. A store that may be read but not listed is
+    not away; where it is away each status says so."""
+    named = [one for one in looked.backfills or [] if one.name in looked.named]
+    codes = [of_error(one.failure) for one in (*looked.pollers, *named)]
+    if looked.not_listed is not None and all(one.error is None for one in looked.pollers):
+        codes.append(DONE if isinstance(looked.not_listed, StoreDenied) else looked.not_listed.exit_code)
+    return worst(codes)
+
+
+def of_checked(checked: Checked) -> int:
+    """The code for one poller's findings: 1 where an error stands, 4 where the checkpoint belongs to another source."""
+    from poller.admin.doctor import FINGERPRINT
+
+    if checked.refused is not None:
+        return USAGE if checked.refused.exit_code == USAGE else FAILED
+    wrong = {one.check for one in checked.findings if one.severity == "error"}
+    return MISMATCH if FINGERPRINT in wrong else FAILED if wrong else DONE
 
 
 def of_end(end: Ended[Any]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from poller.admin.refusals import Refused, WrongArgument
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from poller.backfill.documents import Document
-    from poller.backfill.listing import Backfills
     from poller.config import PollerOptions
 
 
@@ -61,13 +59,6 @@ class Named:
 class ConsoleApp(App):
     """A configured application whose backfills can be named, where a command asks for `named`. Commands that ask for
     `poller` or `known` are for configured pollers only: they refuse a backfill, and name the next step."""
-
-    @cached_property
-    def backfills(self) -> Backfills:
-        """Its backfills, by their documents."""
-        from poller.backfill.listing import Backfills
-
-        return Backfills(self)
 
     def named(self, name: str) -> Named:
         """What the name stands for; a name that is not configured costs a request, or two.

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from poller.admin.rates import Rates
+from poller.backfill.survey import survey
 from poller.errors import PollerError
 from poller_cli import exits
 from poller_cli.output.watch_models import Sample, WatchedBackfill, WatchedPoller, WatchOutput
-from poller_cli.survey import survey
 
 if TYPE_CHECKING:
     from poller.app import Poller
@@ -42,23 +42,22 @@ class Watcher:
     def sample(self) -> Sample:
         """Look now. Raises nothing that is a PollerError: what is not known is said in each status."""
         failures = self._read_again()
-        surveyed = survey(self._app, self._pollers, self._named, nulls=False)
-        output = surveyed.output()
-        codes = [surveyed.code, *(error.exit_code for error in failures.values())]
+        looked = survey(self._pollers, self._app.backfills, self._named, null_cursors=False)
+        codes = [exits.of_survey(looked), *(error.exit_code for error in failures.values())]
         watched = [
             WatchedPoller(status=one, rows_per_second=self._rates.rows_per_second(poller.source, one))
-            for poller, one in zip(self._pollers, output.pollers, strict=True)
+            for poller, one in zip(self._pollers, looked.pollers, strict=True)
         ]
         backfills = None
-        if output.backfills is not None:
+        if looked.backfills is not None:
             backfills = []
-            for one in output.backfills:
+            for one in looked.backfills:
                 failed = {"error": str(failures[one.name])} if one.name in failures else {}
                 status = one.model_copy(update=failed)
                 rate = self._rates.rows_per_second(self._app.poller(one.poller).source, status)
                 backfills.append(WatchedBackfill(status=status, rows_per_second=rate))
-        looked = WatchOutput(at=datetime.now(UTC), pollers=watched, backfills=backfills)
-        return Sample(looked, exits.worst(codes))
+        output = WatchOutput(at=datetime.now(UTC), pollers=watched, backfills=backfills)
+        return Sample(output, exits.worst(codes))
 
     def _read_again(self) -> dict[str, PollerError]:
         """The documents of those that were named, as they are now; where one cannot be read, the former one and why."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -34,6 +35,15 @@ class ExaminableStore(Protocol):
     """A store that has more to tell than that it answers; blobs have, and what memory keeps ends with the process."""
 
     def checkup(self, name: str) -> list[Finding]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One poller's findings; `refused`: why it could not be made at all, which is then its only finding."""
+
+    name: str
+    findings: list[Finding]
+    refused: PollerError | None = None
 
 
 def examine(poller: WiredPoller, *, load_handler: Callable[[], object], folder: Path) -> list[Finding]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from poller.backfill.documents import Document, base, default_name, part_of, part_suffix, recognised
 from poller.backfill.ranges import Range, RangeSource
-from poller.backfill.wired import Application, PartPoller, table_of
+from poller.backfill.wired import Application, LivePoller, PartPoller, table_of
 from poller.errors import PollerError, StateCorrupt
 from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
@@ -92,9 +92,13 @@ class Backfills:
         unreadable = [one.message for one in looked if isinstance(one, StateCorrupt)]
         return Listing(found, len(open_) - len(chosen), unreadable)
 
+    def live(self, document: Document) -> LivePoller:
+        """The poller that it belongs to; `of` must be known. Raises: ConfigError, for a source that cannot be made."""
+        return self._app.pollers[document.of or ""]
+
     def poller(self, document: Document) -> PartPoller:
         """A poller that reads its rows, with the options of the one it belongs to; `of` must be known."""
-        return self._app.pollers[document.of or ""].beside(document.name, self.source(document))
+        return self.live(document).beside(document.name, self.source(document))
 
     def source(self, document: Document) -> RangeSource:
         """Its rows, read through the connection of the poller it belongs to; `of` must be known."""
@@ -102,7 +106,7 @@ class Backfills:
         kind = self._described(of).cursor_kind
         ends = ((document.begins, document.begins_key), (document.ends, document.ends_key))
         low, high = (Cursor.model_validate({"kind": kind, "value": value, "tiebreaker": key}) for value, key in ends)
-        return RangeSource(table_of(self._app.pollers[of]), Range(low, high))
+        return RangeSource(table_of(self.live(document)), Range(low, high))
 
     def location(self, name: str) -> str:
         """Where the documents of its parts are kept, for people."""

@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from poller import Batch, Poller
 from poller.errors import ConfigError
+from poller.model.limits import LONGEST_REASON
 from poller.observability import LateRows, PollerEvent, Rechecked
 from poller.observability.otel import MetricsObserver
 from poller.stores import BlobStore, MemoryStore
@@ -340,8 +341,8 @@ def test_what_is_to_be_done_is_a_command_to_copy(late_rows: Project) -> None:
 
 def test_a_reason_that_would_be_cut_is_refused(late_rows: Project) -> None:
     for command in (("recheck", "orders", "--redeliver"), ("pause", "orders")):
-        ended = late_rows.run(*command, "--yes", "--reason", "x" * 501)
-        assert (ended.code, "501 characters" in ended.error) == (2, True)
+        ended = late_rows.run(*command, "--yes", "--reason", "x" * (LONGEST_REASON + 1))
+        assert (ended.code, f"{LONGEST_REASON + 1:,} characters" in ended.error) == (2, True)
 
 
 def test_production_wants_the_name_only_where_a_checkpoint_moves(late_rows: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from poller_cli import exits
 from poller_cli.session import NamedArguments, Session
 
 
@@ -13,24 +14,17 @@ def status(session: Session, names: NamedArguments = None) -> int:
 
     Example: poller status orders --json
     """
-    from poller_cli.output.models import as_json
-    from poller_cli.output.status_report import screens
-    from poller_cli.survey import survey
+    from poller.backfill.survey import survey
+    from poller_cli.output.status_report import complaints, screens, status_output
     from poller_cli.terminal.printing import complain, print_json
 
     with session.app() as app:
         pollers, documents = app.several(names)
-        surveyed = survey(app, pollers, documents)
-    output = surveyed.output()
+        looked = survey(pollers, app.backfills, documents)
     if session.json:
-        print_json(as_json(output))
+        print_json(status_output(looked))
     else:
-        print("\n\n".join(screens(output, {one.name for one in documents}, session)))
-    for line in surveyed.messages:
+        print("\n\n".join(screens(looked, session)))
+    for line in complaints(looked):
         complain(line)
-    if output.backfills_unread:
-        complain(
-            f"{output.backfills_unread:,} documents more may be of backfills and were not looked at; "
-            "poller status NAME shows any of them."
-        )
-    return surveyed.code
+    return exits.of_survey(looked)

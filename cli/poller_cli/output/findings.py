@@ -9,6 +9,7 @@ from poller_cli.output.check_models import FindingOutput, PollerCheck
 from poller_cli.terminal.printing import coloured, folded, one_line
 
 if TYPE_CHECKING:
+    from poller.admin.doctor import Checked
     from poller.model.finding import Finding
 
 _COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
@@ -21,6 +22,18 @@ def finding_output(finding: Finding) -> FindingOutput:
         severity=finding.severity,
         message=one_line(finding.message),
         fix=one_line(finding.fix) if finding.fix else None,
+    )
+
+
+def check_output(checked: Checked, app_name: str) -> PollerCheck:
+    """One poller's findings, as `--json` prints them."""
+    findings = checked.findings
+    return PollerCheck(
+        name=checked.name,
+        app_name=app_name,
+        errors=sum(one.severity == "error" for one in findings),
+        warnings=sum(one.severity == "warn" for one in findings),
+        findings=[finding_output(one) for one in findings],
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from poller.admin.status import BoundOutput, PollerStatus
+from poller.backfill.status import BackfillStatus
 from poller.delivery.result import Outcome
-from poller.model.cursor import Cursor, KeyValue
-from poller.model.stamps import Stamp
+from poller.model.cursor import Cursor
 
 
 class _Output(BaseModel):
@@ -39,27 +39,6 @@ class TickOutput(_Output):
     """Below what rows were read."""
     error: str | None
     """One line, where the outcome has a reason."""
-
-
-class BackfillStatus(PollerStatus):
-    """The place of a backfill, or of one of its parts: that of a poller, with a range."""
-
-    poller: str
-    """Whose source is read and whose handler is called."""
-    begins: str
-    """The first value of the cursor column that is in it, in the column's own form."""
-    ends: str
-    """The first value that is not in it any more."""
-    begins_key: dict[str, KeyValue] | None = None
-    """Where rows of one value were cut by their keys: it begins behind the row of `begins` with this key."""
-    ends_key: dict[str, KeyValue] | None = None
-    """The same of its end: the row of `ends` with this key is its last."""
-    finished: bool
-    """Whether every row of it was delivered."""
-    finished_at: Stamp | None = None
-    begun_by: str | None = None
-    """Who began it; null where an earlier version did."""
-    begun_at: Stamp | None = None
 
 
 class StatusOutput(_Output):

@@ -7,29 +7,51 @@ from typing import TYPE_CHECKING
 
 from poller.admin.counts import rows
 from poller.backfill.ranges import in_words
+from poller.backfill.status import BackfillStatus
 from poller.model.escape import cut
 from poller.model.stamps import to_the_second
 from poller.model.transitions import times
-from poller_cli.output.models import BackfillStatus
-from poller_cli.terminal.printing import coloured, folded, printable
+from poller_cli.output.models import StatusOutput
+from poller_cli.terminal.printing import coloured, folded, of_poller, printable
 
 if TYPE_CHECKING:
     from poller.admin.status import BoundOutput, PollerStatus
-    from poller_cli.output.models import StatusOutput
+    from poller.backfill.survey import Survey
     from poller_cli.session import Session
 
 _HALTED = {False: "halted", True: "halted, and paused"}
 
 
-def screens(output: StatusOutput, named: set[str], session: Session) -> list[str]:
+def status_output(looked: Survey) -> StatusOutput:
+    """As `--json` prints it."""
+    return StatusOutput(pollers=looked.pollers, backfills=looked.backfills, backfills_unread=looked.unread)
+
+
+def complaints(looked: Survey) -> list[str]:
+    """What could not be read, one line each."""
+    named = [one for one in looked.backfills or [] if one.name in looked.named]
+    lines = [of_poller(one.name, one.error) for one in looked.pollers if one.error]
+    if looked.not_listed is not None and not lines:  # where the store is away, each status says so
+        lines.append(f"Whether there are backfills is not known: {looked.not_listed}")
+    lines += looked.unreadable
+    lines += [of_poller(one.name, one.error) for one in named if one.error]
+    if looked.unread:
+        lines.append(
+            f"{looked.unread:,} documents more may be of backfills and were not looked at; poller status NAME shows "
+            "any of them."
+        )
+    return lines
+
+
+def screens(looked: Survey, session: Session) -> list[str]:
     """A block for each poller, with its backfills in it, and one for each backfill that was named."""
-    backfills = output.backfills or []
-    beneath = [one for one in backfills if one.name not in named]
+    backfills = looked.backfills or []
+    beneath = [one for one in backfills if one.name not in looked.named]
     shown = [
         "\n".join([_screen(one, session), *(_beneath(inner) for inner in beneath if inner.poller == one.name)])
-        for one in output.pollers
+        for one in looked.pollers
     ]
-    return shown + [_screen(one, session) for one in backfills if one.name in named]
+    return shown + [_screen(one, session) for one in backfills if one.name in looked.named]
 
 
 def _screen(status: PollerStatus, session: Session) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poller.admin.status import PollerStatus
+from poller.backfill.status import BackfillStatus
 from poller.model.stamps import Stamp
-from poller_cli.output.models import BackfillStatus, _Output
+from poller_cli.output.models import _Output
 
 
 class WatchedPoller(_Output):

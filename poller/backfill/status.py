@@ -1,0 +1,71 @@
+"""Where a backfill stands: its document as it was read, and one count of what is left. Nothing is written.
+
+The model is what `poller status --json` prints of one backfill, or of one part.
+"""
+
+from __future__ import annotations
+
+from poller.admin.cursors import is_foreign
+from poller.admin.status import PollerStatus, with_document
+from poller.backfill.documents import Document
+from poller.backfill.listing import Backfills
+from poller.delivery.watches import PENDING_CAP
+from poller.errors import FingerprintMismatch
+from poller.model.cursor import KeyValue
+from poller.model.stamps import Stamp
+
+
+class BackfillStatus(PollerStatus):
+    """The place of a backfill, or of one of its parts: that of a poller, with a range."""
+
+    poller: str
+    """Whose source is read and whose handler is called."""
+    begins: str
+    """The first value of the cursor column that is in it, in the column's own form."""
+    ends: str
+    """The first value that is not in it any more."""
+    begins_key: dict[str, KeyValue] | None = None
+    """Where rows of one value were cut by their keys: it begins behind the row of `begins` with this key."""
+    ends_key: dict[str, KeyValue] | None = None
+    """The same of its end: the row of `ends` with this key is its last."""
+    finished: bool
+    """Whether every row of it was delivered."""
+    finished_at: Stamp | None = None
+    begun_by: str | None = None
+    """Who began it; null where an earlier version did."""
+    begun_at: Stamp | None = None
+
+
+def look(document: Document, backfills: Backfills) -> BackfillStatus:
+    """The status of one backfill, or of one part; `of` of its document must be known. What cannot be read stands in
+    it, as in `poller.admin.status.look`."""
+    of = backfills.live(document)
+    status = BackfillStatus(
+        name=document.name,
+        app_name=of.app_name,
+        document=document.location,
+        poller=of.name,
+        begins=document.begins,
+        ends=document.ends,
+        begins_key=document.begins_key,
+        ends_key=document.ends_key,
+        finished=document.finished,
+        finished_at=document.finished_at,
+        begun_by=document.by,
+        begun_at=document.at,
+    )
+    status = with_document(status, document.copy, of)
+    source = backfills.source(document)
+    described = source.describe()
+    if is_foreign(document.state, described):
+        mismatch = FingerprintMismatch(
+            f"It was begun with another source than {of.name} is configured with now.",
+            stored=document.state.source_fingerprint,
+            configured=described.fingerprint(),
+        )
+        return status.failed(mismatch)
+    try:
+        lag = source.lag(document.state.checkpoint.cursor, cap=PENDING_CAP)
+    except Exception as error:  # noqa: BLE001 - one backfill's trouble must not hide another's
+        return status.failed(error)
+    return status.model_copy(update={"pending": lag.pending, "pending_capped": lag.pending_capped})
