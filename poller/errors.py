@@ -1,7 +1,7 @@
 """Every error that `poller` raises on purpose.
 
-Each carries its facts as attributes and names the next step, so that a log line or a console needs no parsing.
-The exit code a command ends with (design, "The `poller` command") stands beside the error it belongs to.
+Each carries its facts as attributes and names the next step, so that programs need not parse messages. `exit_code` is
+what a command ends with (design, "The `poller` command").
 No message may contain a secret: callers pass names and places, never connection strings or passwords.
 """
 
@@ -34,11 +34,11 @@ __all__ = [
 
 
 class PollerError(Exception):
-    """The root of all errors of this library.
+    """The base class of all errors of this library.
 
     Attributes:
-        message: what happened, to which thing.
-        next_step: what to run or change now; may be empty where the message says it.
+        message: what happened, and to what.
+        next_step: what to run or change now; empty where the message says it.
         exit_code: what the `poller` command ends with.
     """
 
@@ -50,7 +50,7 @@ class PollerError(Exception):
         self.next_step = next_step
 
     def __str__(self) -> str:
-        """In one line, whatever a key or a name in it holds."""
+        """Message and next step in one line, with unprintable characters escaped."""
         return escape(f"{self.message} {self.next_step}".strip())
 
 
@@ -58,8 +58,8 @@ class ConfigError(PollerError):
     """The configuration, a setting or a handler's name is wrong.
 
     Attributes:
-        key: the dotted key in `poller.toml` (or the keyword in Python), empty when the file itself is at fault.
-        file: the file it stands in, empty when it was given in Python.
+        key: the dotted key in `poller.toml` (or the keyword in Python), empty when the file itself is wrong.
+        file: the file with that key, empty when it was given in Python.
     """
 
     exit_code = 2
@@ -71,7 +71,7 @@ class ConfigError(PollerError):
 
 
 class StoreError(PollerError):
-    """The state store answered with something we cannot go on from.
+    """The state store's answer is an error, or unusable.
 
     Attributes:
         document: the name inside the store, such as `state/shop/orders.json`.
@@ -86,7 +86,7 @@ class StoreUnavailable(StoreError):
     """No usable answer came: refused, reset, timed out, 408, 429 or 5xx. A write may or may not have been applied.
 
     Attributes:
-        sent: False where nothing can have reached the store (a refused connection), so that nothing was written.
+        sent: False where the request cannot have reached the store (a refused connection): nothing was written.
     """
 
     def __init__(self, message: str, *, document: str = "", next_step: str = "", sent: bool = True) -> None:
@@ -95,21 +95,22 @@ class StoreUnavailable(StoreError):
 
 
 class StoreDenied(StoreError):
-    """The store refused our credentials or permissions (401, 403): an error for the operator, at once (protocol 2)."""
+    """The store refused our credentials or permissions (401, 403): an error for the operator, never retried
+    (protocol 2)."""
 
 
 class WriteConflict(StoreError):
-    """The document is not the one the write was conditional on (412, or 409 on create). Nothing was written,
-    unless an earlier copy of the same write had landed: the tenure finds that out by its write id."""
+    """The document is not the one that the write was conditional on (412, or 409 on create). Nothing was written,
+    unless an earlier copy of the same write was applied, which the tenure recognises by its write id."""
 
 
 class StateCorrupt(StoreError):
-    """The stored document is missing where it must exist, newer than this version, or no state document at all.
+    """The stored document is missing where it must exist, newer than this version, or not a state document.
     It is never overwritten."""
 
 
 class LeaseHeld(PollerError):
-    """Somebody else holds the lease.
+    """Another owner holds the lease.
 
     Attributes:
         owner_id: who; fencing_token: under which token; expires_in_seconds: until it may be taken, if known.
@@ -133,10 +134,10 @@ class LeaseHeld(PollerError):
 
 
 class LeaseLost(PollerError):
-    """This tenure is over: taken over, broken by an operator, or past its own deadline. Nothing it does counts now.
+    """This tenure is over: taken over, broken by an operator, or past its own deadline. It can commit nothing.
 
     Attributes:
-        reason: `taken_over`, `deadline`, `broken`, `deleted`, `replaced` (by what is not ours) or `released`.
+        reason: `taken_over`, `deadline`, `broken`, `deleted`, `replaced` (by another document) or `released`.
         fencing_token: the token of the tenure that was lost.
     """
 
@@ -160,10 +161,10 @@ class Fenced(PollerError):
 
 
 class CommitError(PollerError):
-    """A commit could not be resolved before the tenure's deadline: it may or may not have been applied.
+    """The outcome of a commit was not known before the tenure's deadline: it may or may not have been applied.
 
     Attributes:
-        batch_id: the batch it would have committed. The next tick reads the truth.
+        batch_id: the batch of that commit. The next tick reads whether it was applied.
     """
 
     def __init__(self, message: str, *, batch_id: str = "", next_step: str = "") -> None:
@@ -190,7 +191,7 @@ class SourceError(PollerError):
         self._without_values = without_values
 
     def hide_values(self) -> None:
-        """Forget what was quoted of a row."""
+        """Replace the message by the one that quotes no row."""
         if self._without_values:
             self.message = self._without_values
             self.args = (self.message,)
@@ -198,7 +199,7 @@ class SourceError(PollerError):
 
 
 class SourceUnavailable(SourceError):
-    """The database could not be reached, or did not answer within `query_timeout`. Never to be read as "no rows"."""
+    """The database could not be reached, or did not answer within `query_timeout`. It does not mean "no rows"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,7 @@ class FingerprintMismatch(PollerError):
 
     Attributes:
         stored, configured: the two fingerprints; differences: field by field, empty where the document
-        does not describe its source.
+            does not describe its source.
     """
 
     exit_code = 4

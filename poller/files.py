@@ -11,7 +11,7 @@ from pathlib import Path
 
 PRIVATE = 0o600
 OTHERS = 0o077
-"""The rights of everybody but the owner."""
+"""The permission bits of all others than the owner."""
 
 
 def create_private(path: Path) -> int:

@@ -1,11 +1,11 @@
 """What a child process does not share with its parent after `os.fork()`: connections, locks, leases (protocol 14).
 
-A socket that two processes use gives each of them the other's answers, and a lock that another thread of the parent
-held stays locked in the child for ever. So whatever holds a connection, a lock or a lease names here, once, what makes
-it begin anew; Python calls that in the child before anything else runs there. Nothing says goodbye on a connection of
-the parent: it goes on using it.
+Two processes that use one socket read each other's answers, and a lock that another thread of the parent held stays
+locked in the child for ever. So every object with a connection, a lock or a lease registers here what resets it; Python
+calls that in the child before anything else runs there. Nothing is sent on a connection of the parent, which keeps
+using it.
 
-What this does NOT cover: connections that a handler or the application made itself.
+This does NOT cover connections that a handler or the application made itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Works: TypeAlias = WeakKeyDictionary[Any, Callable[[Any], None]]
 _before: _Works = WeakKeyDictionary()
 _in_child: _Works = WeakKeyDictionary()
 _kept: list[Any] = []
-"""Python empties this list too when it ends."""
+"""When Python ends, it empties this list too."""
 _generation = 0
 
 
@@ -36,13 +36,13 @@ def before(work: MethodType | Callable[[], None]) -> None:
 
 def in_child(work: MethodType | Callable[[], None]) -> None:
     """Have this method called in each child right after the fork, on its only thread, as long as its object lives. It
-    must not wait for anything, and takes no lock that was made before."""
+    must not wait for anything, nor take a lock that was made before."""
     _add(_in_child, work)
 
 
 def keep(*things: Any) -> None:
-    """Never finalise these here, not at the end of Python either: they are the parent's, and their last words would go
-    out on its connections."""
+    """Never finalise these objects in this process, not even when Python ends: they are the parent's, and finalising
+    would send on its connections."""
     for thing in things:
         if thing is not None:
             _kept.append(thing)
@@ -51,8 +51,8 @@ def keep(*things: Any) -> None:
 
 
 def generation() -> int:
-    """How many forks lie between this process and the one that imported this module: another number, another process.
-    For what is made once per process."""
+    """How many forks there are between this process and the one that imported this module; it differs between parent
+    and child. For objects that are made once per process."""
     return _generation
 
 
@@ -62,7 +62,7 @@ def _add(works: _Works, work: MethodType | Callable[[], None]) -> None:
 
 
 def _never_finalise(thing: Any) -> None:
-    import ctypes  # loaded by the parent before it forked: here another thread of its may have been about to
+    import ctypes  # the parent loaded it before the fork, so no import lock is needed here
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
@@ -74,7 +74,7 @@ def _run(works: _Works) -> None:
         try:
             if work is not None:
                 work(owner)
-        except Exception:  # the others must begin anew all the same
+        except Exception:  # the others must still run
             with contextlib.suppress(Exception):
                 logger.exception("A part of this process could not be prepared for a fork.")
 
@@ -91,5 +91,5 @@ def _ran_in_child() -> None:
     _run(_in_child)
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which knows no fork
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(before=_ran_before, after_in_child=_ran_in_child)

@@ -1,7 +1,7 @@
-"""What the rules need from the outside world, and nothing about who provides it.
+"""What the rules need from the outside world, whoever provides it.
 
 Three ports: a *store* keeps bytes under names and tags and knows nothing of leases; a *source* reads pages of rows and
-knows nothing of checkpoints; a *runtime* is time, threads and chance, so that a simulation can be all three.
+knows nothing of checkpoints; a *runtime* is time, threads and randomness. A simulation can be all three.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 DEFAULT_TIMEOUT = Timeout(connect=2.0, read=5.0)
-"""What a call to a store obeys where it is given no `timeout` of its own."""
+"""The timeout of a call to a store without `timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document as it was read: its bytes, its tag, and the server's two times (None where a store has none).
+    """A document: its bytes, its tag, and the server's two times (None where a store has none).
 
     `server_time` is the server's clock at the answer (`Date`), `modified_at` when this version was written
     (`Last-Modified`); both zone-aware UTC. Precision may be a second.
@@ -65,14 +65,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The document still carries the tag the reader named (a 304)."""
+    """The document still has the tag that the reader gave (a 304)."""
 
     server_time: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """There is no such document (nor, perhaps, the container or table it would be in)."""
+    """There is no such document (and perhaps no container or table for it)."""
 
     server_time: datetime | None
 
@@ -87,7 +87,7 @@ class Written:
 
 
 class StateStore(Protocol):
-    """Bytes under names, changed by compare-and-swap. One `read` is one GET, one `write` is one PUT, no retries inside.
+    """Bytes under names, changed by compare-and-swap. One `read` is one GET, one `write` is one PUT, without retries.
 
     Names are slash-separated: `state/{app}/{poller}.json`, `audit/{app}/{poller}.jsonl`, `backups/...`, `control/...`.
     Implementations are safe to call from several threads.
@@ -96,8 +96,8 @@ class StateStore(Protocol):
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
     ) -> Found | Unchanged | Missing:
-        """Read one document. With `unless=tag`, `Unchanged` when it still has that tag. Of a document that is larger
-        than `poller.model.limits.LARGEST_BODY` only so many bytes and one more are read: it is none of ours.
+        """Read one document. With `unless=tag`, `Unchanged` when it still has that tag. Of a document larger than
+        `poller.model.limits.LARGEST_BODY` only that many bytes and one more are read: no state document is larger.
 
         Raises: StoreUnavailable, StoreDenied.
         """
@@ -112,7 +112,10 @@ class StateStore(Protocol):
         ...
 
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
-        """Append one line (without its newline) to a log document, made on first use. Raises as `write`."""
+        """Append one line (without its newline) to a log document, created on first use.
+
+        Raises: StoreUnavailable (the line may or may not be there), StoreDenied; ValueError for a line break.
+        """
         ...
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
@@ -128,7 +131,7 @@ class StateStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections. The store may be used again afterwards."""
+        """Close connections. The store may be used again afterwards."""
         ...
 
 
@@ -137,17 +140,16 @@ class StateStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Below what rows are read, and why (sources.md, "Rows that commit late").
+    """Rows below it are read; and why (sources.md, "Rows that commit late").
 
     `kind`: exact, observed, observed-strict, heuristic, none, ... ; `value`: the bound in the cursor column's own text
     form, None where there is no bound or it is not known yet; `at`: the same as a time, where it is one;
     `age_seconds`: how far it lies behind the database's clock; `held_by`: who or what holds it, for a person;
-    `clock`: the database's clock at the sample, as text; `reason`: why it did not advance, or why this kind was taken;
+    `clock`: the database's clock at the sample, as text; `reason`: why it did not advance, or why this kind was chosen;
     `inclusive`: rows at the bound are read too; `next`: the first value that the server has not handed out yet, where
-    the cursor is a number that it hands out; `cold`: nothing is known only because this process has just begun to
-    look, and rows wait for it, so what it saw so far is worth keeping; `clock_went_back`: the clock is lower than one
-    seen before, and is waited for; `below_checkpoint`: the server has not come as far as the checkpoint, so no row is
-    read.
+    the cursor is a number that it hands out; `cold`: it is unknown only because this process has just begun to sample,
+    and rows wait, so its samples are worth keeping; `clock_went_back`: the clock is lower than one seen before, and
+    rows wait for it; `below_checkpoint`: the server has not reached the checkpoint, so no row is read.
     """
 
     kind: str
@@ -178,8 +180,8 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far behind: the age in seconds of the oldest row not yet delivered, by the database's clock (None where the
-    cursor is no time), and how many are pending, counted up to a cap (`pending_capped` when the cap was reached)."""
+    """The age in seconds of the oldest row not yet delivered, by the database's clock (None where the cursor is not a
+    time), and how many rows are pending, counted up to a cap (`pending_capped` when there are more)."""
 
     seconds: float | None
     pending: int
@@ -196,20 +198,20 @@ class Source(Protocol):
     def start(self) -> Cursor | None:
         """The cursor that the source's `start_from` (`beginning`, `now`, or a cursor value) means; None: the beginning.
 
-        `now` is the bound of this moment with `tiebreaker=None`, meaning at or after (design, "The state document").
+        `now` is the present bound with `tiebreaker=None`, meaning at or after (design, "The state document").
         Raises: SourceError (a value the column does not take), SourceUnavailable.
         """
         ...
 
     def page(self, after: Cursor | None, limit: int) -> Page:
-        """Up to `limit` rows after a cursor and below the bound of this moment, as a snapshot of its own.
+        """Up to `limit` rows after a cursor and below the present bound, in one snapshot.
 
         Raises: SourceUnavailable (unreachable, `query_timeout`), SourceError (unknown table or column, NULL cursor...).
         """
         ...
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
-        """How far behind `after` is: one bounded query. Raises as `page`."""
+        """How far behind `after` is, by one query of limited cost. Raises as `page`."""
         ...
 
     def key(self, row: Row, cursor: Cursor) -> str:
@@ -221,26 +223,26 @@ class Source(Protocol):
         ...
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Take in what an earlier process remembered. Raises nothing, also for what it does not understand."""
+        """Continue from what an earlier process remembered. Raises nothing; ignores what it does not understand."""
         ...
 
     def close(self) -> None:
-        """Let go of connections. The source may be used again afterwards."""
+        """Close connections. The source may be used again afterwards."""
         ...
 
 
 @runtime_checkable
 class TimedSource(Protocol):
-    """A source that says how long one of its queries may take. The tick keeps its lease for the few of a page, with
-    any other source for a fixed time."""
+    """A source that says how long one of its queries may take. The tick keeps its lease for the few queries of a page,
+    with any other source for a fixed time."""
 
     @property
     def query_timeout(self) -> timedelta: ...
 
 
 class SourceCheckup(Protocol):
-    """What a source finds where it looks at itself: findings, and how many seconds the database's clock is ahead of
-    ours (None where it was not read)."""
+    """The result of `checkup`: findings, and how many seconds the database's clock is ahead of ours (None where it was
+    not read)."""
 
     @property
     def findings(self) -> list[Finding]: ...
@@ -250,10 +252,11 @@ class SourceCheckup(Protocol):
 
 @runtime_checkable
 class InspectableSource(Source, Protocol):
-    """A source that answers what operators ask: where a cursor leads, what stands between two, and whether all is well.
+    """A source that answers operators' questions: what a typed cursor means, how many rows are between two cursors,
+    what is wrong with the table.
 
-    `poller.sources.SqlSource` is one. A poller runs without: what needs an answer is then left out, or refused with a
-    clear error where it is the answer itself that was asked for.
+    `poller.sources.SqlSource` is one. A poller also runs with a plain `Source`: what needs these answers is then left
+    out, or refused with a clear error where it was asked for.
     """
 
     error_text: bool
@@ -264,7 +267,7 @@ class InspectableSource(Source, Protocol):
         ...
 
     def missing(self) -> SourceError | None:
-        """Why the source cannot be read as it is configured; None where it can. Asks the server."""
+        """Why the source cannot be read as configured; None where it can. Asks the server."""
         ...
 
     def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
@@ -275,7 +278,7 @@ class InspectableSource(Source, Protocol):
         ...
 
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
-        """How many rows stand after `low` and up to `high` (None: the beginning), and whether `cap` cut the count.
+        """How many rows there are after `low` and up to `high` (None: the beginning), and whether `cap` cut the count.
         Raises as `page`."""
         ...
 
@@ -284,19 +287,19 @@ class InspectableSource(Source, Protocol):
         ...
 
     def bound(self) -> Bound:
-        """The bound of this moment, as the next page would use it. Raises as `page`."""
+        """The present bound, as the next page would use it. Raises as `page`."""
         ...
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
-        """Up to `limit` rows after `low` and up to `high`, whatever the bound is: for looking back, never for
-        delivering. Raises as `page`."""
+        """Up to `limit` rows after `low` and up to `high` (None: the end), whatever the bound is: for looking back,
+        never for delivering. Raises as `page`."""
         ...
 
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
-        """Everything that can be found out about this source before it goes wrong. Reads only; raises no PollerError.
+        """What is or may go wrong with this source. Reads only; raises no PollerError.
 
         Args:
-            after: where the checkpoint stands. utcnow: this machine's clock.
+            after: the checkpoint. utcnow: this machine's clock.
         """
         ...
 
@@ -320,14 +323,14 @@ class Lock(Protocol):
 
 
 class Task(Protocol):
-    """A thread that was started: `join` waits for its end for up to `timeout` seconds."""
+    """A started thread: `join` waits up to `timeout` seconds for its end."""
 
     def join(self, timeout: float | None = None) -> None: ...
     def is_alive(self) -> bool: ...
 
 
 class Runtime(Protocol):
-    """Time, threads and chance. The real one is `poller.runtime.SystemRuntime`; simulations bring their own."""
+    """Time, threads and randomness. The real one is `poller.runtime.SystemRuntime`; simulations have their own."""
 
     def monotonic(self) -> float:
         """Seconds since some fixed instant; counts time spent suspended (protocol 3)."""

@@ -17,15 +17,15 @@ _BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 _chance = random.SystemRandom()
 
 STALL = 0.05
-"""Seconds by which CLOCK_BOOTTIME may seem to lag only because the thread was held up between two readings."""
+"""Seconds: a lag of CLOCK_BOOTTIME below this may only mean that the thread was delayed between two readings."""
 
 
 class SystemRuntime:
-    """What `poller.ports.Runtime` asks for, from the operating system.
+    """`poller.ports.Runtime` by the operating system.
 
-    `monotonic` follows whichever of CLOCK_MONOTONIC and CLOCK_BOOTTIME went further: so a deadline is judged by the
-    earlier of the two (protocol 3), and time that the machine slept counts. Between two looks it never shows less than
-    either clock did, and being asked often does not make it fast.
+    `monotonic` follows whichever of CLOCK_MONOTONIC and CLOCK_BOOTTIME advanced more: so a deadline is judged by the
+    earlier of the two (protocol 3), and suspended time counts. Between two calls it never advances less than either
+    clock, and frequent calls do not make it fast.
     """
 
     def __init__(self) -> None:
@@ -40,31 +40,31 @@ class SystemRuntime:
 
     @staticmethod
     def _read() -> tuple[float, float]:
-        """CLOCK_MONOTONIC and CLOCK_BOOTTIME. The latter is read first: if this thread is held up in between, the one
-        seems less far ahead of the other than it is, and nothing is counted that will not be made good."""
+        """CLOCK_MONOTONIC and CLOCK_BOOTTIME. The latter is read first: if this thread is delayed in between, it seems
+        less far ahead than it is, which the next call corrects."""
         boot = None if _BOOT is None else time.clock_gettime(_BOOT)
         running = time.monotonic()
         return running, running if boot is None else boot
 
     def monotonic(self) -> float:
-        """Seconds since this runtime was made, suspended time included."""
+        """See `Runtime.monotonic`."""
         with self._guard:
             running, boot = self._read()
             if boot - running < self._ahead - STALL:
                 running, boot = self._read()
                 if boot - running < self._ahead - STALL:
-                    self._ahead = boot - running  # CLOCK_BOOTTIME lags indeed: what it gains from here on counts
+                    self._ahead = boot - running  # CLOCK_BOOTTIME really lags: its gain from here on counts
             self._elapsed += max(running - self._running, 0.0) + max(boot - running - self._ahead, 0.0)
             self._ahead = max(self._ahead, boot - running)
             self._running = running
             return self._elapsed
 
     def utcnow(self) -> datetime:
-        """The wall clock, for people and schedules."""
+        """See `Runtime.utcnow`."""
         return datetime.now(UTC)
 
     def sleep(self, seconds: float) -> None:
-        """Do nothing for so long."""
+        """Sleep; not at all for a negative number."""
         time.sleep(max(0.0, seconds))
 
     def event(self) -> Event:
@@ -76,8 +76,8 @@ class SystemRuntime:
         return threading.Lock()
 
     def spawn(self, target: Callable[[], None], name: str) -> Task:
-        """Start a thread that does not keep the process alive. It starts in a copy of the caller's context, so that
-        what it logs belongs to the same Functions invocation and the same trace."""
+        """Start a daemon thread in a copy of the caller's context, so that its logs belong to the same Functions
+        invocation and the same trace."""
         thread = threading.Thread(target=contextvars.copy_context().run, args=(target,), name=name, daemon=True)
         thread.start()
         return thread

@@ -1,7 +1,7 @@
-"""Whether a connection that leaves this machine proves whom it speaks to.
+"""Whether a connection that leaves this machine verifies the server.
 
-Judged by what is configured: nothing here connects, and nothing is looked up. Encryption alone is not enough: without
-verification whoever stands between answers as the server, reads the password and writes the rows. Sources: libpq's
+Judged by the configuration: nothing here connects, and nothing is looked up. Encryption alone is not enough: without
+verification an attacker in between can answer as the server, read the password and change rows. Sources: libpq's
 sslmode (https://www.postgresql.org/docs/current/libpq-ssl.html), SQLAlchemy's `ssl_*` options of MySQL's drivers,
 `Encrypt` and `TrustServerCertificate` of the ODBC driver, whose version 18 verifies by default
 (https://learn.microsoft.com/sql/connect/odbc/dsn-connection-string-attribute).
@@ -32,7 +32,7 @@ _STEPS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent to this host stays on this machine."""
+    """Whether data sent to this host stays on this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -40,15 +40,15 @@ def is_loopback(host: str) -> bool:
 
 
 def _is_here(host: str) -> bool:
-    """The same of what drivers take for a host: a socket, or one of SQL Server's names for this machine."""
+    """The same for a driver's host, which may be a socket, or one of SQL Server's names for this machine."""
     return is_loopback(host) or host in {".", "(local)"} or host.lower().startswith(("(localdb)", "/", "@"))
 
 
 def of_database(url: URL, environ: Mapping[str, str]) -> list[Finding]:
-    """What `check` says of a connection to a database; nothing for a file, or a database that is not known here.
+    """What `check` says of a connection to a database; empty for a file, or an unknown kind of database.
 
     Args:
-        url: of the database. environ: where libpq looks for what the URL does not say.
+        url: of the database. environ: libpq's variables, for what the URL does not say.
     """
     family = {"mariadb": "mysql", "postgres": "postgresql"}.get(url.get_backend_name(), url.get_backend_name())
     judge = {"postgresql": _postgresql, "mysql": _mysql, "mssql": _mssql}.get(family)
@@ -61,10 +61,10 @@ def of_database(url: URL, environ: Mapping[str, str]) -> list[Finding]:
         return [ok(CHECK, "the connection to the database does not leave this machine")]
     if not why:
         return [ok(CHECK, f"the certificate of {', '.join(away)} is verified")]
-    told = (
-        f"The connection to {', '.join(away)} is not verified ({why}): whoever stands between can answer as the server."
+    message = (
+        f"The connection to {', '.join(away)} is not verified ({why}): others in between can answer as the server."
     )
-    return [warn(CHECK, told, _STEPS[family])]
+    return [warn(CHECK, message, _STEPS[family])]
 
 
 def of_address(address: str) -> list[Finding]:
@@ -72,10 +72,8 @@ def of_address(address: str) -> list[Finding]:
     parts = urlsplit(address)
     if parts.scheme == "https" or is_loopback(parts.hostname or ""):
         return [ok(CHECK, "storage is reached over https, or on this machine")]
-    told = (
-        f"Storage is reached over plain http at {parts.hostname}: everybody on the way reads and changes what is sent."
-    )
-    return [warn(CHECK, told, "Write https:// in the connection string or in blobServiceUri.")]
+    message = f"Storage is reached over plain http at {parts.hostname}: others on the way can read and change the data."
+    return [warn(CHECK, message, "Write https:// in the connection string or in blobServiceUri.")]
 
 
 def _postgresql(url: URL, options: Mapping[str, str], environ: Mapping[str, str]) -> tuple[list[str], str]:

@@ -1,10 +1,10 @@
-"""Samples of what is open on a database server, shared by all readers of this process (sources.md, "Rules for every
-bound").
+"""Samples of the open transactions of a database server, shared by all readers of this process (sources.md, "Rules for
+every bound").
 
-Ten pollers that each looked at one MariaDB starved each other: its view of open transactions does not refresh while
-anybody reads it more often than every 0.1 s. So there is one *line* per server, database, user, kind and ignored users.
-A line has a *tracker*, which takes the samples and knows what the samples before saw, and the last sample. Who needs a
-newer one takes it on its own connection while the others wait, and they share it.
+Ten pollers that each looked at one MariaDB starved each other: its view of open transactions does not refresh while it
+is read more often than every 0.1 s. So there is one *line* per server, database, user, kind and ignored users. A line
+has the last sample and a *tracker*, which takes samples and knows the earlier ones. A reader that needs a newer sample
+takes it on its own connection while the others wait, and they share it.
 
 What makes a shared sample safe:
 - It was complete before its reader got it, and so before that reader's page begins.
@@ -13,7 +13,7 @@ What makes a shared sample safe:
 - Numbers of a sequence need a sample that began after the number was read: such readers get no other.
 - A reader never gets a sample whose clock lies before one that it knows of (another process's, by the document).
 
-Samples leave out sessions that this process holds for reading: they cannot write, and would only hold each other up.
+Samples leave out sessions that this process holds for reading: they cannot write, and would only delay each other.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ from poller import forks
 from poller.errors import SourceError
 
 WINDOW = 0.05
-"""A sample of somebody else's may be so many seconds old. Who asks again sooner wants news, and gets none but a later
-one."""
+"""Seconds: how old another reader's sample may be. A reader that asks again sooner gets a later sample only."""
 PATIENCE = 2.0
-"""Who has waited so many seconds for another's sample begins a line anew: that connection hangs, and may for long."""
+"""Seconds: a reader that waited this long for another's sample starts a new line, since that connection hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,9 @@ class Sample:
 
     Attributes:
         began, clock: the server's clock at the first and last look of this sample, zone-aware UTC.
-        oldest: nothing that is open began earlier; None where that is not known.
-        held_by, reason: who holds it and what to do, where somebody does; cold: nothing is known because the samples
-            have only begun.
-        again: what an earlier look found, handed out once more; ago: seconds since `clock`, as far as known.
+        oldest: no open transaction began earlier; None where that is not known.
+        held_by, reason: who holds the bound and what to do, if any; cold: unknown because sampling has just begun.
+        again: an earlier look's result, returned once more; ago: seconds since `clock`, as far as known.
     """
 
     began: datetime
@@ -62,12 +60,12 @@ class Sample:
 
 
 class Tracker(Protocol):
-    """Takes one sample after another, each with what it knows from those before. Used by one thread at a time; made so
-    that a copy taken meanwhile knows too little rather than something wrong (`_Line.anew`)."""
+    """Takes one sample after another, each with what the earlier ones showed. Used by one thread at a time; a copy
+    taken meanwhile knows too little rather than something wrong (`_Line.copy`)."""
 
     @property
     def kind(self) -> str:
-        """What `Bound.kind` will say."""
+        """The `Bound.kind`."""
         ...
 
     @property
@@ -76,19 +74,19 @@ class Tracker(Protocol):
         ...
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:
-        """One sample, in statements of its own. Raises what the driver raises.
+        """One sample. Raises what the driver raises.
 
         Args:
-            own: sessions of this process that only read. later: what an earlier look found will not do.
+            own: sessions of this process that only read. later: an earlier look's result is not enough.
         """
         ...
 
     def remember(self) -> dict[str, Any] | None:
-        """What another process could go on from, as JSON; None where there is nothing."""
+        """What another process can continue from, as JSON; None where there is nothing."""
         ...
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from what another process remembered, where that is newer."""
+        """Continue from what another process remembered, where that is newer."""
         ...
 
 
@@ -99,9 +97,9 @@ class Reading(NamedTuple):
     """A connection that is held for reading, in autocommit.
 
     Attributes:
-        server: which server it leads to, and which start of it: another after a restart. database: empty where one
-            sample tells of all databases. user: as whom.
-        session: what the server calls this session, never given to another one while this server runs.
+        server: the server and its start: another value after a restart. database: empty where one sample covers all
+            databases. user: of the connection.
+        session: the server's name for this session, not reused while this server runs.
     """
 
     server: str
@@ -127,8 +125,8 @@ class _Line:
         self.last: Sample | None = None
         self.began = float("-inf")
 
-    def anew(self) -> _Line:
-        """A line that goes on from what this one knows, while somebody hangs in it."""
+    def copy(self) -> _Line:
+        """A line that knows what this one knows, in which a reader hangs."""
         return _Line(copy.copy(self.tracker))
 
 
@@ -136,11 +134,11 @@ class Samplers:
     """All lines, and the reading sessions of this process. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._begin()
-        forks.in_child(self._begin)
+        self._start()
+        forks.in_child(self._start)
 
-    def _begin(self) -> None:
-        self._guard = threading.RLock()  # re-entrant: a reader that is collected leaves from wherever that happens
+    def _start(self) -> None:
+        self._guard = threading.RLock()  # re-entrant: a garbage-collected reader leaves in any thread, at any point
         self._lines: dict[_Key, _Line] = {}
         self._readers: dict[_Key, int] = {}
         self._sessions: dict[str, tuple[str, ...]] = {}
@@ -156,7 +154,7 @@ class Samplers:
         numbers: bool,
         table: str = "",
     ) -> SharedSampler:
-        """A reader of the line for this server. It leaves by itself when nobody holds it any more.
+        """A reader of the line for this server. It leaves when it is garbage-collected.
 
         Args:
             make: makes the line's tracker, where this is the first reader. numbers: see `SharedSampler`.
@@ -183,10 +181,10 @@ class Samplers:
             return self._lines.setdefault(key, _Line())
 
     def abandon(self, key: _Key, line: _Line) -> None:
-        """Begin anew in the place of a line that hangs, unless somebody has."""
+        """Replace a line in which a reader hangs, unless another reader did."""
         with self._guard:
             if self._lines.get(key) is line:
-                self._lines[key] = line.anew()
+                self._lines[key] = line.copy()
 
     def _leave(self, key: _Key, session: str) -> None:
         with self._guard:
@@ -220,15 +218,15 @@ def join(
     numbers: bool,
     table: str = "",
 ) -> SharedSampler:
-    """As `Samplers.join`, in this process's; `reading` None: where that connection leads to cannot be told, and its
-    samples are shared with nobody."""
+    """As `Samplers.join`, of this process; with `reading` None nobody knows where the connection leads, and its samples
+    are not shared."""
     samplers = SHARED if reading is not None else Samplers()
     return samplers.join(reading or _ALONE, make, connection, kind=kind, ignored=ignored, numbers=numbers, table=table)
 
 
 def session_of(connection: Connection) -> int | None:
-    """What the driver holds for the server's number of this session; behind a pooler it is another than the server's.
-    None where the driver does not tell."""
+    """The driver's number of this session, which differs from the server's behind a pooler; None where the driver has
+    none."""
     driver: Any = connection.connection.dbapi_connection
     for found in (
         getattr(getattr(driver, "info", None), "backend_pid", None),  # psycopg, psycopg2
@@ -242,8 +240,8 @@ def session_of(connection: Connection) -> int | None:
 
 
 class SharedSampler:
-    """One reader's end of a line; used by one thread at a time. `numbers`: its cursor is a number that a sequence hands
-    out, so that it needs samples that began after it asked."""
+    """One reader of a line; used by one thread at a time. `numbers`: its cursor is a number that a sequence hands out,
+    so that it needs samples that began after it asked."""
 
     def __init__(
         self, samplers: Samplers, key: _Key, make: Maker, *, kind: str, numbers: bool, table: str = ""
@@ -256,10 +254,10 @@ class SharedSampler:
         self._table = table
         self._handed_over = float("-inf")
         self._known: datetime | None = None
-        """The highest clock that another process told of."""
+        """The highest clock that another process saw."""
 
     def prepare(self, connection: Connection) -> Tracker:
-        """The line's tracker, made now where there is none. Raises what making it raises."""
+        """The line's tracker, made now if there is none. Raises what making it raises."""
         line = self._enter()
         try:
             return self._tracker(line, connection)
@@ -272,7 +270,7 @@ class SharedSampler:
         line = self._enter()
         try:
             last = line.last
-            if last is None or not self._will_do(last, line.began, asked):
+            if last is None or not self._is_enough(last, line.began, asked):
                 later = self._numbers or (last is not None and self._is_behind(last))
                 last = self._taken(line, connection, later=later)
             elif not last.again:
@@ -291,8 +289,8 @@ class SharedSampler:
         return None if tracker is None else tracker.remember()
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """As `Tracker.recall`; `clock`: the highest that the other process saw. While somebody takes a sample there is
-        nothing to recall: that one knows as much in a moment."""
+        """As `Tracker.recall`; `clock`: the highest that the other process saw. Skipped while a sample is being taken,
+        which will know as much."""
         if memory.get("clock"):
             self._known = datetime.fromisoformat(memory["clock"]).astimezone(UTC)
         line = self._samplers.line(self._key)
@@ -303,7 +301,7 @@ class SharedSampler:
         finally:
             line.lock.release()
 
-    def _will_do(self, last: Sample, began: float, asked: float) -> bool:
+    def _is_enough(self, last: Sample, began: float, asked: float) -> bool:
         if self._is_behind(last):
             return False
         if began >= asked:
@@ -334,4 +332,4 @@ class SharedSampler:
                 continue
             if self._samplers.line(self._key) is line:
                 return line
-            line.lock.release()  # it hung, and somebody began anew while we waited
+            line.lock.release()  # it hung, and another reader replaced it while we waited

@@ -1,6 +1,6 @@
-"""A database by its URL: what source and state store make of one, and how they refuse one, is the same.
+"""Database URLs of sources and state stores: reading, checking, and engines for them.
 
-Nothing is connected to here. No error repeats a URL or a part of it: it may hold a password.
+Nothing here connects. No error repeats a URL or a part of it: it may hold a password.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from poller.model.redact import redact
 
 
 class Drivers(NamedTuple):
-    """SQLAlchemy's names of a database's drivers, the recommended one first, and the extra of ours that brings that."""
+    """SQLAlchemy's names of a database's drivers, the recommended one first, and our extra that installs that one."""
 
     extra: str
     names: tuple[str, ...]
@@ -41,11 +41,11 @@ _MODULES = {"mysqldb": "MySQLdb", "mariadbconnector": "mariadb", "mysqlconnector
 
 HIGHEST_PORT = 65_535
 _MAY_HOLD_AT = frozenset({"user", "username", "uid", "password", "passwd", "pwd", "sslpassword", "odbc_connect"})
-"""Options whose values name a user, as `poller@server`, or are secrets themselves: neither is shown."""
+"""Options whose values name a user, as `poller@server`, or are secrets: neither is shown."""
 
 
 def read_url(text: str, *, key: str) -> URL:
-    """The URL that a text is.
+    """Parse a URL.
 
     Args:
         key: where it was configured, for the error.
@@ -60,22 +60,21 @@ def read_url(text: str, *, key: str) -> URL:
         parsed = make_url(text.strip())
     except (ArgumentError, ValueError):  # from None: both may quote the text
         raise ConfigError(
-            f"`{key}` is no SQLAlchemy URL.",
+            f"`{key}` is not a SQLAlchemy URL.",
             key=key,
-            # No example with a password: what looks like one is cut out of every message.
+            # No example with a password: whatever looks like one is removed from every message.
             next_step="Write dialect://user@host:port/database, the password after the user with a colon between them, "
             "special characters percent-encoded.",
         ) from None
     if _stray_at(text.strip(), parsed):
         raise ConfigError(
-            f"`{key}` holds an @ where its host, database or an option should stand: what stands before it may be of a "
-            "password.",
+            f"`{key}` holds an @ in its host, database or an option: what stands before it may be part of a password.",
             key=key,
             next_step="Write an @ in the password, in the database's name or in an option as %40.",
         )
     if parsed.port is not None and parsed.port > HIGHEST_PORT:
         raise ConfigError(
-            f"`{key}` holds a number as its port that none can have: it may be a password, with no host after it.",
+            f"`{key}` has a port above {HIGHEST_PORT}: it may be a password, with no host after it.",
             key=key,
             next_step="Write dialect://user@host:port/database, the password after the user with a colon between them.",
         )
@@ -83,11 +82,11 @@ def read_url(text: str, *, key: str) -> URL:
 
 
 _SECRET_OPTION = re.compile(r"pass(?!file)|pwd|secret|token|credential|^(?:hex|text)?key$", re.IGNORECASE)
-"""Options of drivers whose values are secrets. A `passfile` or an `sslkey` only says where one stands."""
+"""Options of drivers whose values are secrets. A `passfile` or an `sslkey` only says where one is."""
 
 
 def holds_secret(url: URL) -> bool:
-    """Whether the URL itself holds a password, a passphrase, a key or a token, in whatever part."""
+    """Whether any part of the URL holds a password, a passphrase, a key or a token."""
     if url.password or any(_SECRET_OPTION.search(name) and value for name, value in url.query.items()):
         return True
     values = [one for value in url.query.values() for one in ([value] if isinstance(value, str) else value)]
@@ -115,9 +114,9 @@ def open_engine(url: URL, connect_args: Callable[[URL], dict[str, Any]], *, key:
 
 
 def use_utf8mb4(dbapi: Any) -> None:
-    """Make a MySQL or MariaDB session hold every character, whatever the URL, an option file or `init_command` says.
+    """Make a MySQL or MariaDB session use utf8mb4, whatever the URL, an option file or `init_command` says.
 
-    Client and server must agree, so the driver itself is asked. MariaDB Connector/Python always uses utf8mb4.
+    Client and server must agree, so the driver itself sets it. MariaDB Connector/Python always uses utf8mb4.
 
     Args:
         dbapi: the driver's connection.
@@ -129,8 +128,8 @@ def use_utf8mb4(dbapi: Any) -> None:
 
 
 def abandon(engine: Engine) -> None:
-    """In a child process: an engine's connections are the parent's, and stay open there; here new ones are made. A
-    database in memory is in this process, and kept."""
+    """In a child process: leave an engine's connections to the parent, where they stay open, and make new ones. An
+    in-memory database is in this process, and kept."""
     if engine.dialect.name == "sqlite" and isinstance(engine.pool, StaticPool | SingletonThreadPool):
         return
     forks.keep(engine.pool)
@@ -138,7 +137,7 @@ def abandon(engine: Engine) -> None:
 
 
 def _stray_at(text: str, parsed: URL) -> bool:
-    """Whether a password that was not encoded was taken for a host, a database or an option: those are shown."""
+    """Whether part of an unencoded password was read as a host, a database or an option, which messages show."""
     if parsed.get_backend_name() == "sqlite":
         return False
     meant = make_url(text.replace("%40", "_"))
@@ -164,7 +163,7 @@ def _without_driver(url: URL, error: ImportError | NoSuchModuleError, key: str) 
         return ConfigError(
             f"`{key}` needs the database driver {name}, which is installed but cannot be loaded: {error}.",
             key=key,
-            next_step="Install the system's library that it is missing.",
+            next_step="Install the system library that it needs.",
         )
     known = DRIVERS.get(backend)
     if known is None:

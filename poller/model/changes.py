@@ -1,4 +1,4 @@
-"""An operator's changes as pure transitions that take their own record: `(State, Change, now) -> State`."""
+"""An operator's changes as pure transitions, which store the change's record too: `(State, Change, now) -> State`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPERATORS = "operator/"
 
 
 def keep(state: State, change: Change, *, ttl: float, now: datetime) -> State:
-    """The lease is kept for the operator who makes this change, and nobody works for so many seconds (protocol 11)."""
+    """The lease is kept for this change's operator, and no worker starts for `ttl` seconds (protocol 11)."""
     owner_id = f"{_OPERATORS}{change.by[: LONGEST_NAME - 32]}/{change.id[:8]}"
     return transitions.hold(state, owner_id=owner_id, ttl=ttl, now=now)
 
@@ -26,8 +26,8 @@ def keep(state: State, change: Change, *, ttl: float, now: datetime) -> State:
 def kept_by(state: State) -> str | None:
     """The operator for whom a lease is kept though nobody works; None where a worker holds it, or nobody.
 
-    A mark in the lease says so, not its owner's name: an app may be called "operator". Documents written before there
-    was that mark are told by the record of the change that kept the lease, as long as it is the newest.
+    `operator_token` says so, not the owner's name: an app may be called "operator". Documents written before there was
+    that field are recognised by the record of the change that kept the lease, as long as it is the newest.
     """
     lease, change = state.lease, state.control.last_change
     owner = lease.owner_id
@@ -61,8 +61,8 @@ def to_reset(cursor: Cursor | None, source: SourceDescription | None) -> Transit
 
 
 def bound_to(state: State, source: SourceDescription) -> State:
-    """Declared to belong to `source`; what is known of another database's clock and transactions says nothing of it. A
-    document that belongs to it already stays as it is."""
+    """The state declared to belong to `source`, without what is known of another database's clock and transactions. A
+    document that already belongs to it is unchanged."""
     if state.source_fingerprint not in UNKNOWN_FINGERPRINTS and source.belongs(state.source_fingerprint, state.source):
         return state
     return transitions.bind(state, source).model_copy(update={"bound": None})
@@ -74,8 +74,8 @@ def to_rebind(source: SourceDescription) -> Transition:
 
 
 def not_freeing(transition: Transition) -> Transition:
-    """The same for a lease that says it was released, which does not count: an older copy put back by hand, or a
-    release that landed late. A write that stamped it anew would free it while its owner may still be at work."""
+    """The same for a lease whose release does not count: an older copy put back by hand, or a release that was applied
+    late. A write with a new timestamp would free it while its owner may still be at work."""
 
     def careful(state: State, change: Change, now: datetime) -> State:
         after = transition(state, change, now)
@@ -86,19 +86,19 @@ def not_freeing(transition: Transition) -> Transition:
 
 
 def freeing(transition: Transition) -> Transition:
-    """The same for a lease that has expired and was never given back: its owner is gone, or must not write any more.
-    A write that left it there would have everybody wait for it once more."""
+    """The same for a lease that expired without a release: its owner is gone, or must not write any more. A write that
+    left it there would make all workers wait for it once more."""
 
     def clear(state: State, change: Change, now: datetime) -> State:
         after = transition(state, change, now)
-        left_there = after.lease.owner_id is not None and after.lease.owner_id == state.lease.owner_id
-        return transitions.freed(after, now=now) if left_there else after
+        unchanged = after.lease.owner_id is not None and after.lease.owner_id == state.lease.owner_id
+        return transitions.freed(after, now=now) if unchanged else after
 
     return clear
 
 
 def summary(state: State) -> dict[str, Any]:
-    """What a record keeps of a state: the cursor, the token and the switches."""
+    """What a record stores of a state: the cursor, the token, and whether it is paused or halted."""
     cursor = state.checkpoint.cursor
     return {
         "cursor": None if cursor is None else cursor.model_dump(mode="json"),

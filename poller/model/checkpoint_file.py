@@ -1,8 +1,8 @@
-"""A checkpoint outside its document: an export, a backup, or a whole state document, and how it is put back.
+"""A checkpoint outside its document (an export, a backup, or a whole state document), and its restoration.
 
 Pure values and transitions. A backup is the bytes of a state document, so undoing a reset restores what a reset
-changes and nothing else: the checkpoint, the pending batch's attempts and whether the poller was halted. A pause made
-since stays, the fencing token grows as it always does, and the generation grows because it is a reset itself.
+changes and nothing else: the checkpoint, the pending batch's attempts and whether the poller was halted. A later pause
+stays, the fencing token grows as always, and the generation grows because this is a reset too.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ FORMAT = "poller-checkpoint"
 
 
 class CheckpointExport(BaseModel):
-    """What `poller export-checkpoint` writes: a checkpoint on its own, with what it belongs to."""
+    """What `poller export-checkpoint` writes: a checkpoint and what it belongs to."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     format: Literal["poller-checkpoint"] = "poller-checkpoint"
     version: Literal[1] = 1
     app: str
-    """Of the application it was taken from."""
+    """The application that it comes from."""
     poller: str
-    """The poller it was taken from."""
+    """The poller that it comes from."""
     exported_at: Stamp
     """When, by the store's clock."""
     source_fingerprint: str = ""
@@ -47,7 +47,7 @@ class CheckpointExport(BaseModel):
     generation: int = Field(default=0, ge=0, le=HIGHEST_COUNT)
     """Of the checkpoint: how many resets it has seen."""
     fencing_token: int = Field(default=0, ge=0)
-    """The document's at that moment; a document that is restored from this goes on above it."""
+    """The document's at that moment; a document that is restored from this continues above it."""
     last_successful_batch_id: str | None = None
     updated_at: Stamp | None = None
     """When the checkpoint last moved."""
@@ -71,7 +71,7 @@ class Origin:
 
 
 def export_of(state: State, *, app: str, now: datetime) -> CheckpointExport:
-    """The checkpoint of a document, on its own."""
+    """The checkpoint of a document."""
     checkpoint = state.checkpoint
     return CheckpointExport(
         app=app,
@@ -106,21 +106,21 @@ def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origi
             export = CheckpointExport.model_validate(data)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            told = f"{'.'.join(map(str, first['loc']))} ({first['msg']})"
+            wrong = f"{'.'.join(map(str, first['loc']))} ({first['msg']})"
             raise StateCorrupt(
-                f"The {location} is no readable export of a checkpoint: {told}.", document=location
+                f"The {location} is not a readable export of a checkpoint: {wrong}.", document=location
             ) from error
     for name, count in (("fencing_token", export.fencing_token), ("generation", export.generation)):
         if count > HIGHEST_TOKEN:
             raise StateCorrupt(
-                f"The {location} cannot be gone back to: its {name} must be at most {HIGHEST_TOKEN}.", document=location
+                f"The {location} cannot be restored: its {name} must be at most {HIGHEST_TOKEN}.", document=location
             )
     return Origin(export, state, location)
 
 
 def begin(poller_name: str, source: SourceDescription, origin: Origin, *, now: datetime) -> State:
-    """What a document that is gone or unreadable begins with, before `restore`: the whole one that was kept, else an
-    empty one."""
+    """The state that replaces a missing or unreadable document, before `restore`: the whole kept one, else an empty
+    one."""
     if origin.document is None:
         return transitions.create(poller_name, source, None, now=now)
     return origin.document.model_copy(update={"poller_name": poller_name, "write_ids": ()})
@@ -129,7 +129,7 @@ def begin(poller_name: str, source: SourceDescription, origin: Origin, *, now: d
 def restore(
     state: State, origin: Origin, *, source: SourceDescription, token_at_least: int, change: Change, now: datetime
 ) -> State:
-    """A reset to a kept checkpoint, with all that a reset changes: what was pending and whether it had halted."""
+    """A reset to a kept checkpoint, with the other things that a reset changes: the pending batch and the halt."""
     kept = origin.export
     moved = bound_to(transitions.reset(state, cursor=kept.cursor, change=change, now=now), source)
     checkpoint = moved.checkpoint.model_copy(
@@ -140,7 +140,7 @@ def restore(
             "generation": max(moved.checkpoint.generation, kept.generation + 1),
         }
     )
-    # Whoever made the kept checkpoint has shown its token to sinks: a lower one would be refused there as a zombie's.
+    # Sinks have seen the kept checkpoint's token: they would refuse a lower one as a zombie's.
     token = max(moved.lease.fencing_token, token_at_least, kept.fencing_token + 1)
     updates: dict[str, Any] = {
         "checkpoint": checkpoint,
@@ -156,7 +156,7 @@ def restore(
 
 
 def clone(state: State, origin: State, *, change: Change, now: datetime) -> State:
-    """The checkpoint and the source of another poller's document; the token stays this one's own, and grows."""
+    """The checkpoint and the source of another poller's document, under this document's token, which grows."""
     moved = transitions.reset(state, cursor=origin.checkpoint.cursor, change=change, now=now)
     checkpoint = moved.checkpoint.model_copy(
         update={
@@ -170,9 +170,9 @@ def clone(state: State, origin: State, *, change: Change, now: datetime) -> Stat
 
 
 def undoes(state: State, origin: Origin) -> bool:
-    """Whether going back to `origin` only takes back the reset that the document last saw.
+    """Whether going back to `origin` only undoes the document's last reset.
 
-    Then what lies between was delivered (or knowingly skipped) before that reset: nothing is skipped by it now.
+    Then the rows in between were delivered (or knowingly skipped) before that reset: none is skipped now.
     """
     change, kept = state.control.last_change, origin.document
     if change is None or kept is None or change.before is None or change.kind not in TAKEN_BACK:
@@ -183,4 +183,4 @@ def undoes(state: State, origin: Origin) -> bool:
 
 
 TAKEN_BACK = frozenset({"reset-to-beginning", "reset-to-cursor"})
-"""Changes whose undo moves back to where the poller had come by its own work. The undo of an undo is none of them."""
+"""Changes whose undo moves back to where the poller had come by its own work; the undo of an undo does not."""

@@ -1,7 +1,7 @@
-"""The cursor: where in a table's (cursor column, primary key) order we stand.
+"""The cursor: a place in a table's (cursor column, primary key) order.
 
-Pure values. The text of `value` is rendered by the database and bound back with a CAST (sources.md, "Cursor fidelity"),
-so this module never parses it: what loses precision here would redeliver for ever, or skip.
+Pure values. The database renders the text of `value`, which is bound back with a CAST (sources.md, "Cursor fidelity"),
+so this module never parses it: a loss of precision would redeliver for ever, or skip.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KeyValue: TypeAlias = StrictInt | StrictStr
 
 
 class Cursor(BaseModel):
-    """A position in a source's order; everything up to and including it was delivered.
+    """A place in a source's order; everything up to and including it was delivered.
 
     Attributes:
         kind: what the cursor column is.
@@ -33,7 +33,7 @@ class Cursor(BaseModel):
     tiebreaker: dict[str, KeyValue] | None = None
 
     @model_validator(mode="after")
-    def _stands_somewhere(self) -> Self:
+    def _is_not_empty(self) -> Self:
         """A time or a number is never an empty text."""
         if not self.value:
             raise ValueError(f"value is empty, and a cursor of kind {self.kind} never is")

@@ -1,7 +1,7 @@
 """The state document, version 1: checkpoint and lease of one poller in one JSON text (design, "The state document").
 
-The document that design.md shows must be readable and be continued from as it stands. Fields of our own stand beside
-its fields, never instead, and fields that we do not know survive every write: models keep them as extras.
+The document that design.md shows must be readable and usable as it is. Our own fields are added to its fields, and
+unknown fields survive every write: models keep them as extras.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from poller.model.stamps import Stamp
 
 VERSION = 1
 WRITE_IDS_KEPT = 8
-"""How many write ids the document remembers. A single one is not enough: another may write between our write, whose
-answer was lost, and our re-read (protocol, "Mutants")."""
+"""How many write ids the document keeps. One is not enough: another may write between our write, whose answer was lost,
+and our re-read (protocol, "Mutants")."""
 
 
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
@@ -50,13 +50,13 @@ class Checkpoint(_Part):
 
 
 class Lease(_Part):
-    """Who works, under which fencing token, and how long the others must keep away.
+    """Who works, under which fencing token, and how long others must wait.
 
     Attributes:
         owner_id: None where nobody holds it.
         fencing_token: grows with every acquire and every reset, never goes back, and outlives the owner.
-        acquired_at, heartbeat_at, expires_at: on the store's clock, for people and for foreign readers.
-        ttl_seconds: how long after the document's last modification the lease is to be respected.
+        acquired_at, heartbeat_at, expires_at: on the store's clock, for people and other programs.
+        ttl_seconds: for how long after the document's last modification the lease is valid.
         released_at: set by a write that leaves the lease free; it counts only while the document's modification
             time is near it, so that an older copy put back by hand frees nothing (protocol 3).
         operator_token: the fencing token under which an operator keeps the lease though nobody works (protocol 11).
@@ -134,13 +134,13 @@ class State(_Part):
     source_seen: dict[str, Any] | None = None
 
     def with_write_id(self, write_id: str) -> State:
-        """The same with one more write id, the newest last; only the last few are kept."""
+        """The state with one more write id, the newest last; only the last few are kept."""
         return self.model_copy(update={"write_ids": (*self.write_ids, write_id)[-WRITE_IDS_KEPT:]})
 
 
 def encode(state: State) -> bytes:
-    """The document's bytes: UTF-8 JSON, indented, since people open it. What is known of the bound is only advice: it
-    is left out where the document would become too large to be read again.
+    """The document's bytes: UTF-8 JSON, indented, since people open it. `bound` is optional: it is left out where the
+    document would be too large to be read again.
 
     Raises: StoreError where it would be too large even so.
     """
@@ -151,7 +151,7 @@ def encode(state: State) -> bytes:
         raise StoreError(
             f"The state document of {state.poller_name!r} would have {len(body):,} bytes; at most {LARGEST_BODY:,} can "
             "be read again.",
-            next_step="Nothing was written. Remove what others keep in it (checkpoint.metadata, fields of their own).",
+            next_step="Nothing was written. Remove other programs' data from it (checkpoint.metadata, unknown fields).",
         )
     return body
 
@@ -161,9 +161,9 @@ def _encoded(state: State) -> bytes:
 
 
 def refuse_unreadable(state: State) -> None:
-    """For what was put together out of what others wrote, before it is written.
+    """Checks a state that was built from other documents before it is written.
 
-    Raises: StoreError, where it would be no document that can be read again.
+    Raises: StoreError where the document could not be read again.
     """
     try:
         decode(encode(state), location="document", poller_name=state.poller_name)
@@ -175,11 +175,11 @@ def refuse_unreadable(state: State) -> None:
 
 
 def decode(body: bytes, *, location: str, document: str = "", poller_name: str | None = None) -> State:
-    """Read a document; `location` is where it stands and `document` its name in the store, for the error.
+    """Read a document; `location` says where it is and `document` its name in the store, for the error.
 
-    Raises: StateCorrupt, for a newer version, for JSON that is no state document, for bytes that are no JSON, for what
-    is beyond the limits or could not be written back, and for another poller's document. Such a document is never
-    overwritten.
+    Raises: StateCorrupt for a newer version, for JSON that is not a state document, for bytes that are not JSON, for
+    documents that exceed the limits or could not be written back, and for another poller's document. Such a document
+    is never overwritten.
     """
     name = poller_name or "NAME"
     keep = f"It was left as it is; restore it with: poller reset-to-checkpoint {name} FILE (a backup or an export)."
@@ -189,7 +189,7 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
         raise StateCorrupt(f"The {location} {error}.", document=document, next_step=keep) from error
     if not isinstance(data, dict) or "version" not in data or "checkpoint" not in data:
         raise StateCorrupt(
-            f"The {location} is JSON, but no state document of a poller.", document=document, next_step=keep
+            f"The {location} is JSON, but not a poller's state document.", document=document, next_step=keep
         )
     version = data["version"]
     if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
@@ -204,7 +204,7 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])[:LONGEST_NAME]
         raise StateCorrupt(
-            f"The {location} is no readable state document: {where} ({first['msg']}).",
+            f"The {location} is not a readable state document: {where} ({first['msg']}).",
             document=document,
             next_step=keep,
         ) from error
@@ -226,4 +226,4 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
 
 
 _OPTIONAL = frozenset({"checkpoint", "lease", "delivery", "control", "write_ids", "source_fingerprint"})
-"""Parts that a foreign writer may have set to null: read as absent."""
+"""Parts that another program may have set to null: read as absent."""

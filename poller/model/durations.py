@@ -8,7 +8,7 @@ from datetime import timedelta
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 LONGEST = timedelta(days=3650)
-"""Times are reckoned with durations added and taken away; of more than this a sum may be no time any more."""
+"""Durations are added to times; with longer ones the sum may exceed the range of `datetime`."""
 _WHOLE = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[dhms]))+")
 
 

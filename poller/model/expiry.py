@@ -9,12 +9,12 @@ from poller.model.document import Lease
 from poller.model.timing import Timing
 
 RELEASE_WINDOW = 2.0
-"""`released_at` counts while the document's modification time is within so many seconds of it."""
+"""Seconds: `released_at` counts while the document's modification time is this close to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether the lease may be taken, and if not yet, in how many seconds (None where that cannot be told)."""
+    """Whether the lease may be taken, and if not yet, in how many seconds (None where that is unknown)."""
 
     free: bool
     takeover: bool = False
@@ -34,8 +34,8 @@ def availability(
     Args:
         lease: as it was read.
         server_time: the server's clock at the answer; modified_at: when this version was written. None where the
-            store tells no time: then `unchanged_for` (seconds since we first saw this version) decides.
-        timing: our own; its ttl stands in where a foreign document names neither ttl nor expiry.
+            store has no clock: then `unchanged_for` (seconds since we first saw this version) decides.
+        timing: our own; its ttl is used where another program's document has neither ttl nor expiry.
     """
     ttl = lease.ttl_seconds
     if lease.released_at is not None:

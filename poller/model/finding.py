@@ -1,4 +1,4 @@
-"""What a look at a poller's surroundings found (`poller check`), with what fixes it."""
+"""What `poller check` finds, with what fixes it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Severity: TypeAlias = Literal["ok", "warn", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        check: what was looked at, a fixed word such as `index`.
+        check: what was checked, a fixed word such as `index`.
         severity: `error`: rows could be skipped or repeated, or nothing runs; `warn`: it works, at a price or a risk.
         message: what was found, in one line, without secrets.
         fix: the statement or command that fixes it, or a sentence where there is none; empty where all is well.

@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from poller.errors import FieldDifference
 
 UNKNOWN_FINGERPRINTS = frozenset({"", "sha256:..."})
-"""What stands where a document was written without a fingerprint: nothing to compare, so the first tenure binds it."""
+"""Fingerprints of documents that were written without one: nothing can be compared, so the first tenure binds it."""
 
 
 class DatabaseIdentity(BaseModel):
-    """Which database, whoever connects to it and however.
+    """Which database it is, whatever the user, the driver and the options.
 
     `dialect`: the family (postgresql, mysql, sqlite, mssql, oracle); `host` in lower case; `port` with the dialect's
     default filled in; `database` (for SQLite the absolute path, or `:memory:`). None where a dialect has no such thing.
@@ -37,10 +37,10 @@ class DatabaseIdentity(BaseModel):
 class SourceDescription(BaseModel):
     """What the fingerprint hashes; kept in the document as `source`, so that a mismatch can be shown field by field.
 
-    `left_open`: fields (as in the document, dotted) that the configuration leaves to the server and that nobody has
-    asked it for yet. `configured`: where the server was asked, the description before that; documents that were written
-    without asking hold it. `made`: what tells the table from another of its name (an object id, when it was created);
-    not hashed, for it changes with every restore. None of the three is part of the document's `source`.
+    `left_open`: fields (as in the document, dotted) that the configuration leaves to the server, which was not asked
+    yet. `configured`: where the server was asked, the description before that, as in documents that were written
+    without asking. `made`: distinguishes the table from another of its name (an object id, the time of its creation);
+    not hashed, since it changes with every restore. None of the three is part of the document's `source`.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
@@ -62,7 +62,7 @@ class SourceDescription(BaseModel):
         return json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands in the document; the schema is called `schema` there."""
+        """As in the document, where the schema is called `schema`."""
         data = self.model_dump(mode="json")
         data["schema"] = data.pop("schema_name")
         return data
@@ -72,11 +72,11 @@ class SourceDescription(BaseModel):
         return "sha256:" + hashlib.sha256(self.canonical().encode()).hexdigest()
 
     def as_configured(self) -> SourceDescription:
-        """Without what the server said: the same whether it was asked or not."""
+        """Without the server's answers: the same whether it was asked or not."""
         return self.configured or self
 
     def resolved(self, said: Mapping[str, Any], made: str | None = None) -> SourceDescription:
-        """With what the server says of the fields that were left open; those it says nothing of stay as configured."""
+        """With the server's answers for the fields that were left open; those without an answer stay as configured."""
         base = self.as_configured()
         return self._filled(said).model_copy(update={"left_open": (), "configured": base, "made": made})
 
@@ -95,8 +95,8 @@ class SourceDescription(BaseModel):
         return filled if filled.fingerprint() == fingerprint else None
 
     def belongs(self, fingerprint: str, stored: Mapping[str, Any] | None) -> bool:
-        """Whether a checkpoint with this fingerprint and `source` is this source's, as far as that is known now: one
-        that names no source is, and one that was written before the server was asked."""
+        """Whether a checkpoint with this fingerprint and `source` belongs to this source, as far as that is known now:
+        one without a fingerprint does, and one that was written before the server was asked."""
         if fingerprint in UNKNOWN_FINGERPRINTS or fingerprint in (
             self.fingerprint(),
             self.as_configured().fingerprint(),
@@ -117,9 +117,9 @@ class SourceDescription(BaseModel):
 
 
 def differences(stored: dict[str, Any] | None, configured: SourceDescription) -> list[FieldDifference]:
-    """Field by field, what the document's `source` says and what is configured; empty where they agree or where the
-    document does not describe its source. Nested fields are dotted (`database.host`). What the configuration leaves
-    open differs only where the server was asked, now and when the document was written."""
+    """The fields in which the document's `source` and the configuration differ; empty where the document does not
+    describe its source. Nested fields are dotted (`database.host`). A field that the configuration leaves open differs
+    only where the server was asked, now and when the document was written."""
     if not stored:
         return []
     ours, theirs = _flat(configured.as_json()), _flat(stored)

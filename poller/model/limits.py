@@ -1,8 +1,8 @@
 """How large a state document and its parts may be, and JSON read within such limits (security.md, "Documents, rows,
 errors").
 
-Whoever can write the container chooses what is read there. What these limits let through can be walked, shown and
-written back by everything behind them, without a RecursionError, a MemoryError or an OverflowError.
+Others may be able to write the container. What is within these limits can be processed, shown and written back without
+a RecursionError, a MemoryError or an OverflowError.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ import json
 from typing import Any
 
 LARGEST_BODY = 1024 * 1024
-"""Bytes of a document. Stores read no more than one byte beyond this, so that whoever looks can tell."""
+"""Bytes of a document. Stores read at most one byte more, so that the caller sees that it is too large."""
 HIGHEST_COUNT = 2**53
 """The highest fencing token, generation or number of attempts: beyond it JSON numbers are not exact everywhere."""
 HIGHEST_TOKEN = HIGHEST_COUNT // 2
-"""No token or generation that is typed, or read from a file or a trail, may be higher: a document's must be able to
-grow from there."""
+"""The highest token or generation that may be typed, or read from a file or a trail: a document's must be able to grow
+from there."""
 LONGEST_NAME = 1024
 """Characters of a name: a poller's, an owner's, a batch's, an operator's, of a kind of change or of error."""
 LONGEST_REASON = 4096
-"""Characters of what a person or a rule says."""
+"""Characters of a reason or message."""
 LONGEST_CURSOR = 100_000
-"""Characters of a cursor with its key: it stands in the document up to three times, and in each record of a change."""
+"""Characters of a cursor with its key: the document holds it up to three times, and each record of a change does."""
 DEEPEST = 64
 """How many levels of objects and lists."""
 LONGEST_INTEGER = 100
-"""Digits of an integer. Keys are integers of up to 64 bits (Oracle: 38 digits), so that 2^53 is no limit for them; what
-this library counts itself has that one (`HIGHEST_COUNT`)."""
+"""Digits of an integer. Keys are integers of up to 64 bits (Oracle: 38 digits), so they may exceed 2^53; this library's
+own counts may not (`HIGHEST_COUNT`)."""
 
 
 class NotBoundedJson(ValueError):
-    """The text is no JSON, or JSON beyond the limits; says which, without quoting it."""
+    """The text is not JSON, or exceeds the limits; the message does not quote it."""
 
 
 def read_json(body: bytes) -> Any:
-    """What a JSON text says.
+    """Parse JSON.
 
-    Raises: NotBoundedJson for more than `LARGEST_BODY` bytes, `DEEPEST` levels or `LONGEST_INTEGER` digits; for names
-    that stand twice in one object, numbers that are not finite and halves of surrogate pairs, none of which could be
-    written back as they were; and for what is no JSON.
+    Raises: NotBoundedJson for more than `LARGEST_BODY` bytes, `DEEPEST` levels or `LONGEST_INTEGER` digits; for a name
+    that occurs twice in one object, numbers that are not finite and halves of surrogate pairs, none of which could be
+    written back unchanged; and for other text than JSON.
     """
     if len(body) > LARGEST_BODY:
         raise NotBoundedJson(f"is larger than {LARGEST_BODY:,} bytes")
@@ -58,7 +58,7 @@ def read_json(body: bytes) -> Any:
         raise
     except RecursionError:
         raise NotBoundedJson(f"is nested deeper than {DEEPEST} levels") from None
-    except ValueError:  # its own text quotes what it read
+    except ValueError:  # its message quotes the text
         raise NotBoundedJson("is not JSON") from None
     return data
 
@@ -88,7 +88,7 @@ def _constant(_text: str) -> float:
 
 
 def _deeper_than(data: Any, levels: int) -> bool:
-    """Level by level, since what calls itself ends where Python's stack does."""
+    """Level by level: a recursive function would exceed Python's stack."""
     level = [data]
     for _ in range(levels + 1):
         inner = [one for one in level if isinstance(one, (dict, list))]

@@ -1,7 +1,7 @@
-"""Making an error's text fit to be stored and shown: one line, bounded, without secrets (protocol 9).
+"""Making an error's text safe to store and show: one line, of limited length, without secrets (protocol 9).
 
-What a handler raises may quote anything. Known shapes of secrets are cut out; what the shape does not tell cannot be
-known, which is why `error_text = false` exists.
+A handler's error may quote anything. Known shapes of secrets are removed; a secret of another shape cannot be
+recognised, which is why `error_text = false` exists.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import re
 from poller.model.escape import shown
 
 LIMIT = 300
-"""At most so many characters are kept."""
+"""How many characters are kept."""
 BEYOND = 8192
-"""So many characters behind what is kept are looked through as well."""
+"""How many characters after those are searched for secrets too."""
 LONGEST_SECRET = 4096
-"""Where a longer text is cut, a secret of up to so many characters may have lost its end, by which it is known."""
+"""Characters. Where a longer text is cut, a secret up to this long may lose its end, and not be recognised."""
 
 _NAMES = (
     r"account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|passphrase|password|passwd|pwd|secret|token|api[_-]?key|"
@@ -24,7 +24,7 @@ _NAMES = (
 )
 # Names that are the end of ordinary words, too: a compass, to bypass.
 _SHORT = r"(?:[\w-]*[_-]|db|my|user|root|admin)?pass|(?:[\w-]*[_-])?sas|(?:[\w-]*-)?sig"
-# A value in quotes ends at its quote, or where the line was cut; one that is doubled or escaped is part of it.
+# A value in quotes ends at its quote, or where the line was cut; a doubled or escaped quote is part of it.
 _QUOTED = (
     r"b?(?P<q>\"\"\"|'''|[\"'])(?!\*\*\*(?P=q))"
     r"(?:[^\\\"'\n]|\\[^\n]|(?P=q){2}|(?!(?P=q))[\"'])*+(?:(?P=q)|\\?$)"
@@ -108,9 +108,8 @@ _SHAPES = tuple(
 def redact(text: str) -> str:
     """The text with every known shape of secret replaced by `***`: passwords in URLs, keys and signatures of
     connection strings, headers that authorize, cookies, passwords of commands and of SQL, bearer tokens, private keys,
-    storage account keys. What is done twice changes nothing more, and a long text costs what its length does.
-
-    Names of files may hold what no UTF-8 can say (lone surrogates); what is stored and logged is UTF-8.
+    storage account keys. Idempotent; its cost is linear in the text's length. Lone surrogates, which file names may
+    hold, are replaced: stored and logged text is UTF-8.
     """
     for shape, instead in _SHAPES:
         text = shape.sub(instead, text)
@@ -118,11 +117,11 @@ def redact(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Redacted, and at most so many characters, the last a "…" where there were more.
+    """Redacted, and at most `limit` characters, the last a "…" where there were more.
 
-    It is cut first: five million characters took 13 s, in which no heartbeat ran. It is cut where more is left than is
-    kept, so that a secret that the cut goes through, and that is not known as one any more, is not among what is kept;
-    nor is it where others before it became shorter.
+    The text is cut before it is searched: five million characters took 13 s, in which no heartbeat ran. It is cut
+    further back than it is kept, so that a secret that the cut made unrecognisable is not kept, even where redaction
+    shortened the text before it.
     """
     if len(text) <= limit + BEYOND:
         whole = redact(text)
@@ -132,19 +131,19 @@ def shortened(text: str, limit: int) -> str:
 
 
 def first_line(text: str, limit: int = LIMIT) -> str:
-    """The first non-empty line, redacted, escaped and bounded."""
+    """The first non-empty line, redacted, escaped and cut."""
     begun = text.lstrip()[: limit + BEYOND + 1]
     return shown(shortened(begun.splitlines()[0].rstrip(), limit), limit) if begun else ""
 
 
 def said(error: BaseException) -> str:
-    """What an error says; empty where it fails even at that."""
+    """An error's text; empty where its `__str__` fails."""
     try:
-        return str.__str__(str(error))  # a text of another class may raise as well, whatever is done with it
+        return str.__str__(str(error))  # a subclass of str may raise in any method
     except BaseException:  # noqa: BLE001 - an exception's own __str__ may raise anything, SystemExit too
         return ""
 
 
 def error_line(error: BaseException) -> str:
-    """What an error says, as `first_line`; empty where it fails even at that."""
+    """An error's text as `first_line`; empty where its `__str__` fails."""
     return first_line(said(error))

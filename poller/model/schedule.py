@@ -1,9 +1,8 @@
 """NCRONTAB, the schedules of timers in Azure Functions: `{second} {minute} {hour} {day} {month} {day-of-week}`, UTC.
 
-A small parser of our own, because the semantics differ from cron's where it hurts: a day must match day-of-month *and*
-day-of-week (cron takes either), seconds stand first, and Sunday is 0 and never 7. Five fields mean second 0, as in
-Functions. The `hh:mm:ss` form of an interval is not supported: it counts from a process's start, so the workers of
-one poller would not agree on it.
+Parsed here, because the semantics differ from cron's: a day must match day-of-month *and* day-of-week (in cron either
+is enough), seconds come first, and Sunday is 0 and never 7. Five fields mean second 0, as in Functions. The `hh:mm:ss`
+form of an interval is not supported: it counts from a process's start, so the workers of one poller would not agree.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class _Field:
 
     def _number(self, word: str, text: str) -> int:
         if not (word.isascii() and word.isdigit()):
-            raise ValueError(f"the {self.name} field {text!r} is no number, range, list or step")
+            raise ValueError(f"the {self.name} field {text!r} is not a number, range, list or step")
         return int(word)
 
 
@@ -117,7 +116,7 @@ class Schedule:
         return f"Schedule({self.text!r})"
 
     def next_after(self, now: datetime) -> datetime:
-        """The first moment of the schedule that lies strictly after `now` (zone-aware), in UTC."""
+        """The first time of the schedule strictly after `now` (zone-aware), in UTC."""
         earliest = now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1)
         day, last = earliest.date(), earliest.date() + _LONGEST_GAP
         floor = earliest.time()

@@ -1,8 +1,8 @@
 """Moments as a state document holds them: `2026-04-07T01:23:45.123456Z`.
 
-A foreign document may hold moments that Python cannot, such as seven digits of a second's fraction (.NET), a year 0, or
-the year 1 in a zone east of Greenwich. Nothing is refused for that, and nothing is lost: the nearest moment that can be
-computed with is read, and the text is written back as it was.
+Another program's document may hold moments that Python cannot, such as seven digits of a second's fraction (.NET), a
+year 0, or the year 1 in a zone east of Greenwich. They are not refused: the nearest moment of Python's is used, and the
+text is written back unchanged.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pydantic import AwareDatetime, PlainSerializer, ValidationError, ValidatorF
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 _SHAPE = re.compile(r"(\d{4,6})(-\d\d-\d\d[Tt ]\d\d:\d\d:)(\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)")
-"""RFC 3339, with years of up to six digits. The parts: year, the next, seconds, their fraction, zone."""
+"""RFC 3339, with years of up to six digits. The groups: year, month to minute, seconds, their fraction, zone."""
 
 
 class Kept(datetime):
-    """A moment that another program wrote and that we would write as another one; `text` is how it stood there.
+    """A moment of another program's that we would write differently; `text` is the original.
 
-    What is computed from it is a moment without a text.
+    Moments computed from it have no text.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Kept(datetime):
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The same in UTC; the first or the last moment there is, where it lies beyond."""
+    """The same in UTC; the first or last moment of Python's, where it lies beyond."""
     try:
         return moment.astimezone(UTC)
     except OverflowError:
@@ -44,7 +44,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def later(moment: datetime, seconds: float) -> datetime:
-    """So many seconds later; the last moment there is, where that lies beyond."""
+    """The moment `seconds` later; Python's last moment, where that lies beyond."""
     try:
         return moment + timedelta(seconds=seconds)
     except OverflowError:
@@ -52,7 +52,7 @@ def later(moment: datetime, seconds: float) -> datetime:
 
 
 def stamp(moment: datetime) -> str:
-    """A moment as the document writes it: UTC, microseconds, `Z`, a year of four digits; a `Kept` one as it stood."""
+    """A moment as the document writes it: UTC, microseconds, `Z`, a year of four digits; a `Kept` one unchanged."""
     text: str | None = getattr(moment, "text", None)
     return text or in_utc(moment).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
@@ -82,7 +82,7 @@ def _read(value: Any, read: ValidatorFunctionWrapHandler) -> datetime | None:
 
 
 def _nearest(text: str, read: ValidatorFunctionWrapHandler) -> datetime | None:
-    """The nearest moment to one that cannot be computed with: outside of the years 1 to 9999, or a leap second."""
+    """The nearest moment to one that Python cannot hold: outside of the years 1 to 9999, or a leap second."""
     shape = _SHAPE.fullmatch(text)
     if shape is None:
         return None
@@ -98,4 +98,4 @@ def _nearest(text: str, read: ValidatorFunctionWrapHandler) -> datetime | None:
 
 
 Stamp = Annotated[AwareDatetime, WrapValidator(_read), PlainSerializer(stamp, return_type=str, when_used="json")]
-"""A moment on the store's clock, for people; expiry is never computed from it where the store tells time."""
+"""A moment on the store's clock, for people; expiry is not computed from it unless the store has no clock."""

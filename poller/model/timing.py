@@ -17,8 +17,8 @@ class Timeout:
 class Timing:
     """How long a lease lasts and how often it is renewed, in seconds.
 
-    Raises: ValueError, beginning with the configuration's key, for numbers under which a single slow answer would
-    lose the lease (protocol 13).
+    Raises: ValueError, starting with the configuration's key, for numbers with which a single slow answer would lose
+    the lease (protocol 13).
     """
 
     ttl: float
@@ -33,8 +33,8 @@ class Timing:
             raise ValueError(
                 f"heartbeat_interval: {self.heartbeat:g}s is more than a third of lease_ttl ({self.ttl:g}s)"
             )
-        # An attempt takes at most ttl/3 and the grace ttl/20, and 2/3 ttl are left of it: so nothing is refused here as
-        # long as `attempt` follows the ttl. Who changes that has this check (protocol 13).
+        # An attempt takes at most ttl/3 and the grace ttl/20 of the 2/3 ttl between heartbeats: so this refuses nothing
+        # as long as `attempt` depends on the ttl. It guards a change of that (protocol 13).
         attempt = self.attempt.connect + self.attempt.read
         if attempt + self.grace >= self.ttl - self.heartbeat:
             raise ValueError(
@@ -43,7 +43,7 @@ class Timing:
 
     @property
     def margin(self) -> float:
-        """How much longer than the ttl a taker waits: it covers the one-second precision of both server times."""
+        """How much longer than the ttl a taker waits, because both server times are precise to one second."""
         return min(5.0, max(2.0, self.ttl / 2))
 
     @property
@@ -58,7 +58,7 @@ class Timing:
 
     @property
     def attempt(self) -> Timeout:
-        """The limits of one request to the store, so that several fit into a short lease."""
+        """The time limits of one request to the store, so that several fit into a short lease."""
         return Timeout(connect=min(2.0, self.ttl / 6), read=min(5.0, self.ttl / 6))
 
     @property

@@ -1,7 +1,7 @@
 """What may happen to a state document, as pure functions: `(State, ..., now) -> State`.
 
 `now` is the store's clock as the caller estimates it. Nothing here reads a clock, draws a number or talks to a store,
-so each rule can be tested by itself. Whoever writes the result does it under the tag of the state it was made from.
+so each rule can be tested by itself. The caller writes the result under the tag of the state it was made from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from poller.model.fingerprint import SourceDescription
 from poller.model.stamps import later, stamp
 
 REMEMBER_EVERY = timedelta(minutes=1)
-"""How often an idle poller may write down what it saw of the bound."""
+"""How often an idle poller may store what it knows of the bound."""
 
 
 def create(
@@ -28,8 +28,8 @@ def create(
     memory: dict[str, Any] | None = None,
 ) -> State:
     """A first document: nothing delivered, nobody at work, token 0. `cursor` is what `start_from` means, `memory` what
-    the source knows of its bound. `ttl` is how long leases last here: whoever finds this version put back by hand
-    keeps away for that long, whatever its own configuration says."""
+    the source knows of its bound. `ttl` is how long leases last: a worker that finds this version put back by hand
+    waits that long, whatever its own configuration says."""
     return State(
         poller_name=poller_name,
         source_fingerprint=source.fingerprint(),
@@ -42,14 +42,14 @@ def create(
 
 def bind(state: State, source: SourceDescription) -> State:
     """The same checkpoint, declared to belong to `source`. Where the server was not asked what the source's names mean,
-    and the document's own values do not contradict the configuration, they stay."""
+    the document's own values stay, unless they contradict the configuration."""
     source = source.as_stored(state.source_fingerprint, state.source) or source
     return state.model_copy(update={"source_fingerprint": source.fingerprint(), "source": source.as_json()})
 
 
 def acquire(state: State, *, owner_id: str, ttl: float, now: datetime, starts_batch: bool = True) -> State:
     """A new tenure: the token grows by one, and the pending batch counts one more start (protocol 5 and 8), unless
-    it is not the pending batch that this tenure is for."""
+    this tenure is not for the pending batch (`starts_batch`)."""
     lease = state.lease.model_copy(
         update={
             "owner_id": owner_id,
@@ -73,8 +73,8 @@ def renew(state: State, *, now: datetime) -> State:
 
 
 def lasting(state: State, *, ttl: float) -> State:
-    """The lease lasts for as long as its owner trusts it. Another program may have written the document meanwhile
-    without the fields it does not know, or with a ttl of its own: who goes by those would take the lease too early."""
+    """The lease with its owner's ttl. Another program may have written the document meanwhile without the fields it
+    does not know, or with another ttl, by which others would take the lease too early."""
     return state if state.lease.ttl_seconds == ttl else _lease(state, ttl_seconds=ttl)
 
 
@@ -89,13 +89,13 @@ def commit(
     memory: dict[str, Any] | None = None,
     made: str | None = None,
 ) -> State:
-    """The checkpoint moves past a delivered batch, and what the source knows of its bound goes with it (`memory`;
-    None leaves what stands there), and which table it was (`made`, likewise). With `release` the lease is given back by
-    the same write; without, the next batch is being started, so its attempts are 1 (protocol 7 and 8)."""
+    """The checkpoint moves past a delivered batch; what the source knows of its bound (`memory`) and which table it was
+    (`made`) are stored with it (None: unchanged). With `release` the same write gives the lease back; without, the next
+    batch starts, so its attempts are 1 (protocol 7 and 8)."""
     former = state.checkpoint.cursor
     checkpoint = state.checkpoint.model_copy(
         update={
-            # Fields that others keep inside the cursor and the metadata survive, as they do everywhere.
+            # Other programs' fields in the cursor and the metadata survive, as everywhere.
             "cursor": cursor if former is None else cursor.model_copy(update=former.model_extra or {}),
             "last_successful_batch_id": batch_id,
             "updated_at": now,
@@ -112,13 +112,13 @@ def commit(
 
 
 def remember(state: State, *, memory: dict[str, Any], now: datetime) -> State:
-    """Only what the source knows of its bound, for the next process: nothing was delivered. For a lease that is free,
-    which it leaves free."""
+    """Stores only what the source knows of its bound, for the next process: nothing was delivered. For a free lease,
+    which stays free."""
     return _emptied(state.model_copy(update={"bound": _kept(memory, now)}), now)
 
 
 def may_remember(state: State, *, now: datetime) -> bool:
-    """Whether a write may be spent on that: at most once a minute, the one exception to "idle writes nothing"."""
+    """Whether to write for that: at most once a minute, the only exception to "idle writes nothing"."""
     kept_at = (state.bound or {}).get("kept_at")
     try:
         return kept_at is None or abs(now - datetime.fromisoformat(kept_at)) >= REMEMBER_EVERY
@@ -144,13 +144,13 @@ def fail(state: State, *, error: DeliveryError, halt_after: int, now: datetime) 
 
 
 def times(count: int) -> str:
-    """How often, in words."""
+    """A count in words."""
     return "once" if count == 1 else f"{count} times"
 
 
 def halt(state: State, *, reason: str, now: datetime) -> State:
-    """No further tick starts until an operator resumes. Only for a lease that nobody trusts any more. Who paused it,
-    and why, stays: the pause is the operator's, and outlives the halt."""
+    """No further tick starts until an operator resumes. Only for a lease that nobody trusts any more. A pause keeps its
+    `by` and `reason`: it is the operator's, and outlives the halt."""
     who = {} if state.control.paused else {"by": "poller", "reason": reason, "at": now}
     control = state.control.model_copy(update={"halted": True, **who})
     return _emptied(state.model_copy(update={"control": control}), now)
@@ -165,7 +165,7 @@ def pause(state: State, *, by: str, reason: str | None, change: Change, now: dat
 
 
 def resume(state: State, *, change: Change, now: datetime) -> State:
-    """Neither paused nor halted; the pending batch is tried afresh."""
+    """Neither paused nor halted; the pending batch's attempts count from 0 again."""
     control = state.control.model_copy(
         update={
             "paused": False,
@@ -199,8 +199,7 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
         }
     )
     delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
-    # What was seen of the database's clock may be what the operator fixes: nobody goes on from it
-    # (`CurrentBound.recall`).
+    # What was known of the database's clock may be the reason for the reset: it is dropped (`CurrentBound.recall`).
     kept = {name: value for name, value in (state.bound or {}).items() if name == "kept_at"}  # see `may_remember`
     known = {**kept, "reset": state.lease.fencing_token + 1}
     moved = state.model_copy(
@@ -218,20 +217,20 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
 def rebind(state: State, *, source: SourceDescription, change: Change, now: datetime) -> State:
     """The same cursor is declared to belong to a changed source; fences whoever was at work."""
     control = state.control.model_copy(update={"last_change": change})
-    # What is known of one database's transactions and clock says nothing of another's.
+    # What is known of one database's transactions and clock does not hold for another.
     bound = bind(state.model_copy(update={"control": control, "bound": None, "source_seen": None}), source)
     return _emptied(_lease(bound, fencing_token=state.lease.fencing_token + 1), now)
 
 
 def freed(state: State, *, now: datetime) -> State:
-    """The lease of an owner that let it expire is given back in its place; fences that owner. A write that left it
-    there would renew it, since its age is the document's (protocol 3)."""
+    """Gives back the lease of an owner that let it expire, and fences that owner. A write that left the lease there
+    would renew it, since its age is the document's (protocol 3)."""
     return _emptied(_lease(state, fencing_token=state.lease.fencing_token + 1), now)
 
 
 def hold(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
     """Keep the lease for an operator for a full ttl: the worker whose lease was broken must have passed its own
-    deadline before another starts (protocol 11). To be applied after a change that raised the token."""
+    deadline before another starts (protocol 11). Applied after a change that raised the token."""
     return _lease(
         state,
         owner_id=owner_id,
@@ -245,8 +244,8 @@ def hold(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
 
 
 def still_held(held: State, found: State) -> bool:
-    """Whether a document changed by somebody else is still the same tenure: same owner, token and checkpoint, not
-    released. Then an operator wrote beside us, and our change may be made again on top of it (protocol 2)."""
+    """Whether a document that another program changed is still the same tenure: same owner, token and checkpoint, not
+    released. Then an operator changed it, and our change may be made again on top (protocol 2)."""
     return (
         found.lease.owner_id == held.lease.owner_id
         and found.lease.fencing_token == held.lease.fencing_token
@@ -274,5 +273,5 @@ def _emptied(state: State, now: datetime) -> State:
 
 
 def restamped(state: State, now: datetime) -> State:
-    """Every write that leaves a lease released stamps it anew, or it would soon no longer count (protocol 3)."""
+    """Every write to a released lease updates `released_at`, or the release would no longer count (protocol 3)."""
     return state if state.lease.released_at is None else _lease(state, released_at=now)

@@ -1,8 +1,8 @@
-"""What a poller tells: typed events, and their OpenTelemetry form.
+"""What a poller reports: typed events, and their OpenTelemetry form.
 
     from poller.observability import BatchCommitted, PollerEvent
 
-`events` are the events and the log; `otel` makes metrics and traces of them.
+`events` has the events and the log; `otel` makes metrics and traces of them.
 """
 
 from __future__ import annotations

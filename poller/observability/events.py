@@ -1,6 +1,6 @@
-"""One typed event per fact. Rules emit them; observers format them, count them or ship them.
+"""One typed event per fact. Rules emit them; observers format, count or send them.
 
-An observer that fails is reported and left out of that event: watching a poller must never stop it.
+A failure of an observer is logged: watching a poller must never stop it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from poller.model.redact import shortened
 from poller.model.stamps import stamp
 
 logger = logging.getLogger("poller")
-LONGEST_TOLD = 20_000
-"""Of an error that ends nothing, at most so many characters are logged: looking through more for secrets takes time."""
+LONGEST_LOGGED = 20_000
+"""How many characters of an error that ends nothing are logged: searching more for secrets takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollerEvent:
-    """What every event tells: which poller, and when by this machine's clock."""
+    """The fields of every event: which poller, and when by this machine's clock."""
 
     name: ClassVar[str] = "event"
     level: ClassVar[int] = logging.INFO
@@ -44,7 +44,7 @@ class PollerEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenureEvent(PollerEvent):
-    """An event of one tenure: `fencing_token` tells which, `owner_id` whose."""
+    """An event of one tenure: `fencing_token` says which, `owner_id` whose."""
 
     owner_id: str
     fencing_token: int
@@ -52,7 +52,7 @@ class TenureEvent(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseAcquired(TenureEvent):
-    """The lease is ours; nobody held it."""
+    """This worker has the lease, which nobody held."""
 
     name: ClassVar[str] = "lease_acquired"
     level: ClassVar[int] = logging.DEBUG
@@ -60,7 +60,7 @@ class LeaseAcquired(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTakenOver(TenureEvent):
-    """The lease is ours; its former owner let it expire."""
+    """This worker has the lease, which its former owner let expire."""
 
     name: ClassVar[str] = "lease_taken_over"
     level: ClassVar[int] = logging.WARNING
@@ -70,7 +70,7 @@ class LeaseTakenOver(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseExpired(PollerEvent):
-    """An owner let its lease expire, and a tick that took none over freed it: rows wait for their bound."""
+    """An owner let its lease expire, and a tick freed it without taking it over: rows wait for their bound."""
 
     name: ClassVar[str] = "lease_expired"
     level: ClassVar[int] = logging.WARNING
@@ -115,7 +115,7 @@ class StaleCommitRefused(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitUnknown(TenureEvent):
-    """A commit could not be resolved before the deadline; the next tick reads the truth."""
+    """It was not known before the deadline whether a commit was applied; the next tick reads it."""
 
     name: ClassVar[str] = "commit_unknown"
     level: ClassVar[int] = logging.WARNING
@@ -124,7 +124,7 @@ class CommitUnknown(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResent(PollerEvent):
-    """A write brought no usable answer and is sent again, the same bytes under the same condition."""
+    """A write got no usable answer and is sent again, the same bytes under the same condition."""
 
     name: ClassVar[str] = "write_resent"
     level: ClassVar[int] = logging.WARNING
@@ -134,21 +134,21 @@ class WriteResent(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResolved(PollerEvent):
-    """A write whose answer was lost turned out to have been applied: its write id stands in the document."""
+    """A write whose answer was lost had been applied: its write id is in the document."""
 
     name: ClassVar[str] = "write_resolved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRedone(PollerEvent):
-    """Somebody else (an operator) changed the document under a live tenure; our change was made again on top."""
+    """An operator changed the document during a tenure; the worker's change was made again on top."""
 
     name: ClassVar[str] = "write_redone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YieldedToOperator(TenureEvent):
-    """An operator lost too many races and left a note; this tenure makes no write for a moment."""
+    """An operator who lost too many races left a request; this tenure pauses its writes for a moment."""
 
     name: ClassVar[str] = "yielded_to_operator"
 
@@ -164,7 +164,7 @@ class FingerprintBound(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStarted(TenureEvent):
-    """A batch is handed to the handler."""
+    """A batch is given to the handler."""
 
     name: ClassVar[str] = "batch_started"
     level: ClassVar[int] = logging.DEBUG
@@ -188,7 +188,7 @@ class BatchCommitted(TenureEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFailed(TenureEvent):
     """The handler raised; the checkpoint stays and the batch will be delivered again. `trace`: its traceback, from the
-    handler's own code on, without secrets; null where `error_text` is off, or there is none."""
+    handler's own code on, without secrets; null where `error_text` is false, or there is none."""
 
     name: ClassVar[str] = "handler_failed"
     level: ClassVar[int] = logging.ERROR
@@ -200,7 +200,7 @@ class HandlerFailed(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerTimedOut(TenureEvent):
-    """The handler ran longer than `handler_timeout`: its lease is no longer renewed."""
+    """The handler ran longer than `handler_timeout`: the lease is no longer renewed."""
 
     name: ClassVar[str] = "handler_timed_out"
     level: ClassVar[int] = logging.ERROR
@@ -210,7 +210,7 @@ class HandlerTimedOut(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryTimedOut(TenureEvent):
-    """The query for the next rows did not even end at its `query_timeout`: its lease is no longer renewed."""
+    """The query for the next rows did not end at its `query_timeout`: the lease is no longer renewed."""
 
     name: ClassVar[str] = "query_timed_out"
     level: ClassVar[int] = logging.ERROR
@@ -228,7 +228,7 @@ class PollerHalted(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFailed(PollerEvent):
-    """A record for the audit trail could not be written; work goes on without it."""
+    """A record for the audit trail could not be written; work continues without it."""
 
     name: ClassVar[str] = "audit_failed"
     level: ClassVar[int] = logging.WARNING
@@ -237,7 +237,7 @@ class AuditFailed(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rechecked(PollerEvent):
-    """The table was compared with what was delivered within the window: so many rows, so many of them late."""
+    """The table was compared with the deliveries within the window: how many rows, and how many of them are late."""
 
     name: ClassVar[str] = "rechecked"
     level: ClassVar[int] = logging.DEBUG
@@ -248,8 +248,8 @@ class Rechecked(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRows(PollerEvent):
-    """Rows stand under the cursor that were never delivered: they appeared after it had passed (a restore, a bulk load
-    that keeps old times, a wrong clock). `examples`: where the first of them stand."""
+    """There are rows below the cursor that were never delivered: they appeared after it had passed (a restore, a bulk
+    load that keeps old times, a wrong clock). `examples`: the cursors of the first of them."""
 
     name: ClassVar[str] = "late_rows"
     level: ClassVar[int] = logging.WARNING
@@ -260,7 +260,7 @@ class LateRows(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundHeld(PollerEvent):
-    """Rows above the bound wait, because something holds it or it is not known yet; told once per change of reason."""
+    """Rows above the bound wait, because something holds it or it is not known yet; once per change of reason."""
 
     name: ClassVar[str] = "bound_held"
     level: ClassVar[int] = logging.WARNING
@@ -272,8 +272,8 @@ class BoundHeld(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockWentBack(PollerEvent):
-    """The database's clock is lower than it was (a fail-over, a clock that was set): rows wait until it has caught up,
-    or they could be skipped."""
+    """The database's clock is lower than before (a fail-over, a clock that was set): rows wait until it has caught up;
+    otherwise they could be skipped."""
 
     name: ClassVar[str] = "clock_went_back"
     level: ClassVar[int] = logging.WARNING
@@ -283,8 +283,8 @@ class ClockWentBack(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerBelowCheckpoint(PollerEvent):
-    """The database has not come as far as the checkpoint: it went back (a crash that lost commits, a restore, a
-    fail-over), or the checkpoint was put ahead. No row is read; `reason` says what ends it."""
+    """The database has not reached the checkpoint: it went back (a crash that lost commits, a restore, a fail-over), or
+    the checkpoint was set ahead. No row is read; `reason` says what ends this."""
 
     name: ClassVar[str] = "server_below_checkpoint"
     level: ClassVar[int] = logging.ERROR
@@ -311,7 +311,7 @@ class TickFinished(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickFailed(PollerEvent):
-    """A tick could not be done: the store or the database could not be reached, or is not as configured."""
+    """A tick failed: the store or the database could not be reached, or is not as configured."""
 
     name: ClassVar[str] = "tick_failed"
     level: ClassVar[int] = logging.ERROR
@@ -323,7 +323,7 @@ Observer: TypeAlias = Callable[[PollerEvent], None]
 
 
 class Emitter:
-    """Hands each event to every observer, whatever the others do."""
+    """Passes each event to every observer, whatever the others do."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
@@ -334,12 +334,12 @@ class Emitter:
             try:
                 observer(event)
             except Exception as error:  # noqa: BLE001 - whatever an observer raises
-                log_failure(event.poller, f"An observer failed on the event {event.name}; the poller goes on.", error)
+                log_failure(event.poller, f"An observer failed on the event {event.name}; the poller continues.", error)
 
 
 raised: ContextVar[bool] = ContextVar("poller_raised", default=False)
-"""Whether whoever called for the tick raises its failure again, so that its host logs it with its traceback: then
-the log has it once (see `log_events`)."""
+"""Whether the caller of the tick raises its failure again, so that its host logs it with its traceback: then the log
+has it only once (see `log_events`)."""
 
 
 def log_events(event: PollerEvent) -> None:
@@ -351,8 +351,7 @@ def log_events(event: PollerEvent) -> None:
     name = data.pop("event")
     poller = data.pop("poller")
     data.pop("at")
-    told = " ".join(f"{k}={v}" for k, v in data.items() if v is not None and k != "owner_id")
-    lines = f"{name} {told}"
+    lines = " ".join([name, *(f"{k}={v}" for k, v in data.items() if v is not None and k != "owner_id")])
     if isinstance(trace, str):
         data["trace"] = escape_lines(trace)
         lines += "" if raised.get() else f"\n{trace}"
@@ -363,7 +362,7 @@ def log_events(event: PollerEvent) -> None:
 
 
 def log_failure(poller: str, text: str, error: BaseException) -> None:
-    """An error that ends nothing, with its traceback in the same record, each line with the poller's name."""
-    with suppress(Exception):  # a log that goes to a closed stream raises, and so may an error's own text
-        told = "".join(traceback.format_exception(error)).rstrip()
-        logger.error("%s", escape_lines(shortened(f"{text}\n{told}", LONGEST_TOLD), f"{poller}: "))
+    """Log an error that ends nothing, with its traceback in the same record, each line with the poller's name."""
+    with suppress(Exception):  # logging to a closed stream raises, and so may an error's `__str__`
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        logger.error("%s", escape_lines(shortened(f"{text}\n{trace}", LONGEST_LOGGED), f"{poller}: "))

@@ -3,10 +3,10 @@
 Metrics (attribute `poller.name` on each): `poller.ticks` by `outcome`, `poller.rows`, `poller.batches`,
 `poller.handler.duration` in seconds, `poller.lag` in seconds, `poller.pending` rows, `poller.bound.age` in seconds,
 `poller.late_rows` found by the last recheck,
-`poller.events` by `event` for what should be rare: takeovers, losses, resends, failures.
+`poller.events` by `event` for rare events: takeovers, losses, resends, failures.
 
 Traces: a span `poller.tick` around each tick, and in it a span `poller.handle` around each call of a handler, so that
-what the handler traces hangs below the batch.
+the handler's own spans are children of the batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCOPE = "poller"
 
 
 class MetricsObserver:
-    """Turns events into metrics. One per process is enough; it tells pollers apart by their name.
+    """Turns events into metrics. One per process is enough; the attribute `poller.name` distinguishes pollers.
 
     Args:
         meters: where instruments come from; the globally installed provider when None.
@@ -44,7 +44,7 @@ class MetricsObserver:
         self._events = meter.create_counter("poller.events", description="what should be rare, by event")
 
     def __call__(self, event: PollerEvent) -> None:
-        """Count one event. Instruments of the interface never raise."""
+        """Record one event. Instruments never raise."""
         name = {"poller.name": event.poller}
         if isinstance(event, TickFinished):
             self._finished(event, name)
@@ -74,12 +74,12 @@ class MetricsObserver:
 def span(name: str, /, **attributes: Any) -> Iterator[None]:
     """A span of ours, current while the block runs; attributes are prefixed with `poller.`.
 
-    What is raised through it is marked on the span by its type alone: a message may quote rows or secrets.
+    An exception is recorded on the span by its type only: a message may quote rows or secrets.
     """
     tracer = trace.get_tracer(_SCOPE)
-    told = {f"poller.{key}": each_text(value, shown) for key, value in attributes.items() if value is not None}
+    named = {f"poller.{key}": each_text(value, shown) for key, value in attributes.items() if value is not None}
     with tracer.start_as_current_span(
-        name, attributes=told, record_exception=False, set_status_on_exception=False
+        name, attributes=named, record_exception=False, set_status_on_exception=False
     ) as on:
         try:
             yield

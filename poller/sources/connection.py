@@ -1,4 +1,4 @@
-"""One connection of our own, in autocommit, its session set up for reading pages."""
+"""One connection, in autocommit, its session set up for reading pages."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from poller.sources.user_sql.literals import escape_colons
 
 
 def read_url(url: str | URL | Engine) -> URL:
-    """The URL of whatever was given.
+    """The URL of a text, a URL or an engine.
 
-    Raises: ConfigError naming `url`; the text itself is not repeated, for it may hold a password.
+    Raises: ConfigError naming `url`; it does not repeat the text, which may hold a password.
     """
     if isinstance(url, Engine):
         return url.url
@@ -36,7 +36,7 @@ def read_url(url: str | URL | Engine) -> URL:
 
 
 def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
-    """An engine that keeps no pool: the source holds one connection.
+    """An engine without a pool: the source holds one connection.
 
     Raises: ConfigError naming `url`, where the driver is not installed.
     """
@@ -51,39 +51,40 @@ def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
 
 
 class Database:
-    """The held connection. Not for two threads at once."""
+    """The held connection. Used by one thread at a time."""
 
     def __init__(self, engine: Engine, dialect: Dialect, timeout: timedelta) -> None:
         self.engine = engine
         self.dialect = dialect
         self.timeout = timeout
         self.lenient = False
-        """Whether what the driver cannot convert is read as text: after it failed, while pages hold such text."""
+        """Whether values that the driver cannot convert are read as text: after a failure, while pages hold such
+        text."""
         self.page_held_text: bool | None = None
-        """Whether a page of the work in hand held such text; None where none was read."""
+        """Whether a page of the present work held such text; None where no page was read."""
         self._connection: Connection | None = None
         self._driver: Any = None
         self._file: tuple[int, int] | None = None
         self._thread = 0
-        """Which one opened the connection."""
+        """The one that opened the connection."""
 
     def before_fork(self) -> None:
-        """SQLite keeps its locks per process, and a file that is open across a fork ends up without them. Closed only
-        by the thread that opened it, for another may be using it."""
+        """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Only the thread
+        that opened it closes it: another may be using it."""
         if self.dialect.family == "sqlite" and self._thread == threading.get_ident() and not self._in_memory():
             self.close()
 
     def begin_anew(self) -> None:
-        """In a child process: the parent's connection is its own, and nothing is said on it here."""
+        """In a child process: leave the parent's connection alone, and send nothing on it."""
         if self._in_memory():
-            return  # a copy of it is in this process, and shared with nobody
+            return  # this process has its own copy of it
         forks.keep(self._connection, self._driver)
         self._connection = self._driver = None
         urls.abandon(self.engine)
 
     def _in_memory(self) -> bool:
-        """Whether it is a database of SQLite's that ends with its connections: those of the program itself are used,
-        with their right to write. Any other connection is taken out of the engine's pool and is our own."""
+        """Whether it is a SQLite database that ends with its connections: the program's own connections are then used,
+        with their right to write. Any other connection is detached from the engine's pool."""
         if self.dialect.family != "sqlite":
             return False
         shared = isinstance(self.engine.pool, sa.StaticPool | sa.pool.SingletonThreadPool)
@@ -95,11 +96,11 @@ class Database:
         return self._connection is not None
 
     def connection(self) -> Connection:
-        """The held connection, opened and set up when there is none, or when it leads to a file that is no longer the
-        one of that name. Raises what the driver raises; SourceUnavailable where SQLite's file is missing."""
+        """The held connection, opened and set up when there is none. Raises what the driver raises (where SQLite's file
+        was replaced too), SourceUnavailable where SQLite's file is missing."""
         if self._connection is not None and self._file != self._look_at_file():
             self.close()
-            # As a connection that broke: the source then forgets what it learned of the table, and reads again.
+            # Like a broken connection: the source then forgets what it learned of the table, and reads again.
             raise OperationalError(None, None, Exception("the database file was replaced"))
         if self._connection is None:
             self._file = self._look_at_file()
@@ -131,7 +132,7 @@ class Database:
             ) from None
 
     def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
-        """One statement, as a snapshot of its own. Raises what the driver raises."""
+        """One statement in its own snapshot. Raises what the driver raises."""
         connection = self.connection()
         self.dialect.before(self._driver, self.timeout)
         with self.dialect.lenient(self._driver) if self.lenient else contextlib.nullcontext():
@@ -143,8 +144,8 @@ class Database:
         return Records(names, read.rows, description, any_text=read.any_text, escaped=read.escaped)
 
     def read_leniently(self, error: BaseException) -> bool:
-        """Read as text what the driver cannot convert, from now on; False: that is not why it failed, or is done
-        already."""
+        """Read values that the driver cannot convert as text from now on; False where it failed for another reason, or
+        they are read so already."""
         if self.lenient or not self.dialect.unreadable(error):
             return False
         if self.dialect.conversion_breaks:
@@ -153,7 +154,7 @@ class Database:
         return True
 
     def end_work(self, *, failed: bool = False) -> None:
-        """What belongs together was read: the next is read as usual, unless a page held such text."""
+        """The end of a piece of work: the next one reads as usual, unless a page held such text."""
         if failed:
             self.lenient = False
         elif self.page_held_text is not None:
@@ -161,11 +162,11 @@ class Database:
         self.page_held_text = None
 
     def driver_connection(self) -> Any:
-        """The driver's own connection, or None."""
+        """The driver's connection, or None."""
         return None if self._connection is None else self._driver
 
     def close(self) -> None:
-        """Close the connection; a broken one is dropped."""
+        """Close the connection, broken or not."""
         held, self._connection = self._connection, None
         if held is not None:
             with contextlib.suppress(Exception):
@@ -175,10 +176,10 @@ class Database:
                 held.close()
 
     def _look_at_file(self) -> tuple[int, int] | None:
-        """Which file SQLite's path leads to now; None where there is none to look at.
+        """Which file SQLite's path leads to now; None for a database without a file.
 
-        A file that was replaced or deleted stays readable through a connection that has it open, and never changes
-        again: that would look like no rows for ever. One that is missing would be created, without the table."""
+        A file that was replaced or deleted stays readable through an open connection, and never changes again: that
+        would look like no rows for ever. A missing one would be created, without the table."""
         if self.dialect.family != "sqlite" or isinstance(self.engine.pool, sa.pool.StaticPool):
             return None
         path = sqlite_path(self.engine.url)

@@ -1,5 +1,5 @@
-"""Which database a URL means, whoever connects and however: no user, no password, no driver, and of the options only
-those that name a host, a port or a database (sources.md, "Fingerprint")."""
+"""Which database a URL means: without user, password and driver, and of its options only those that name a host, a port
+or a database (sources.md, "Fingerprint")."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def identify(url: URL) -> DatabaseIdentity:
         return _from_odbc(family, _one(url.query["odbc_connect"]))
     # An option wins over the same part before it, as in SQLAlchemy's dialects.
     host = _option(url, "unix_socket") if family == "mysql" else ""
-    socket = bool(host)  # a file: a port says nothing of it
+    socket = bool(host)  # a file: it has no port
     host, port = host or _option(url, "host") or url.host or "", url.port
     host, port = _with_ports(host, _option(url, "port"), port)
     if socket:
@@ -58,7 +58,7 @@ def identify(url: URL) -> DatabaseIdentity:
 
 
 def names_host(url: URL) -> bool:
-    """Whether the URL itself says which server it means."""
+    """Whether the URL itself names the server."""
     return bool(url.host or any(_option(url, name) for name in ("host", "hostaddr", "unix_socket")))
 
 
@@ -87,7 +87,7 @@ def _option(url: URL, name: str) -> str:
 
 
 def _with_ports(host: str, option: str, port: int | None) -> tuple[str, int | None]:
-    """Host and port, the option `port` put in: several hosts may have a port each."""
+    """Host and port, with the option `port`: several hosts may have a port each."""
     ports = [part.strip() for part in option.split(",")]
     if not all(part.isdigit() for part in ports):
         return host, port

@@ -1,7 +1,7 @@
 """Where documents live: bytes under names, changed by compare-and-swap (`ports.StateStore`).
 
 `BlobStore` is Azure Blob Storage or Azurite, `SqlStore` any database that SQLAlchemy knows, `MemoryStore` this process.
-Each is imported when it is first used, so that a poller on SQLite loads nothing of Azure, and one on Azure no database.
+Each is imported on first use, so that a poller on SQLite does not load Azure's SDK, nor one on Azure a database driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Documents in this process's memory: for tests, simulations and a first try. What it holds ends with the process."""
+"""Documents in this process's memory: for tests, simulations and a first try. They end with the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WallClock(Protocol):
     """The one thing this store needs of a `ports.Runtime`."""
 
     def utcnow(self) -> datetime:
-        """The time that stands for the server's, zone-aware UTC."""
+        """The time that is used as the server's, zone-aware UTC."""
         ...
 
 
@@ -40,9 +40,9 @@ class MemoryStore:
 
     Args:
         clock: the server's clock, such as a simulation's runtime; this machine's when None.
-        server_time: False makes every answer carry no time, as a store without a clock would (protocol 3).
+        server_time: False omits the time from every answer, as a store without a clock would (protocol 3).
 
-    Tags are "1", "2", ... in the order of writes, so that a simulation repeats to the letter.
+    Tags are "1", "2", ... in the order of writes, so that a simulation is reproducible.
     """
 
     def __init__(self, clock: WallClock | None = None, *, server_time: bool = True) -> None:
@@ -69,12 +69,12 @@ class MemoryStore:
         """See `StateStore.read`; never unavailable."""
         with self._lock:
             document = self._documents.get(name)
-            now = self._told(self._clock.utcnow())
+            now = self._time(self._clock.utcnow())
         if document is None:
             return Missing(now)
         if document.tag == unless:
             return Unchanged(now)
-        return Found(document.body[: LARGEST_BODY + 1], document.tag, now, self._told(document.modified_at))
+        return Found(document.body[: LARGEST_BODY + 1], document.tag, now, self._time(document.modified_at))
 
     def write(
         self,
@@ -84,10 +84,7 @@ class MemoryStore:
         if_tag: str | None,
         timeout: Timeout | None = None,  # noqa: ARG002
     ) -> Written:
-        """See `StateStore.write`; never unavailable.
-
-        Raises: WriteConflict.
-        """
+        """See `StateStore.write`; never unavailable."""
         with self._lock:
             stored = self._documents.get(name)
             if (stored.tag if stored is not None else None) != if_tag:
@@ -95,7 +92,7 @@ class MemoryStore:
             self._writes += 1
             document = _Document(bytes(body), str(self._writes), self._clock.utcnow())
             self._documents[name] = document
-        at = self._told(document.modified_at)
+        at = self._time(document.modified_at)
         return Written(document.tag, at, at)
 
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:  # noqa: ARG002
@@ -122,11 +119,11 @@ class MemoryStore:
         return f"document {name} in this process's memory"
 
     def close(self) -> None:
-        """Nothing to let go of: the documents stay."""
+        """Does nothing: the documents stay."""
 
     def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - the same for every document
         """What `poller check` says of this store; see `poller.admin.doctor.ExaminableStore`."""
         return [warn("storage", "Checkpoints end with this process.", '[state] store = "sql" or "blob"')]
 
-    def _told(self, at: datetime) -> datetime | None:
+    def _time(self, at: datetime) -> datetime | None:
         return at if self._server_time else None

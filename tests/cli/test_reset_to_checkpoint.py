@@ -228,7 +228,7 @@ def impossible(project: Project) -> str:
 def test_a_cursor_that_the_column_cannot_hold_is_refused(project: Project) -> None:
     console = ran(project)
     line = console.refused(
-        2, "reset-to-checkpoint", "orders", impossible(project), "--yes", "--allow-skip", says="'hello' is none"
+        2, "reset-to-checkpoint", "orders", impossible(project), "--yes", "--allow-skip", says="'hello' is not one"
     )
     assert "poller reset-to-cursor orders" in line
 

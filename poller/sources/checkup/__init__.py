@@ -1,6 +1,6 @@
-"""The doctor's SQL side: everything about a source that can be told before it goes wrong, and what fixes it.
+"""The doctor's SQL side: what is or may go wrong with a source, and what fixes it.
 
-Reads only. One check that fails is a finding and keeps none of the others from being made.
+Reads only. A check that fails is a finding, and the others still run.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What was found, in the order of the checks.
+    """The findings, in the order of the checks.
 
     Attributes:
-        offset_seconds: how far the database's clock is ahead of this machine's; None where it was not asked.
+        offset_seconds: how far the database's clock is ahead of this machine's; None where it was not read.
     """
 
     findings: list[Finding]
@@ -65,32 +65,29 @@ def examine(session: Session, guard: Guard, after: Cursor | None, utcnow: Callab
     """All checks of one source.
 
     Args:
-        guard: does work and translates the driver's errors into ours. after: where the checkpoint stands.
+        guard: runs a check and translates the driver's errors into ours. after: the checkpoint.
         utcnow: this machine's clock.
     """
     subject = Subject(session, after, utcnow)
     found: list[Finding] = []
     for name, check in _CHECKS:
-        told, away = _made(name, check, subject, guard)
-        found += told
-        if away:
+        findings, unreachable = _run(name, check, subject, guard)
+        found += findings
+        if unreachable:
             return Checkup(found)
-    # With a wrong column or type nothing below could be told from it.
+    # With a wrong column or type the other checks say nothing.
     checks = _ON_ROWS if not any(f.severity == "error" and f.check in {"columns", "key"} for f in found) else ()
     for name, check in checks:
-        told, _ = _made(name, check, subject, guard)
-        found += told
+        findings, _ = _run(name, check, subject, guard)
+        found += findings
     return Checkup(found, subject.offset)
 
 
-def _made(name: str, check: Check, subject: Subject, guard: Guard) -> tuple[list[Finding], bool]:
-    """What a check finds, and whether the database could not be reached for it."""
+def _run(name: str, check: Check, subject: Subject, guard: Guard) -> tuple[list[Finding], bool]:
+    """What a check finds, and whether the database was unreachable."""
     try:
         return guard(lambda: check(subject)), False
     except (SourceError, ConfigError) as refused:
-        told = error(name, refused.message, refused.next_step)
-        return [told], isinstance(refused, SourceUnavailable)
-    except Exception as failed:  # noqa: BLE001 - a server unlike those we know must not silence the other checks
-        return [
-            warn(name, f"This could not be looked at ({type(failed).__name__}).", "Report it, with --debug.")
-        ], False
+        return [error(name, refused.message, refused.next_step)], isinstance(refused, SourceUnavailable)
+    except Exception as failed:  # noqa: BLE001 - an unknown kind of server must not stop the other checks
+        return [warn(name, f"This check failed ({type(failed).__name__}).", "Report it, with --debug.")], False

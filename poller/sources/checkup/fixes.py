@@ -1,5 +1,5 @@
-"""The statements that fix a column, in the database's own words. They are shown, never run: an administrator runs them
-in a session of their own, with a time zone of its own.
+"""The statements that fix a column, in the database's own SQL. They are shown, never run: an administrator runs them in
+another session, which may have another time zone.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from poller.sources.columns import Column, Family
 
 _QUOTED = r"'(?:[^'\\]|\\.|'')*'"
 _NULLS = re.compile(rf"({_QUOTED})| DEFAULT NULL\b| NULL\b", re.DOTALL)
-"""What a definition says of NULL, outside of its texts."""
+"""The parts of a definition about NULL, outside of its texts."""
 _COMPUTED = re.compile(r" (?:CHECK|AS|GENERATED ALWAYS AS) ?\(")
 
 
 def set_not_null(subject: Subject, column: str) -> str:
-    """The statement that forbids NULL in a column and changes nothing else of it, or what to do where there is none."""
+    """The statement that forbids NULL in a column and changes nothing else, or what to do where there is none."""
     name, table = subject.name(column), subject.table
     match subject.family:
         case "postgresql":
@@ -32,24 +32,24 @@ def set_not_null(subject: Subject, column: str) -> str:
         case "mssql":
             found = subject.inspector.get_columns(subject.options.table or "", schema=subject.options.schema_name)
             kind = next((c["type"] for c in found if c["name"] == column), None)
-            told = "" if kind is None else kind.compile(subject.session.database.engine.dialect) + " "
-            return f"ALTER TABLE {table} ALTER COLUMN {name} {told}NOT NULL;"
+            type_name = "" if kind is None else kind.compile(subject.session.database.engine.dialect) + " "
+            return f"ALTER TABLE {table} ALTER COLUMN {name} {type_name}NOT NULL;"
         case "oracle":
             return f"ALTER TABLE {table} MODIFY ({name} NOT NULL);"
         case _:
-            return f"Make the table anew with {column} NOT NULL: SQLite cannot add that to a column."
+            return f"Create the table again with {column} NOT NULL: SQLite cannot add that to a column."
 
 
 def _defined(subject: Subject, column: str) -> str:
-    """A column's definition as SHOW CREATE TABLE writes it, without what it says of NULL: MODIFY keeps only what it is
-    told, and a default or an ON UPDATE left out would be gone. Empty where it cannot be told or taken apart."""
+    """A column's definition as SHOW CREATE TABLE writes it, without its parts about NULL: MODIFY replaces the whole
+    definition, so a default or an ON UPDATE left out would be lost. Empty where it is unknown or cannot be parsed."""
     definition = definition_of(subject, subject.table, column)
     return with_default(_NULLS.sub(lambda found: found[1] or "", definition)) if definition else ""
 
 
 def definition_of(subject: Subject, table: str, column: str) -> str:
-    """MariaDB and MySQL: a column's definition as SHOW CREATE TABLE writes it; empty where it is computed or cannot be
-    told. `table`: quoted."""
+    """MariaDB and MySQL: a column's definition as SHOW CREATE TABLE writes it; empty where it is computed or unknown.
+    `table`: quoted."""
     try:
         records = subject.run("SHOW CREATE TABLE " + table.replace(":", "\\:"))
     except DBAPIError:
@@ -63,8 +63,8 @@ def definition_of(subject: Subject, table: str, column: str) -> str:
 
 
 def with_default(definition: str) -> str:
-    """Some servers give a TIMESTAMP that may not be NULL and has no default 0000-00-00, and so a DATETIME with ON
-    UPDATE: that lies below every checkpoint. An insert that names no time gets the present one instead."""
+    """The definition with a default of the present time. Without one some servers insert 0000-00-00, which lies below
+    every checkpoint, into a TIMESTAMP that may not be NULL, and into a DATETIME with ON UPDATE."""
     stamp = re.match(r"""(?:`.*?`|".*?") (?:timestamp|datetime)(\(\d\))?""", definition)
     bare = re.sub(_QUOTED, "''", definition)
     if stamp is None or " DEFAULT " in bare or (" datetime" in stamp[0] and " ON UPDATE " not in bare.upper()):
@@ -74,9 +74,9 @@ def with_default(definition: str) -> str:
 
 
 def fill_with_now(subject: Subject, column: Column) -> str:
-    """The statement that gives rows without a time the present one, as the column means it, whatever the time zone of
-    the session that runs it; empty where there is none. A time of another zone would land above the bound, or below the
-    checkpoint, where it is never read."""
+    """The statement that sets missing times to the present, in the column's zone, whatever the zone of the session that
+    runs it; empty where there is none. A time of another zone would lie above the bound, or below the checkpoint, where
+    it is never read."""
     now = now_in(subject, column)
     if not now:
         return ""
@@ -85,7 +85,7 @@ def fill_with_now(subject: Subject, column: Column) -> str:
 
 
 def now_in(subject: Subject, column: Column) -> str:
-    """The present time as the column means it, whatever the zone of the session; empty where there is no expression."""
+    """An expression for the present time in the column's zone, whatever the session's; empty where there is none."""
     zone = str(subject.options.zone or "UTC")
     digits = f"({column.digits})" if column.digits else ""
     naive, zoned = column.family is Family.TIMESTAMP, column.family is Family.TIMESTAMPTZ

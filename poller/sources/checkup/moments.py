@@ -1,4 +1,4 @@
-"""Time: zones, the database's clock beside this machine's, rows from the future, and the bound in force."""
+"""Time: zones, the database's clock and this machine's, rows from the future, and the bound in force."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from poller.sources.columns.moments import has_daylight_saving
 from poller.sources.reading.inspection import Inspection
 
 APART = 5.0
-"""Seconds by which two clocks may differ without a word."""
+"""Seconds by which two clocks may differ without a warning."""
 OLD = 60.0
-"""Seconds that a bound may lie behind before somebody should look at what holds it."""
+"""Seconds that a bound may lie behind without a warning."""
 CAP = 10_000
 
 
 def time_zone(subject: Subject) -> list[Finding]:
-    """What naive times mean, and whether the database stamps them so; and zones in which an hour happens twice."""
+    """What naive times mean, and whether the database stamps them so; and zones in which an hour repeats."""
     known, zone = subject.session.learn(), subject.options.zone
     if known is None or subject.options.cursor_kind != "timestamp+pk":
         return []
@@ -34,8 +34,8 @@ def time_zone(subject: Subject) -> list[Finding]:
         found.append(
             warn(
                 "time_zone",
-                f"{name} has no zone and holds times of {zone.key} (allow_dst): rows written in the hour that happens"
-                " twice each autumn can be skipped.",
+                f"{name} has no zone and holds times of {zone.key} (allow_dst): rows written in the hour that repeats"
+                " each autumn can be skipped.",
                 f"Store UTC in {name}, or use a type with a zone.",
             )
         )
@@ -43,32 +43,32 @@ def time_zone(subject: Subject) -> list[Finding]:
 
 
 def _stamped(subject: Subject, zone: tzinfo) -> list[Finding]:
-    """The zone in which the database stamps the column, beside the one that is configured."""
+    """The zone in which the database stamps the column, compared with the configured one."""
     o, name = subject.options, subject.options.cursor_column
     if o.stamped_by == "application":
         return [ok("time_zone", f"{name} has no zone; the application sets it, and its values are taken as {zone}")]
-    told = stamping.stamps(subject.session.database, subject.cursor, subject.origin)
-    other = stamping.difference(o.what, name, zone, told, subject.origin.hidden)
+    stamps = stamping.stamps(subject.session.database, subject.cursor, subject.origin)
+    other = stamping.difference(o.what, name, zone, stamps, subject.origin.hidden)
     if other is not None:
         subject.other_zone = True
         return [error("time_zone", other.message, other.next_step)]
-    # What still differs here is assumed: nothing in the database stamps the column.
-    dark = next((one for one in told if one.offsets is None or one.differs(zone)), None)
-    if dark is not None:
-        by = "nothing in the database stamps it" if dark.assumed else dark.source
+    # One that still differs here is assumed: nothing in the database stamps the column.
+    unknown = next((one for one in stamps if one.offsets is None or one.differs(zone)), None)
+    if unknown is not None:
+        by = "nothing in the database stamps it" if unknown.assumed else unknown.source
         return [
             warn(
                 "time_zone",
-                f"{name} has no zone, and it cannot be told in which one it is stamped ({by}); its values are"
+                f"{name} has no zone, and the zone in which it is stamped is unknown ({by}); its values are"
                 f" taken as {zone}. With another zone the bound is hours off, and rows that commit late are lost.",
                 f"Make sure that it is {zone}, or use a type with a zone.",
             )
         ]
-    return [ok("time_zone", f"{name} has no zone; its values are {zone}, as {told[0].source} stamps them")]
+    return [ok("time_zone", f"{name} has no zone; its values are {zone}, as {stamps[0].source} stamps them")]
 
 
 def clock(subject: Subject) -> list[Finding]:
-    """The database's clock, which takes the timestamps, beside this machine's."""
+    """The database's clock, which makes the timestamps, compared with this machine's."""
     before = subject.utcnow()
     text = str(subject.run(subject.session.statements().clock()).rows[0][0])
     after = subject.utcnow()
@@ -87,7 +87,7 @@ def clock(subject: Subject) -> list[Finding]:
 
 
 def future(subject: Subject) -> list[Finding]:
-    """Rows dated after now: held back by the bound until their time has come."""
+    """Rows dated after now: the bound holds them back until their time has come."""
     session = subject.session
     known = session.learn()
     if known is None or subject.options.cursor_kind != "timestamp+pk":
@@ -96,8 +96,8 @@ def future(subject: Subject) -> list[Finding]:
     now = datetime.fromisoformat(str(subject.run(statements.clock()).rows[0][0]))
     text = session.bounding.context(known, statements).render(now + timedelta(seconds=APART))
     count = 0
-    for stretch in statements.ranges(Cursor(kind=subject.options.cursor_kind, value=text), None):
-        count += int(subject.run(*statements.lag(stretch, CAP)).rows[0][0])
+    for interval in statements.ranges(Cursor(kind=subject.options.cursor_kind, value=text), None):
+        count += int(subject.run(*statements.lag(interval, CAP)).rows[0][0])
     if not count:
         return [ok("future", "no row is dated after now")]
     highest = subject.run(statements.highest()).rows[0][0]
@@ -113,18 +113,18 @@ def future(subject: Subject) -> list[Finding]:
 
 
 def bound(subject: Subject) -> list[Finding]:
-    """Below what rows are read: how it is known, how old it is, what holds it."""
+    """The bound in force: its kind, its age, what holds it."""
     if subject.other_zone:
         return []  # the check of the time zone names it
     known, found = _found(subject)
     if not known and not found.below_checkpoint:
-        return [ok("bound", f"{found.kind}: taken once there is a row")]
+        return [ok("bound", f"{found.kind}, once there is a row")]
     why = f" ({found.reason})" if found.reason else ""
     age = "" if found.age_seconds is None else f", {found.age_seconds:.1f} s behind the database's clock"
     if found.kind == "none":
         return [warn("bound", "none: rows that commit late are lost, silently.", 'Set bound = "auto" in the source.')]
     if found.below_checkpoint:
-        moves = "Say where to go on: poller reset-to-cursor, or poller reset-to-beginning."
+        moves = "Set the checkpoint: poller reset-to-cursor, or poller reset-to-beginning."
         timed = subject.options.cursor_kind == "timestamp+pk"
         return [(warn if timed else error)("bound", f"{found.kind}: {found.reason}.", moves)]
     if found.clock_went_back:
@@ -151,7 +151,7 @@ def bound(subject: Subject) -> list[Finding]:
 
 
 def _above_counter(subject: Subject, known: Inspection, found: Bound) -> Finding | None:
-    """Rows whose numbers the database's counter has not come to: somebody else gave them, and none is read before."""
+    """Rows with numbers that the database's counter has not reached: they were set by others, and are not read yet."""
     session, free = subject.session, found.next or ""
     if subject.options.cursor_kind != "integer+pk" or found.kind == "heuristic" or not free.isdigit():
         return None
@@ -163,15 +163,15 @@ def _above_counter(subject: Subject, known: Inspection, found: Bound) -> Finding
     name = subject.options.cursor_column
     return error(
         "bound",
-        f"rows stand up to {name} = {highest}, and the next value that the database hands out is {free}: they were"
-        " given their numbers by somebody else, and are not read before the database has come past them.",
+        f"there are rows up to {name} = {highest}, and the next value that the database hands out is {free}: their"
+        " numbers were set by others, and they are not read until the database has passed them.",
         f"Set the counter to {int(highest) + 1} (PostgreSQL: setval) where rows were loaded. Where the application"
-        ' gives the numbers, set stamped_by = "application".',
+        ' sets the numbers, set stamped_by = "application".',
     )
 
 
 def _found(subject: Subject) -> tuple[Inspection | None, Bound]:
-    """What is known of the table, once there is a row to know it by, and the bound."""
+    """What is known of the table, once it has a row, and the bound."""
     session = subject.session
     known = session.learn()
     if known is None:
@@ -188,5 +188,5 @@ def _grant(subject: Subject, reason: str) -> str:
         return f"GRANT {lacks[1]} ON *.* TO {subject.facts.get('user', 'the poller user')};"
     if "AUTOINCREMENT" in reason:
         column = subject.name(subject.options.cursor_column)
-        return f"Make the table anew with {column} INTEGER PRIMARY KEY AUTOINCREMENT, if rows of it are ever deleted."
-    return "Set commit_delay to more than the longest transaction that writes, or give what the reason names."
+        return f"Create the table again with {column} INTEGER PRIMARY KEY AUTOINCREMENT, if rows are ever deleted."
+    return "Set commit_delay to more than the longest transaction that writes, or grant what the reason names."

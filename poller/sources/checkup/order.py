@@ -1,8 +1,7 @@
-"""The order: how the database gets at a page, and whether each row's cursor leads to the row after it."""
+"""The order: how the database finds a page, and whether each row's cursor leads to the next row."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,19 +9,19 @@ from typing import Any
 
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, ok, warn
-from poller.sources.checkup.selective import index_for_filter
+from poller.sources.checkup.selective import index_for_filter, plan_nodes
 from poller.sources.checkup.subject import PAGE, SMALL, Subject
 
 PAIRS = 20
-"""Neighbours proved at each of three places: the beginning, the checkpoint, the end."""
+"""Neighbours checked at each of three places: the beginning, the checkpoint, the end."""
 PATIENCE = 5.0
-"""Seconds after which no further pair is proved: without an index each costs a scan."""
+"""Seconds after which no further pair is checked: without an index each costs a scan."""
 FORMS = 200_000
-"""Texts looked at for mixed forms."""
+"""How many texts are checked for mixed forms."""
 
 
 def plan(subject: Subject) -> list[Finding]:
-    """The page explained: a whole table read or sorted for every page is said here, before it is felt."""
+    """The plan of a page: whether every page reads or sorts the whole table."""
     explain = _EXPLAINERS.get(subject.family)
     known = subject.session.learn()
     if explain is None or known is None:
@@ -31,46 +30,41 @@ def plan(subject: Subject) -> list[Finding]:
         return [ok("plan", f"fewer than {SMALL + 1:,} rows: any plan will do")]
     first = subject.after or next(iter(subject.session.span(None, None, 1).cursors), None)
     statements = subject.session.statements()
-    told: list[str] = []
+    slow: list[str] = []
     for place in (first, subject.idle):  # where the next page begins now, and when all is delivered
-        for stretch in statements.ranges(place, None):
-            sql, params = statements.select(stretch, PAGE)
-            told += explain(subject, sql, params)
-    if not told:
+        for interval in statements.ranges(place, None):
+            sql, params = statements.select(interval, PAGE)
+            slow += explain(subject, sql, params)
+    if not slow:
         return [ok("plan", "a page is read along an index, without sorting")]
     fix = subject.index or (f"ANALYZE {subject.table};" if subject.options.table is not None else "")
     if not subject.index and subject.options.filter is not None:
         fix = index_for_filter(subject)
     elif subject.index == "" and subject.family == "mysql" and fix:
         fix = f"ANALYZE TABLE {subject.table};"
-    return [warn("plan", f"A page is not read along an index: {', '.join(dict.fromkeys(told))}.", fix)]
+    return [warn("plan", f"A page is not read along an index: {', '.join(dict.fromkeys(slow))}.", fix)]
 
 
 def _postgresql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
-    found = subject.run(f"EXPLAIN (FORMAT JSON) {sql}", params).rows[0][0]
-    tree = json.loads(found) if isinstance(found, str) else found
-    told: list[str] = []
-    nodes = [part["Plan"] for part in tree]
-    while nodes:
-        node = nodes.pop()
-        nodes += node.get("Plans", [])
+    slow: list[str] = []
+    for node in plan_nodes(subject.run(f"EXPLAIN (FORMAT JSON) {sql}", params).rows[0][0]):
         if node["Node Type"] == "Seq Scan":
-            told.append(f"Seq Scan on {node.get('Relation Name')}")
+            slow.append(f"Seq Scan on {node.get('Relation Name')}")
         if node["Node Type"] in {"Sort", "Incremental Sort"}:  # of a whole tie, at least
-            told.append(f"{node['Node Type']} by {', '.join(node.get('Sort Key', []))}")
-    return told
+            slow.append(f"{node['Node Type']} by {', '.join(node.get('Sort Key', []))}")
+    return slow
 
 
 def _mysql(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
-    records = subject.run(f"EXPLAIN FORMAT=TRADITIONAL {sql}", params)  # MySQL 9 gives a tree where none is asked for
-    told: list[str] = []
+    records = subject.run(f"EXPLAIN FORMAT=TRADITIONAL {sql}", params)  # the default of MySQL 9 is a tree
+    slow: list[str] = []
     for row in records.rows:
         step = {name.lower(): value for name, value in zip(records.names, row, strict=True)}
         if step.get("type") == "ALL":
-            told.append(f"full scan of {step.get('table')}")
+            slow.append(f"full scan of {step.get('table')}")
         if "Using filesort" in str(step.get("extra") or ""):
-            told.append("Using filesort")
-    return told
+            slow.append("Using filesort")
+    return slow
 
 
 def _sqlite(subject: Subject, sql: str, params: dict[str, Any]) -> list[str]:
@@ -86,7 +80,7 @@ _EXPLAINERS: dict[str, Callable[[Subject, str, dict[str, Any]], list[str]]] = {
 
 
 def round_trip(subject: Subject) -> list[Finding]:
-    """Each row's cursor, kept as text and bound back, leads to exactly the row after it: proved on neighbours."""
+    """Whether each row's cursor, stored as text and bound back, leads to exactly the next row: tried on neighbours."""
     session = subject.session
     known = session.learn()
     if known is None or "mixed" in subject.facts:
@@ -97,7 +91,7 @@ def round_trip(subject: Subject) -> list[Finding]:
     proved = 0
     for place in dict.fromkeys([_text(None), _text(subject.after), _text(last)]):
         start = None if not place else Cursor.model_validate_json(place)
-        for again in (False, True):  # once more: rows may have been written between two reads
+        for again in (False, True):  # twice: rows may have been written between two reads
             count, broken = _pairs(subject, start, end)
             if broken is None:
                 proved += count
@@ -125,7 +119,7 @@ def _pairs(subject: Subject, start: Cursor | None, end: float) -> tuple[int, Fin
             proved += 1
             continue
         got = f"to {found[0]}" if found else "to no row"
-        lost = "the same row would come for ever" if found and found[0] == here else "rows would be lost or come again"
+        lost = "the same row would be read for ever" if found and found[0] == here else "rows would be lost or repeated"
         return proved, error(
             "round_trip",
             f"The cursor {here} of one row does not lead to the next, {following}, but {got}: {lost}.",
@@ -136,7 +130,7 @@ def _pairs(subject: Subject, start: Cursor | None, end: float) -> tuple[int, Fin
 
 
 def forms(subject: Subject) -> list[Finding]:
-    """SQLite sorts timestamps as text: one written in another form than the others is read too early or never."""
+    """SQLite sorts timestamps as text: one in another form than the others is read too early or never."""
     known = subject.session.learn()
     if known is None or known.cursor.form is None or subject.options.cursor_kind != "timestamp+pk":
         return []
@@ -158,7 +152,7 @@ def forms(subject: Subject) -> list[Finding]:
         error(
             "forms",
             f"{len(odd):,} of {len(values):,} rows write {known.cursor.name} in another form than the first row:"
-            f" {quoted}; text is sorted as text, so they would not come in time's order.",
+            f" {quoted}; they are sorted as text, so not by time.",
             "Write all of them in one form, or leave the odd ones out with a `filter`.",
         )
     ]

@@ -1,5 +1,5 @@
 """PostgreSQL's row-level security: a policy hides rows from the poller's user, and a row that is hidden when the cursor
-passes is never delivered. A view asks on its owner's behalf, unless it is made `security_invoker`.
+passes it is never delivered. A view reads with its owner's rights, unless it is `security_invoker`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def row_security(subject: Subject) -> list[Finding]:
     hiding = connection.execute(_HIDING, {"roots": roots}).all()
     if not hiding:
         return [ok("row_security", "no row-level security applies")]
-    told = ", ".join(f"{row.relation} (for {row.role})" for row in hiding)
+    relations = ", ".join(f"{row.relation} (for {row.role})" for row in hiding)
     roles = dict.fromkeys(row.role for row in hiding)
     return [
         error(
             "row_security",
-            f"Row-level security applies to {told}: rows that a policy hides when the poller passes are never"
+            f"Row-level security applies to {relations}: rows that a policy hides when the poller passes them are never"
             " delivered.",
             " ".join(f"ALTER ROLE {subject.name(role)} BYPASSRLS;" for role in roles),
         )

@@ -1,10 +1,11 @@
-"""A filter that few rows pass: the checkpoint stands at the last row that did, and every page and every look at the lag
-reads all rows after it, only to leave them out, unless an index holds the filter too."""
+"""A filter that few rows pass: the checkpoint is at the last row that did, and every page and every measurement of the
+lag reads all rows after it, only to leave them out, unless an index contains the filter too."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -20,62 +21,61 @@ _SIMPLE = frozenset(
         *("And", "Or", "Not", "EQ", "NEQ", "GT", "GTE", "LT", "LTE", "Is", "In"),
     )
 )
-"""What an index may say after WHERE: columns and values, and nothing whose result may change."""
+"""What an index may contain after WHERE: columns and values, and nothing whose result may change."""
 _VARIES = re.compile("Current|Utc|Local|Rand|Uuid|Anonymous|Parameter|SessionParameter|Select")
-"""What a generated column of MySQL may not say: a clock, a variable, a subquery, what chance gives, who knows."""
-_A_COLUMN = "Give the table a column that holds what `filter` asks, and an index on that, the cursor and the key."
+"""What a generated column of MySQL may not contain: clocks, variables, subqueries, random or unknown functions."""
+_A_COLUMN = "Add a column to the table that holds the result of `filter`, and an index on it, the cursor and the key."
 
 
 def selective(subject: Subject) -> list[Finding]:
-    """What an idle page reads, measured where the database tells it."""
+    """How many rows an idle page reads, measured where the database reports it."""
     if subject.options.filter is None or subject.session.learn() is None:
         return []
     try:
-        read = _read_in_vain(subject)
+        read = _read_and_dropped(subject)
     except DBAPIError as error:
         if subject.session.database.dialect.classify(error) is not Fault.TIMEOUT:
             raise
-        text = "A page after the last row that `filter` takes is not read within `query_timeout`."
+        text = "A page after the last row that passes `filter` is not read within `query_timeout`."
         return [warn("filter", text, index_for_filter(subject))]
     if not read:
-        return [
-            ok("filter", "few rows stand after the last one that `filter` takes, or an index leaves the others out")
-        ]
-    text = (
-        f"With nothing new, every page reads {read} rows after the last one that `filter` takes, and leaves them out."
-    )
+        return [ok("filter", "few rows follow the last one that passes `filter`, or an index leaves the others out")]
+    text = f"With no new rows, every page reads {read} rows after the last one that passes `filter`, and drops them."
     return [warn("filter", text, index_for_filter(subject))]
 
 
-def _read_in_vain(subject: Subject) -> str:
+def _read_and_dropped(subject: Subject) -> str:
     """How many rows the idle page reads, in words; empty where they are few."""
     statements = subject.session.statements()
     last = subject.idle
     if subject.rows_after(last) <= SMALL:
         return ""
     count = 0
-    for stretch in statements.ranges(last, None):
-        sql, params = statements.select(stretch, PAGE)
+    for interval in statements.ranges(last, None):
+        sql, params = statements.select(interval, PAGE)
         count += _MEASURES.get(subject.family, _by_index)(subject, sql, params)
     if count <= SMALL:
         return ""
     return f"{SMALL:,} or more" if subject.family not in _MEASURES else f"{count:,}"
 
 
-def _removed(subject: Subject, sql: str, params: dict[str, Any]) -> int:
-    """PostgreSQL: the rows that it read and a filter removed."""
-    found = subject.run(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {sql}", params).rows[0][0]
-    nodes = [part["Plan"] for part in (json.loads(found) if isinstance(found, str) else found)]
-    removed = 0
+def plan_nodes(explained: Any) -> Iterator[dict[str, Any]]:
+    """All nodes of a plan that PostgreSQL explained as JSON."""
+    nodes = [part["Plan"] for part in (json.loads(explained) if isinstance(explained, str) else explained)]
     while nodes:
         node = nodes.pop()
         nodes += node.get("Plans", [])
-        removed += int(node.get("Rows Removed by Filter", 0) * node.get("Actual Loops", 1))
-    return removed
+        yield node
+
+
+def _removed(subject: Subject, sql: str, params: dict[str, Any]) -> int:
+    """PostgreSQL: the rows that it read and a filter removed."""
+    found = subject.run(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {sql}", params).rows[0][0]
+    return sum(int(node.get("Rows Removed by Filter", 0) * node.get("Actual Loops", 1)) for node in plan_nodes(found))
 
 
 def _handled(subject: Subject, sql: str, params: dict[str, Any]) -> int:
-    """MySQL and MariaDB: the rows that the storage engine gave."""
+    """MySQL and MariaDB: the rows that the storage engine returned."""
     counters = "SHOW STATUS LIKE 'Handler_read%'"
     before = sum(int(row[1]) for row in subject.run(counters).rows)
     found = len(subject.run(sql, params).rows)
@@ -88,7 +88,7 @@ _MEASURES = {"postgresql": _removed, "mysql": _handled}
 
 
 def _by_index(subject: Subject, sql: str, params: dict[str, Any]) -> int:
-    """Where the database tells no number: whether an index holds the filter, and else that all rows are read."""
+    """Where the database reports no number: 0 where an index contains the filter, else more than `SMALL`."""
     if subject.family == "sqlite":
         steps = [str(row[3]) for row in subject.run(f"EXPLAIN QUERY PLAN {sql}", params).rows]
         partial = {
@@ -106,13 +106,13 @@ def _by_index(subject: Subject, sql: str, params: dict[str, Any]) -> int:
 
 
 def indexable(text: str, family: str) -> bool:
-    """Whether an index can say a filter after its own WHERE."""
+    """Whether a partial index can contain the filter."""
     names = _parts(text, family)
     return bool(names) and names <= _SIMPLE - ({"Or", "Not"} if family == "mssql" else set())
 
 
 def _parts(text: str, family: str) -> set[str]:
-    """What a filter is made of, in sqlglot's words; empty where it cannot be read."""
+    """Sqlglot's names of a filter's parts; empty where it cannot be parsed."""
     try:
         return {type(node).__name__ for node in user_sql.parse(text, family, condition=True).walk()}
     except user_sql.Unreadable:
@@ -120,7 +120,7 @@ def _parts(text: str, family: str) -> set[str]:
 
 
 def _compared(text: str) -> list[str]:
-    """The columns that a filter wants to be equal to a value, where it says nothing else; empty otherwise."""
+    """The columns that a filter compares with a value for equality, where it does nothing else; empty otherwise."""
     try:
         tree = user_sql.parse(text, "mysql", condition=True)
     except user_sql.Unreadable:
@@ -135,12 +135,10 @@ def _compared(text: str) -> list[str]:
 
 
 def index_for_filter(subject: Subject) -> str:
-    """The statement that makes an index that holds the filter, in the database's own way, or what to do instead."""
+    """The statement that creates an index containing the filter, as the database supports it, or what to do instead."""
     text = (subject.options.filter or "").strip()
     if subject.options.table is None or not subject.is_base_table:
-        return (
-            "Give the table that `filter` reads an index that begins with the columns it compares, or is limited to it."
-        )
+        return "Create an index on the table that begins with the columns that `filter` compares, or is limited to it."
     if subject.family == "mysql":
         columns = _compared(text)
         if columns:

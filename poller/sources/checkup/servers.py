@@ -1,4 +1,4 @@
-"""What only one family of databases has: privileges, row-level security, prepared transactions, replication."""
+"""What differs between servers: privileges, prepared transactions, replication."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller import tls
 from poller.model.finding import Finding, error, ok, warn
+from poller.sources.bounds.base import on_copy
 from poller.sources.bounds.postgresql import REFRESHED
 from poller.sources.bounds.postgresql_origin import origin
 from poller.sources.checkup.subject import Subject
@@ -29,11 +30,11 @@ SELECT gid, owner, to_char(now() - prepared, 'HH24:MI:SS') FROM pg_prepared_xact
 """
 
 _HEAD = re.compile(r"create\b.*?\bas\b\s*(?=select\b|with\b|\()", re.IGNORECASE | re.DOTALL)
-"""What SQLite keeps of a view's definition before the query."""
+"""The part of a view's definition in SQLite before the query."""
 
 
 def privileges(subject: Subject) -> list[Finding]:
-    """Which server and user; what the user may not see, though the bound would be better for it."""
+    """Which server and user; which privileges would make the bound better."""
     if subject.family == "postgresql":
         return _postgresql_privileges(subject)
     if subject.family == "mysql":
@@ -42,7 +43,7 @@ def privileges(subject: Subject) -> list[Finding]:
 
 
 def transport(subject: Subject) -> list[Finding]:
-    """Whether a connection that leaves this machine proves whom it speaks to, by its URL."""
+    """Whether a connection that leaves this machine verifies the server, by its URL."""
     return tls.of_database(subject.session.database.engine.url, os.environ)
 
 
@@ -55,13 +56,8 @@ def _postgresql_privileges(subject: Subject) -> list[Finding]:
     name = subject.name(user)
     found = [ok("database", f"reachable: {str(version).split(' on ')[0]}, as user {user}")]
     if standby:
-        found.append(
-            error(
-                "replica",
-                "This is a standby: transactions that are open on its primary cannot be seen here.",
-                'Connect to the primary, or accept the risk with bound = "heuristic".',
-            )
-        )
+        refused = on_copy("a standby", None)
+        found.append(error("replica", refused.message, refused.next_step))
     if subject.options.bound in {"auto", "exact"} and subject.options.cursor_kind != "xid8+pk":
         if sees_all:
             found.append(ok("privileges", f"{user} may see all sessions, as an exact bound needs"))
@@ -89,16 +85,14 @@ def _mysql_privileges(subject: Subject) -> list[Finding]:
     if lacks:
         what = f"{user} lacks {lacks}, so open transactions cannot be seen and the bound is a guess."
         return [*found, warn("privileges", what, f"GRANT {lacks} ON *.* TO {account};")]
-    told = f"{user} may see all sessions"
+    message = f"{user} may see all sessions"
     if not subject.mariadb and not _may(subject, "SELECT 1 FROM performance_schema.events_statements_current LIMIT 1"):
-        told += (
-            "; GRANT SELECT ON performance_schema.* would tell to the microsecond when a statement began, not to 2 s"
-        )
-    return [*found, ok("privileges", told)]
+        message += "; GRANT SELECT ON performance_schema.* shows a statement's start to the microsecond, not to 2 s"
+    return [*found, ok("privileges", message)]
 
 
 def _may(subject: Subject, sql: str) -> bool:
-    """Whether the user has the privilege for it; MySQL 8 has one for XA RECOVER, older ones and MariaDB have none."""
+    """Whether the user has the privilege for a statement; XA RECOVER needs one on MySQL 8 only."""
     try:
         subject.run(sql)
     except DBAPIError as refused:
@@ -113,9 +107,7 @@ def relation(subject: Subject) -> list[Finding]:
     if subject.family != "postgresql" or subject.options.table is None:
         return []
     rows = subject.run(_RELATION, {"name": subject.table}).rows
-    if not rows:
-        return []  # the check of the columns names it
-    if rows[0][0]:
+    if not rows or rows[0][0]:  # the check of the columns names a missing table
         return []
     user = str(subject.run("SELECT current_user").rows[0][0])
     fix = f"GRANT SELECT ON {subject.table} TO {subject.name(user)};"
@@ -133,11 +125,12 @@ def behind(subject: Subject) -> list[Finding]:
         return []
     if found.refreshed:
         return [warn("relation", f"{found.reason}: rows can be skipped.", REFRESHED)]
-    return [warn("relation", f"{found.reason}: only the heuristic bound is to be had.", "Read it where it is written.")]
+    message = f"{found.reason}: only the heuristic bound is available."
+    return [warn("relation", message, "Read it where it is written.")]
 
 
 def limits(subject: Subject) -> list[Finding]:
-    """A view that takes only some rows: the others are never read, as with a LIMIT in `query`, which is refused."""
+    """A view that returns only some rows: the others are never read, as with a LIMIT in `query`, which is refused."""
     o = subject.options
     if o.table is None or subject.is_base_table:
         return []
@@ -152,43 +145,42 @@ def limits(subject: Subject) -> list[Finding]:
         return []
     if some is None:
         return []
-    told = f"The view {o.table} takes only some rows ({some[:60]}): the others are never read."
-    return [warn("relation", told, "Leave that out of the view: a page has a limit of its own.")]
+    message = f"The view {o.table} returns only some rows ({some[:60]}): the others are never read."
+    return [warn("relation", message, "Remove that from the view: every page has its own limit.")]
 
 
 def prepared(subject: Subject) -> list[Finding]:
     """Transactions that were prepared and never finished hold the bound for ever."""
     if subject.family == "postgresql":
         rows = subject.run(_PREPARED.replace(":MI:SS", "\\:MI\\:SS")).rows
-        told = [f"{str(gid)!r} of {owner}, {age} old" for gid, owner, age in rows]
+        names = [f"{str(gid)!r} of {owner}, {age} old" for gid, owner, age in rows]
         ends = [f"ROLLBACK PREPARED {literal(str(gid))};" for gid, _, _ in rows]
     elif subject.family == "mysql":
         if not _may(subject, "XA RECOVER"):
             return []  # the check of the privileges names it
-        # as bytes in hexadecimal: transaction managers give names that are no text
+        # as bytes in hexadecimal: transaction managers use binary names
         rows = subject.run("XA RECOVER FORMAT='SQL'" if subject.mariadb else "XA RECOVER CONVERT XID").rows
-        named = [_xid(*row) for row in rows]
-        told = [f"XA {name}" for name in named]
-        ends = [f"XA ROLLBACK {name};" for name in named]
+        xids = [_xid(*row) for row in rows]
+        names = [f"XA {xid}" for xid in xids]
+        ends = [f"XA ROLLBACK {xid};" for xid in xids]
     else:
         return []
-    if not told:
+    if not names:
         return [ok("prepared", "no prepared transaction")]
     return [
         error(
             "prepared",
-            f"Prepared transactions are not finished: {', '.join(told)}; no row after they began is read.",
+            f"Prepared transactions are not finished: {', '.join(names)}; no row after they began is read.",
             f"{' '.join(ends)} (or COMMIT)",
         )
     ]
 
 
 def _xid(form: int, length: int, rest: int, data: str | bytes) -> str:
-    """An XA transaction's name as XA ROLLBACK takes it: its two parts and its format. A part that is plain text is
-    shown as such."""
+    """An XA transaction's name as XA ROLLBACK takes it: its two parts and its format; plain text where it is text."""
     text = data.decode() if isinstance(data, bytes) else data
     if not text.startswith("0x"):
-        return text  # MariaDB writes it out
+        return text  # MariaDB returns it in this form
     name = bytes.fromhex(text[2:])
     return f"{_part(name[:length])},{_part(name[length : length + rest])},{form}"
 

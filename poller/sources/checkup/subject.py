@@ -1,4 +1,4 @@
-"""What all checks look at."""
+"""What all checks share."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from poller.sources.options import Options
 from poller.sources.reading.session import Session
 
 PAGE = 501
-"""A page of the default `batch_size`, and the row that is looked ahead for."""
+"""A page of the default `batch_size`, and the row after it."""
 SMALL = 1_000
-"""A table of so few rows is read whole by any database, and rightly so."""
+"""A table of at most this many rows is rightly read as a whole by any database."""
 
 
 @dataclass
@@ -28,10 +28,10 @@ class Subject:
     """One source under examination.
 
     Attributes:
-        session: its side of the database. after: where its checkpoint stands. utcnow: this machine's clock.
-        weak_key: set by the check of the key, so that the check of the columns does not say it again.
+        session: of the source. after: its checkpoint. utcnow: this machine's clock.
+        weak_key: set by the check of the key, so that the check of the columns does not repeat it.
         index: set by the check of the index: the statement that creates the missing one.
-        other_zone: set by the check of the time zone: the database stamps in another one than is configured.
+        other_zone: set by the check of the time zone: the database stamps in another zone than the configured one.
         not_null: set by the check of NULLs on MariaDB and MySQL: the cursor column's definition that it proposes.
         offset: set by the check of the clock: seconds by which the database's is ahead of this machine's.
     """
@@ -83,21 +83,21 @@ class Subject:
 
     @cached_property
     def big(self) -> bool:
-        """Whether there are enough rows for a plan to matter: in the table, whatever a filter takes of them."""
+        """Whether the table has enough rows for a plan to matter, whether they pass the filter or not."""
         return self.rows_after(None) > SMALL
 
     @cached_property
     def idle(self) -> Cursor | None:
-        """Where the checkpoint stands when all is delivered; None where the filter takes no row."""
+        """The checkpoint when all is delivered; None where no row passes the filter."""
         found = self.run(self.session.statements().highest()).rows
         return None if not found else Cursor(kind=self.options.cursor_kind, value=str(found[0][0]))
 
     def rows_after(self, at: Cursor | None) -> int:
-        """How many rows of the table stand at a place or after it, whatever a filter takes of them; counted up to one
-        more than `SMALL`."""
+        """How many rows of the table are at a cursor or after it, whether they pass the filter or not; counted up to
+        one more than `SMALL`."""
         statements = self.session.statements_of(self.options.columns, filtered=False)
         return sum(
-            int(self.run(*statements.lag(stretch, SMALL + 1)).rows[0][0]) for stretch in statements.ranges(at, None)
+            int(self.run(*statements.lag(interval, SMALL + 1)).rows[0][0]) for interval in statements.ranges(at, None)
         )
 
     def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
@@ -123,6 +123,6 @@ class Subject:
     def create_index(self, columns: list[str], *, unique: bool = False, where: str = "") -> str:
         """The statement that creates an index; `where`: only over rows for which that is true."""
         name = "_".join([self.options.table or "", *columns, *(["filtered"] if where else [])])[:60]
-        told = ", ".join(self.name(column) for column in columns)
+        listed = ", ".join(self.name(column) for column in columns)
         only = f" WHERE {where}" if where else ""
-        return f"CREATE {'UNIQUE ' if unique else ''}INDEX {self.name(name)} ON {self.table} ({told}){only};"
+        return f"CREATE {'UNIQUE ' if unique else ''}INDEX {self.name(name)} ON {self.table} ({listed}){only};"

@@ -16,7 +16,7 @@ _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example 
 
 
 def key(subject: Subject) -> list[Finding]:
-    """NOT NULL and unique together: else rows would be skipped or repeated, silently."""
+    """The key is NOT NULL and unique: otherwise rows would be skipped or repeated without any error."""
     o = subject.options
     if o.table is not None and not subject.inspector.has_table(o.table, schema=o.schema_name):
         return []  # the check of the columns names it
@@ -26,7 +26,7 @@ def key(subject: Subject) -> list[Finding]:
             warn(
                 "key",
                 f"{kind[0].upper()}{kind[1:]}: no constraint proves that {', '.join(o.pk_columns)} is unique and never"
-                f" NULL. The first {PROBE:,} rows are looked at, and every row as it is read.",
+                f" NULL. The first {PROBE:,} rows are checked, and every row as it is read.",
                 "Read the table itself where you can.",
             )
         ]
@@ -57,7 +57,7 @@ def key(subject: Subject) -> list[Finding]:
             warn(
                 "key",
                 f"Other tables inherit from {o.what}, and no index spans them: no constraint proves that"
-                f" {', '.join(o.pk_columns)} is unique. The first {PROBE:,} rows are looked at, and every row as it is"
+                f" {', '.join(o.pk_columns)} is unique. The first {PROBE:,} rows are checked, and every row as it is"
                 " read.",
                 "Partition the table instead, where you can.",
             )
@@ -66,7 +66,7 @@ def key(subject: Subject) -> list[Finding]:
 
 
 def columns(subject: Subject) -> list[Finding]:
-    """They exist, and their types suit the kind of cursor."""
+    """The columns exist, and their types fit the kind of cursor."""
     try:
         known = subject.session.learn()
     except SourceError as refused:
@@ -74,12 +74,12 @@ def columns(subject: Subject) -> list[Finding]:
             return []
         raise
     if known is None:
-        return [ok("columns", f"{subject.options.what} has no row yet: its types are told by the first one")]
-    told = "; ".join([f"cursor {_told(known.cursor)}", *(f"key {_told(column)}" for column in known.keys)])
-    return [ok("columns", told)]
+        return [ok("columns", f"{subject.options.what} has no row yet: the first one shows its types")]
+    message = "; ".join([f"cursor {_typed(known.cursor)}", *(f"key {_typed(column)}" for column in known.keys)])
+    return [ok("columns", message)]
 
 
-def _told(column: Column) -> str:
+def _typed(column: Column) -> str:
     if column.form is not None:
         return f"{column.name} (text like {column.form.render(_EXAMPLE)})"
     return f"{column.name} ({column.family.value})"
@@ -89,7 +89,7 @@ def nulls(subject: Subject) -> list[Finding]:
     """Rows without a cursor: how many, and whether there may be any."""
     o, known = subject.options, subject.session.known
     firm = known is not None and known.cursor.nullable is False
-    if known is None and o.table is not None:  # no row yet, and the columns are known all the same
+    if known is None and o.table is not None:  # no row yet, but the columns are known
         reflected = subject.inspector.get_columns(o.table, schema=o.schema_name)
         firm = any(c["name"] == o.cursor_column and c.get("nullable") is False for c in reflected)
     if firm:
@@ -115,7 +115,7 @@ def nulls(subject: Subject) -> list[Finding]:
 
 
 def index(subject: Subject) -> list[Finding]:
-    """One that begins with the cursor and goes on with the key, so that a page costs the same wherever it begins."""
+    """An index on the cursor, then the key, so that a page costs the same wherever it begins."""
     o = subject.options
     if o.table is None or not subject.is_base_table:
         return []

@@ -15,8 +15,8 @@ NEW_ROWS_ONLY = "new rows only"
 
 
 def updates(subject: Subject) -> list[Finding]:
-    """What in the database gives the cursor's column a new value when its row is updated, and the statement that does
-    where there is nothing though the column's name or type promises it."""
+    """What in the database changes the cursor's column when its row is updated; where nothing does although the
+    column's name or type promises it, the statement that adds it."""
     o, found = subject.options, subject.origin
     name = o.cursor_column
     if o.stamped_by == "application":
@@ -43,7 +43,7 @@ def updates(subject: Subject) -> list[Finding]:
 
 
 def touching(subject: Subject, found: Origin) -> str:
-    """The statements that give the column a new value at every UPDATE; empty where there are none that surely would."""
+    """The statements that give the column a new value at every UPDATE; empty where none is sure to."""
     value = _value(subject, found)
     column, schema = subject.name(found.column), _schema(subject, found)
     table, name = schema + subject.name(found.table or ""), subject.name(f"{found.table}_set_{found.column}"[:60])
@@ -65,7 +65,7 @@ def touching(subject: Subject, found: Origin) -> str:
             return f"CREATE TRIGGER {schema}{name} BEFORE UPDATE ON {table} FOR EACH ROW SET NEW.{column} = {value};"  # noqa: S608
         case "sqlite":
             table = subject.name(found.table or "")
-            # It ends with the UPDATE of its own also where triggers are recursive: that leaves nothing to set.
+            # Where triggers are recursive, it ends with its own UPDATE: that leaves nothing to set.
             return (
                 f"CREATE TRIGGER {schema}{name} AFTER UPDATE ON {table} FOR EACH ROW"  # noqa: S608
                 f" WHEN NEW.{column} IS OLD.{column} AND NEW.{column} IS NOT {value} BEGIN UPDATE"
@@ -85,7 +85,7 @@ def touching(subject: Subject, found: Origin) -> str:
 
 
 def _schema(subject: Subject, found: Origin) -> str:
-    """The table's schema with its dot, where a person would write it: it was configured, or the table was not."""
+    """The table's schema and a dot, where a person would write it: it was configured, or the table was not."""
     o = subject.options
     needed = found.schema is not None and (o.schema_name is not None or found.table != o.table)
     return f"{subject.name(found.schema or '')}." if needed else ""
@@ -97,11 +97,11 @@ def _key(subject: Subject, new: str, own: str = "") -> str:
 
 
 def _value(subject: Subject, found: Origin) -> str:
-    """What the trigger sets: as the column's own DEFAULT does, or else the present time as the column means it."""
+    """What the trigger sets: the column's DEFAULT, or else the present time in the column's zone."""
     if subject.options.cursor_kind == "xid8+pk":
         return "pg_current_xact_id()"
-    if not _is_configured(subject, found) and subject.family in {"sqlite", "mssql"}:
-        return ""  # the key's columns may be called otherwise in the table
+    if found.table != subject.options.table and subject.family in {"sqlite", "mssql"}:
+        return ""  # the key's columns may have other names in the table
     for rule in found.rules:
         if rule.is_default and rule.sql and read(rule.sql, subject.family)[0] in {Reading.FIXED, Reading.SESSION}:
             return f"({rule.sql.strip()})" if subject.family in {"sqlite", "mysql"} else rule.sql.strip()
@@ -113,12 +113,8 @@ def _value(subject: Subject, found: Origin) -> str:
     return now_in(subject, known.cursor)
 
 
-def _is_configured(subject: Subject, found: Origin) -> bool:
-    return found.table == subject.options.table
-
-
 def _strftime(form: TextForm) -> str:
-    """SQLite's present time in the form of the column's texts; empty where it has none of that form."""
+    """SQLite's present time in the form of the column's texts; empty where SQLite cannot write that form."""
     if not form.separator:
         return "date('now')"
     if not form.seconds or form.zone not in {"", "Z", "+00:00"}:
@@ -129,10 +125,10 @@ def _strftime(form: TextForm) -> str:
 
 
 def _on_update(subject: Subject, found: Origin, table: str) -> str:
-    """MariaDB and MySQL: the column's whole definition with ON UPDATE; empty where it has a form of its own."""
+    """MariaDB and MySQL: the column's whole definition with ON UPDATE; empty where that cannot be written."""
     if any(rule.is_default and "utc" in (rule.sql or "").lower() for rule in found.rules):
-        return ""  # ON UPDATE takes the session's zone, and only that
-    # Whoever runs this after what the check of NULLs proposes must not take that back.
+        return ""  # ON UPDATE always uses the session's zone
+    # An administrator who ran what the check of NULLs proposes must not undo it with this.
     definition = subject.not_null or definition_of(subject, table, found.column)
     kind = re.match(r"""(?:`(?:[^`]|``)*`|"(?:[^"]|"")*") (?:datetime|timestamp)(\(\d\))?""", definition)
     if kind is None:

@@ -1,4 +1,4 @@
-"""What a column is to a cursor: which family of values it holds, and what CAST gives a text back to it."""
+"""The columns that a cursor is made of: which family of values each holds, and the CAST from a text to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poller.sources.columns.moments import TextForm
 
 
 class Family(enum.StrEnum):
-    """Kinds of values that differ in how a database renders them and takes them back."""
+    """Kinds of values that differ in how a database writes them as text and reads them back."""
 
     TIMESTAMP = "timestamp"
     TIMESTAMPTZ = "timestamp with a zone"
@@ -23,22 +23,22 @@ class Family(enum.StrEnum):
     OTHER = "other"
     """Anything whose text the database casts back to the same value (an enum, an address)."""
     UNFIT = "unfit"
-    """Floating point, JSON and the like: no exact text, or no order that comparison and sorting share."""
+    """Floating point, JSON and the like: no exact text, or comparison and sorting order differently."""
 
 
 MOMENTS = frozenset({Family.TIMESTAMP, Family.TIMESTAMPTZ, Family.DATE})
 NUMBERS = frozenset({Family.INTEGER, Family.NUMERIC})
 
 RENDERED_BY_DATABASE = MOMENTS | {Family.OTHER}
-"""Key parts whose text only the database writes without loss; drivers hand over the others exactly."""
+"""Key parts whose text only the database writes without loss; drivers return the others exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A row whose text is not written in the form of the column's first.
+    """A row whose text has another form than the column's first.
 
     Attributes:
-        form: the first row's. value: this row's text, or whatever it is. key: of this row, by column.
+        form: the first row's. value: this row's, as text. key: of this row, by column.
     """
 
     form: TextForm
@@ -51,13 +51,13 @@ class Column:
     """One column that the cursor rests on.
 
     Attributes:
-        name: as it stands in the database.
+        name: as in the database.
         family: which kind of values.
-        sql_type: what a CAST back to it names; empty where a value is bound as it is.
+        sql_type: the type of a CAST back to it; empty where a value is bound as it is.
         digits: how many fractional digits of a second the type can hold.
-        nullable: whether it may be NULL; None where nobody can tell (a view, a query).
-        form: SQLite only: how its stored text is written; None where `odd` is not.
-        odd: a row that does not write it like the first one, where there is one.
+        nullable: whether it may be NULL; None where that is unknown (a view, a query).
+        form: SQLite only: how its stored text is written; None where `odd` is set.
+        odd: a row whose text has another form than the first one's, if there is one.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Instants and their texts (sources.md, "Cursor fidelity").
 
-A cursor's text is the database's and is never recomputed here. What is computed here is the *bound* and the *age*: both
-begin as the database's clock in UTC and end in the column's own form.
+A cursor's text comes from the database and is never recomputed here. Only the *bound* and the *age* are computed: from
+the database's clock in UTC to the column's own form.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FORM = re.compile(
 
 
 def remembered(text: Any) -> datetime:
-    """A moment out of what an earlier process remembered of the bound, in UTC. It stands in a document that others may
-    write: raises ValueError, TypeError or OverflowError for what is none, or names no zone and so compares with none.
+    """A moment that an earlier process remembered of the bound, in UTC. The document may have been edited: raises
+    ValueError, TypeError or OverflowError where it is not a moment with a zone.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -30,7 +30,7 @@ def remembered(text: Any) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """How a column of text writes its timestamps; all rows must agree, because text is compared as text.
+    """How a text column writes its timestamps; all rows must agree, because text is compared as text.
 
     Attributes:
         separator: `T`, a space, or empty for a date alone.
@@ -45,7 +45,7 @@ class TextForm:
 
     @classmethod
     def of(cls, text: str) -> TextForm | None:
-        """The form of one stored text; None for what is no ISO 8601 timestamp."""
+        """The form of one stored text; None where it is not an ISO 8601 timestamp."""
         found = _FORM.fullmatch(text)
         if found is None:
             return None
@@ -57,8 +57,8 @@ class TextForm:
         )
 
     def pattern(self) -> re.Pattern[str]:
-        """What every other row must match. Where `varies`, the fraction may be left out or be of any length, as
-        Python's isoformat and .NET write it. That a shorter one may also be cut off is what `below` is for."""
+        """What every other row must match. Where `varies`, the fraction may be missing or have any length, as Python's
+        isoformat and .NET write it; `below` allows for writers that cut it off."""
         if not self.separator:
             return re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
         text = rf"\d{{4}}-\d\d-\d\d{self.separator}\d\d:\d\d"
@@ -72,8 +72,8 @@ class TextForm:
 
     @property
     def varies(self) -> bool:
-        """Whether fractions may differ in length: the shorter text sorts first, as it should. An offset's sign sorts
-        before a point and a digit, a `Z` after them."""
+        """Whether fractions may differ in length: the shorter text then sorts first, as it should. An offset's sign
+        sorts before a point and a digit, a `Z` after them."""
         return self.seconds and self.zone != "Z"
 
     def __str__(self) -> str:
@@ -83,23 +83,23 @@ class TextForm:
         return f"YYYY-MM-DD{self.separator}HH:MM{seconds}{'.' if self.digits else ''}{'f' * self.digits}{self.zone}"
 
     def render(self, moment: datetime) -> str:
-        """A moment of the column's own zone (naive) as the column would write it, cut off, never rounded up."""
+        """A moment of the column's own zone (naive) as the column would write it, truncated, never rounded up."""
         text = f"{moment:%Y-%m-%d}".rjust(10, "0")
         if not self.separator:
             return text
         text += f"{self.separator}{moment:%H:%M}"
         if self.seconds:
-            text += f"{moment:%S}".join((":", ""))
+            text += f":{moment:%S}"
             if self.digits:
                 text += "." + f"{moment:%f}".ljust(self.digits, "0")[: self.digits]
         return text + self.zone
 
     def below(self, moment: datetime) -> str:
         """The greatest text that no row written at `moment` (naive, of the column's zone) or later sorts below: rounded
-        down and, where a writer may round to seconds or less, one unit less. Dates and minutes are cut off by everyone.
+        down and, where a writer may round to seconds or less, one unit less. All writers truncate dates and minutes.
 
-        Where fractions may differ in length, one writer may cut them off (CURRENT_TIMESTAMP) and another not, and what
-        was written later then sorts first: only seconds that are over are complete, in any order."""
+        Where fractions may differ in length, one writer may cut them off (CURRENT_TIMESTAMP) and another not, so that a
+        later row may sort first: only seconds that are over are complete."""
         if not self.seconds:
             return self.render(floor_to(moment, self.unit))
         if self.digits and self.varies:
@@ -108,7 +108,7 @@ class TextForm:
         return self.render(floor_to(moment, self.unit) - self.unit)
 
     def complete(self, text: str) -> str:
-        """The same for a text of a row: it without its fraction, where those may differ in length."""
+        """The same for a row's text: without its fraction, where those may differ in length."""
         return re.sub(r"\.\d+", "", text) if self.varies else text
 
     def offset(self) -> timedelta | None:
@@ -130,7 +130,7 @@ def _full(zone: str) -> str:
 
 
 def unit_of(digits: int) -> timedelta:
-    """The smallest step of a type with so many fractional digits, not below Python's microsecond."""
+    """The smallest step of a type with this many fractional digits, at least Python's microsecond."""
     return timedelta(microseconds=10 ** (6 - min(digits, 6)))
 
 
@@ -147,7 +147,7 @@ def floor_to(moment: datetime, unit: timedelta) -> datetime:
 
 
 def parse_utc(text: str, zone: tzinfo | None) -> datetime | None:
-    """The instant a cursor's text means, in UTC; naive ones are of `zone`. None for what no calendar of ours holds
+    """The instant that a cursor's text means, in UTC; naive ones are of `zone`. None for what Python cannot hold
     (infinities, years before 1 or after 9999) and for naive ones of an unknown zone."""
     try:
         moment = datetime.fromisoformat(text)
@@ -166,14 +166,14 @@ def to_zone(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def has_daylight_saving(zone: ZoneInfo) -> bool:
-    """Whether the zone's clocks are ever set back in the years a poller will live: local times then repeat."""
+    """Whether the zone's clocks are ever set back from 2020 on: local times then repeat."""
     first = datetime(2020, 1, 1, tzinfo=UTC)
     offsets = {(first + timedelta(days=10 * i)).astimezone(zone).utcoffset() for i in range(650)}
     return len(offsets) > 1
 
 
 def plain_text(value: object) -> str:
-    """A value as somebody gave it in TOML or Python (a text, a number, a date), as text for the database to read."""
+    """A value from TOML or Python (a text, a number, a date) as text for the database to read."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     return str(value)

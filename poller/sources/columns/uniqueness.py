@@ -1,4 +1,4 @@
-"""What keeps a key unique and NOT NULL: what is enforced, not what only looks like it."""
+"""Which constraints and indexes really keep a key unique and NOT NULL."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ having not bool_or(
                      where own.opcdefault and own.opcintype = a.atttypid and u.amopopr <> e.amopopr))
  order by i.indisprimary desc, i.indexrelid
 """)
-"""Whole, valid indexes that tell two values apart only where `=` does: a collation or operator class that is finer than
-the column's own calls values distinct that share a place in the page's order. Deferrable ones count: what is committed
-obeys them."""
+"""Whole, valid indexes for which two values differ only where they differ for `=`: a collation or operator class finer
+than the column's own treats values as distinct that are equal in the page's order. Deferrable ones count: committed
+rows obey them."""
 
 _FAMILY = sa.text("""
 with recursive family (oid) as (
@@ -59,7 +59,7 @@ SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo
 
 
 def unique_sets(inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
-    """The primary key's columns, and every set of columns (the primary key first) that a constraint or a whole index
+    """The primary key's columns, and every set of columns (the primary key first) that a constraint or a full index
     keeps unique. Raises what the driver raises."""
     primary = list(inspector.get_pk_constraint(table, schema=schema).get("constrained_columns") or [])
     if inspector.dialect.name == "postgresql":
@@ -81,8 +81,8 @@ def weakened(
     inspector: Inspector, table: str, schema: str | None, columns: Sequence[str]
 ) -> tuple[Mapping[str, bool], bool]:
     """On PostgreSQL: for each column whether NOT NULL is enforced in all that a SELECT of the table reads (children may
-    lack it, foreign tables only claim it, since version 18 it may be NOT VALID), and whether other tables inherit from
-    it: no index spans them all."""
+    lack it, foreign tables only declare it, since version 18 it may be NOT VALID), and whether other tables inherit
+    from it: no index spans them all."""
     if inspector.dialect.name != "postgresql":
         return {}, False
     params = {"name": quoted(table, schema), "columns": list(columns)}
@@ -91,7 +91,7 @@ def weakened(
 
 
 def invalid_indexes(inspector: Inspector, table: str, schema: str | None) -> set[str]:
-    """PostgreSQL's indexes that a failed CREATE INDEX CONCURRENTLY left behind: neither enforced nor used."""
+    """PostgreSQL's indexes that a failed CREATE INDEX CONCURRENTLY left: neither enforced nor used."""
     if inspector.dialect.name != "postgresql":
         return set()
     found = _connection(inspector).execute(_INVALID, {"name": quoted(table, schema)})
@@ -99,15 +99,15 @@ def invalid_indexes(inspector: Inspector, table: str, schema: str | None) -> set
 
 
 def quoted(table: str, schema: str | None = None) -> str:
-    """A name as standard SQL quotes it, whatever it holds: for SQLite's statements, and for PostgreSQL's `to_regclass`,
-    which takes it as a value."""
+    """A name quoted as in standard SQL: for SQLite's statements, and for PostgreSQL's `to_regclass`, which takes it as
+    a value."""
     parts = [table] if schema is None else [schema, table]
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def _too_fine(inspector: Inspector, table: str) -> list[list[str]]:
-    """SQLite: unique sets whose indexes all compare by another collation than their column, which calls more values
-    equal. Under a column of collation BINARY, none is finer."""
+    """SQLite: unique sets whose indexes all have another collation than their column, which treats more values as
+    equal. No collation is finer than BINARY."""
     connection = _connection(inspector)
     indexes: dict[str, list[tuple[str, str]]] = {}
     for index, column, collation in connection.exec_driver_sql(_SQLITE, (table,)):
@@ -123,7 +123,7 @@ def _too_fine(inspector: Inspector, table: str) -> list[list[str]]:
 
 
 def _collation(inspector: Inspector, table: str, column: str) -> str:
-    """The collation by which SQLite compares a column: no pragma tells it, the compiled comparison does."""
+    """The collation by which SQLite compares a column: no pragma shows it, the compiled comparison does."""
     quote = inspector.dialect.identifier_preparer.quote
     sql = f"EXPLAIN SELECT {quote(column)} = '' FROM {quote(table)}"  # noqa: S608 - quoted names
     for row in _connection(inspector).exec_driver_sql(sql):

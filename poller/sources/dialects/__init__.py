@@ -1,7 +1,7 @@
-"""What differs between databases: one small module per family, all of the same shape (`base.Dialect`).
+"""What differs between databases: one small module per family, each with a `base.Dialect`.
 
-A family's module is imported when a source of that family is made: SQLAlchemy's dialects of other databases cost every
-command a part of its start.
+A family's module is imported with the first source of that family: SQLAlchemy's dialects of other databases would slow
+down the start of every command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOMES = {
     "mssql": "SqlServer",
     "oracle": "Oracle",
 }
-"""The class of a family; its module, beside this one, bears the family's name."""
+"""The class of a family; its module, in this package, has the family's name."""
 
 
 def dialect_for(family: str) -> Dialect:

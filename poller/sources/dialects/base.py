@@ -1,6 +1,6 @@
-"""The shape of a dialect: how one family of databases renders a cursor, takes it back, and is asked for a page."""
+"""The interface of a dialect: how one family of databases renders a cursor, reads it back, and selects a page."""
 
-# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+# ruff: noqa: ARG002 - one interface: not every family needs every argument
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import KeyValue
-from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.columns import NUMBERS, Column, Family
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS, Reread, plain
 
 
 class PageForm(enum.Enum):
-    """How "after this cursor" is written, so that the index is used also deep inside a tie (sources.md)."""
+    """How "after this cursor" is written, so that the index is used deep inside a tie too (sources.md)."""
 
     ROW_VALUES = "row values"
     AND_OR = ">= AND (OR)"
@@ -45,7 +45,7 @@ class Records:
 
 @dataclass(frozen=True)
 class Look:
-    """What a dialect may look at to learn the columns' types.
+    """Where a dialect learns the columns' types.
 
     `reflected` is SQLAlchemy's view of a table's columns, None for a query; `columns` are the quoted, qualified names;
     `condition` is the checked filter; `keys` the key columns.
@@ -66,7 +66,7 @@ class Runner(Protocol):
 
 
 class Dialect:
-    """The rules that most families share; each module overrides what differs."""
+    """The rules that most families share; each module overrides the others."""
 
     family: ClassVar[str] = ""
     form: ClassVar[PageForm] = PageForm.TWO_RANGES
@@ -78,9 +78,9 @@ class Dialect:
     types_belong_to_values: ClassVar[bool] = False
     """Whether each row may hold another type in the same column."""
     holds_impossible_dates: ClassVar[bool] = False
-    """Whether a date may be stored that no calendar has, and that may come back from its text as NULL."""
+    """Whether a date that no calendar has may be stored; its text may be read back as NULL."""
     forced: ClassVar[frozenset[str]] = frozenset()
-    """Driver arguments that a URL cannot set otherwise: with another value, values are read wrongly."""
+    """Driver arguments that a URL cannot change: with another value, values are read wrongly."""
     conversion_breaks: ClassVar[bool] = True
     """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
     one_row: ClassVar[str] = ""
@@ -89,7 +89,7 @@ class Dialect:
     # ------------------------------------------------------------------------------------------------- the session
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
-        """Driver arguments that bound how long connecting and waiting may take."""
+        """Driver arguments that limit how long connecting and waiting may take."""
         return {}
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
@@ -97,7 +97,7 @@ class Dialect:
         return []
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
-        """Set up what is not a statement, on the driver's connection."""
+        """Set up the driver's connection where a statement cannot."""
 
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """Called before each statement."""
@@ -109,17 +109,17 @@ class Dialect:
         return isinstance(error, CONVERSION_ERRORS)
 
     def lenient(self, dbapi: Any) -> AbstractContextManager[None]:
-        """While open, the driver hands over as text what it cannot convert, where it can be asked for that."""
+        """While open, the driver returns as text what it cannot convert, where it supports that."""
         return contextlib.nullcontext()
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
-        """The rows of a statement that was run while `lenient` was open. Raises what the driver raises."""
+        """The rows of a statement that ran while `lenient` was open. Raises what the driver raises."""
         return plain(result.all())
 
     # ------------------------------------------------------------------------------------------------- the columns
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
-        """The cursor's and key's columns by name; None where nothing can be known until a row exists."""
+        """The cursor's and key's columns by name; None where they are not known until a row exists."""
         names = ", ".join(look.columns.values())
         if look.reflected is not None:
             return {
@@ -138,8 +138,8 @@ class Dialect:
         }
 
     def _with_values(self, look: Look, names: str, run: Runner) -> Records:
-        """A row of a query without a NULL in these columns: a NULL shows no type. Where there is none, a row that would
-        be read, if there is one, so that its key is refused."""
+        """A row of a query without a NULL in these columns, since a NULL shows no type. Else a row that would be read,
+        if there is one, so that its key is refused."""
         every = " AND ".join(f"{column} IS NOT NULL" for column in look.columns.values())
         records = run(self.limited(names, f"FROM {look.relation} WHERE {every}", 1))
         if records.rows:
@@ -159,29 +159,27 @@ class Dialect:
     # ------------------------------------------------------------------------------------------------- expressions
 
     def render(self, sql: str, column: Column) -> str:
-        """An expression that is the value's text in the form of sources.md, "Cursor fidelity"."""
+        """An expression: the value's text in the form of sources.md, "Cursor fidelity"."""
         raise NotImplementedError
 
     def cast(self, bind: str, column: Column) -> str:
-        """An expression that is the value a bound text came from."""
+        """An expression: the value that a bound text was made of."""
         return f"CAST({bind} AS {column.sql_type})" if column.sql_type else bind
 
     def bind(self, value: KeyValue, column: Column) -> Any:
-        """What is bound for a stored text or number; `cast` stands around it."""
+        """What is bound for a stored text or number, inside of `cast`."""
         if column.family is Family.BYTES:
             return bytes.fromhex(str(value))
-        if column.family in NUMBERS and not column.sql_type:
-            return int(value)
-        if column.family is Family.INTEGER:
+        if column.family is Family.INTEGER or (column.family in NUMBERS and not column.sql_type):
             return int(value)
         return value
 
     def is_null(self, sql: str) -> str:
-        """A condition: a column that is said to be NOT NULL, but not known to be, has no value in a row."""
+        """The condition for NULL in a column that is declared NOT NULL, where that may not be enforced."""
         return f"{sql} IS NULL"
 
     def tie(self, cursor: str, value: str) -> str:
-        """The condition for standing inside the tie of one cursor value."""
+        """The condition for a row inside the tie of one cursor value."""
         return f"{cursor} = {value}"
 
     def limited(self, select: str, rest: str, limit: int) -> str:
@@ -189,7 +187,7 @@ class Dialect:
         return f"SELECT {select} {rest} LIMIT {limit:d}"
 
     def at(self, select: str, rest: str, skip: int) -> str:
-        """A SELECT of the one row behind the first `skip`; `rest` ends with an ORDER BY."""
+        """A SELECT of the row after the first `skip` ones; `rest` ends with an ORDER BY."""
         return f"SELECT {select} {rest} LIMIT 1 OFFSET {skip:d}"
 
     # ------------------------------------------------------------------------------------------------------ errors
@@ -200,7 +198,7 @@ class Dialect:
 
 
 def family_by_type(kind: Any) -> Family:
-    """The family of a SQLAlchemy type, as far as all databases agree."""
+    """The family of a SQLAlchemy type, as far as it is the same in all databases."""
     if isinstance(kind, sa.DateTime):
         return Family.TIMESTAMPTZ if getattr(kind, "timezone", False) else Family.TIMESTAMP
     simple: tuple[tuple[Any, Family], ...] = (
@@ -218,6 +216,10 @@ def family_by_type(kind: Any) -> Family:
     return next((family for base, family in simple if isinstance(kind, base)), Family.UNFIT)
 
 
-def is_moment(column: Column) -> bool:
-    """Whether the column holds points in time."""
-    return column.family in MOMENTS
+def by_value(name: str, value: Any, kinds: Sequence[tuple[type, Family, str]]) -> Column:
+    """A query's column by its value: the first of `kinds` (Python type, family, type for a CAST) that fits; else
+    unfit."""
+    for kind, family, sql_type in kinds:
+        if isinstance(value, kind):
+            return Column(name=name, family=family, sql_type=sql_type)
+    return Column(name=name, family=Family.UNFIT)

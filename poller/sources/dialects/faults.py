@@ -1,4 +1,4 @@
-"""What a driver's error means, said in one line and without a secret."""
+"""What a driver's error means, in one line and without secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poller.sources.dialects.read_only import NEXT_STEP
 
 
 class Fault(enum.Enum):
-    """Kinds of failure that call for different next steps."""
+    """Kinds of failure with different next steps."""
 
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
@@ -32,16 +32,15 @@ class Fault(enum.Enum):
 
 
 SCHEMA_FAULTS = frozenset({Fault.NO_TABLE, Fault.NO_COLUMN, Fault.OTHER})
-"""After these, what was learned about the table may be out of date: learn it anew and try once more."""
+"""After these, what was learned about the table may be out of date: inspect it again and try once more."""
 
 
 QUOTING_FAULTS = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
-"""With these a database may quote what a row holds: conversions, ranges, what functions raise, what we do not know."""
+"""With these a database may quote what a row holds: conversions, ranges, errors raised by functions, unknown ones."""
 
 
 def driver_code(error: BaseException) -> str:
-    """What a driver's error is, without a word of its text: the SQLSTATE (not the general one of MySQL's, which says
-    nothing) or number, else its type."""
+    """A driver's error without its text: the SQLSTATE (except MySQL's general one) or number, else its type."""
     original = getattr(error, "orig", None) or error
     state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
     args: tuple[object, ...] = getattr(original, "args", ())
@@ -54,13 +53,13 @@ def driver_code(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Scrubber:
-    """Takes a URL's secrets out of a driver's text."""
+    """Removes a URL's secrets from a driver's text."""
 
     secrets: tuple[str, ...] = field(repr=False, default=())
 
     @classmethod
     def of(cls, url: URL) -> Scrubber:
-        """All that must never be shown: the password, also as the URL writes it, and every option that may hold one."""
+        """The password, also as the URL writes it, and the value of every option that may hold one."""
         found = {str(url.password)} if url.password else set()
         rendered = url.render_as_string(hide_password=False).partition("://")[2].rpartition("@")[0]
         if ":" in rendered:
@@ -102,58 +101,48 @@ class Where:
 
 def to_error(fault: Fault, detail: str, where: Where) -> SourceError:
     """The error for the caller: what happened, to which table, and the next step."""
-    what, said = where.what, f": {detail}" if detail else ""
-    if fault is Fault.TIMEOUT:
-        return SourceUnavailable(
-            f"{what}: the database did not answer within {where.timeout} (key `query_timeout`).",
-            table=what,
-            next_step="See that an index on the cursor column and the key exists, or raise `query_timeout`.",
-        )
-    if fault in {Fault.UNREACHABLE, Fault.DISCONNECTED, Fault.BUSY}:
-        happened = "cannot be reached" if fault is Fault.UNREACHABLE else "gave no answer"
-        return SourceUnavailable(
-            f"{what}: {where.place} {happened}{said}.",
-            table=what,
-            next_step="Check that it runs, and the host and port in `url`.",
-        )
-    if fault is Fault.LOGIN:
-        return SourceUnavailable(
-            f"{what}: {where.place} refused the login{said}.",
-            table=what,
-            next_step="Check the user and the password in `url`.",
-        )
-    if fault is Fault.NO_DATABASE and "not a database" in detail:
-        return SourceUnavailable(
-            f"{what}: {where.place} cannot be read{said}.", table=what, next_step="Check the path in `url`."
-        )
-    if fault is Fault.NO_DATABASE:
-        return SourceUnavailable(
-            f"{what}: {where.place} has no such database{said}.",
-            table=what,
-            next_step="Check the database's name in `url`.",
-        )
-    if fault is Fault.FORBIDDEN:
-        return SourceError(
-            f"{what}: not permitted{said}.",
-            table=what,
-            next_step=f"Grant the poller's database user {'SHOW VIEW' if 'SHOW VIEW' in said else 'SELECT'} on it.",
-        )
-    if fault is Fault.WRITES:
-        return SourceError(f"{what}: the query writes{said}.", table=what, next_step=NEXT_STEP)
-    if fault is Fault.NO_TABLE:
-        step = "Check `schema`, `table` and `query`."
-        return SourceError(f"{what}: a table is missing{said}.", table=what, next_step=step)
-    if fault is Fault.NO_COLUMN:
-        step = "Check `filter`, `query` and the columns that are configured."
-        return SourceError(f"{what}: a column is missing{said}.", table=what, next_step=step)
-    if fault is Fault.RANGE:
-        return SourceError(
-            f"{what}: a value is out of the column's range{said}.",
-            table=what,
-            next_step="Check the cursor and its key; one that a checkpoint holds is replaced by a reset.",
-        )
-    return SourceError(
-        f"{what}: the database refused the query{said}.",
-        table=what,
-        next_step="Check `filter` and `query`, and `poller check`.",
-    )
+    happened, step = _described(fault, detail, where)
+    raised = SourceUnavailable if fault in _UNAVAILABLE else SourceError
+    said = f": {detail}" if detail and fault is not Fault.TIMEOUT else ""
+    return raised(f"{where.what}: {happened}{said}.", table=where.what, next_step=step)
+
+
+_UNAVAILABLE = frozenset(
+    {Fault.TIMEOUT, Fault.UNREACHABLE, Fault.DISCONNECTED, Fault.BUSY, Fault.LOGIN, Fault.NO_DATABASE}
+)
+
+
+def _described(fault: Fault, detail: str, where: Where) -> tuple[str, str]:
+    """What happened, and the next step."""
+    place = where.place
+    match fault:
+        case Fault.TIMEOUT:
+            step = "Check that an index on the cursor column and the key exists, or raise `query_timeout`."
+            return f"the database did not answer within {where.timeout} (key `query_timeout`)", step
+        case Fault.UNREACHABLE:
+            return f"{place} cannot be reached", _REACH
+        case Fault.DISCONNECTED | Fault.BUSY:
+            return f"{place} gave no answer", _REACH
+        case Fault.LOGIN:
+            return f"{place} refused the login", "Check the user and the password in `url`."
+        case Fault.NO_DATABASE if "not a database" in detail:
+            return f"{place} cannot be read", "Check the path in `url`."
+        case Fault.NO_DATABASE:
+            return f"{place} has no such database", "Check the database's name in `url`."
+        case Fault.FORBIDDEN:
+            privilege = "SHOW VIEW" if "SHOW VIEW" in detail else "SELECT"
+            return "not permitted", f"Grant the poller's database user {privilege} on it."
+        case Fault.WRITES:
+            return "the query writes", NEXT_STEP
+        case Fault.NO_TABLE:
+            return "a table is missing", "Check `schema`, `table` and `query`."
+        case Fault.NO_COLUMN:
+            return "a column is missing", "Check `filter`, `query` and the columns that are configured."
+        case Fault.RANGE:
+            step = "Check the cursor and its key; a reset replaces one that a checkpoint holds."
+            return "a value is out of the column's range", step
+        case _:
+            return "the database refused the query", "Check `filter` and `query`, and run `poller check`."
+
+
+_REACH = "Check that it runs, and the host and port in `url`."

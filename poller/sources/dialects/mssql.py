@@ -1,6 +1,6 @@
-"""SQL Server: two ranges, `datetime2(7)` to the last 100 ns. Checked by its compiled SQL, not against a server."""
+"""SQL Server: two ranges, `datetime2(7)` to the last 100 ns. Tested by its compiled SQL, not on a server."""
 
-# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+# ruff: noqa: ARG002 - one interface: not every family needs every argument
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqlalchemy.dialects import mssql
 from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family
-from poller.sources.dialects.base import Dialect, PageForm, family_by_type
+from poller.sources.dialects.base import Dialect, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 
 _STATES = {
@@ -33,10 +33,9 @@ _STATES = {
 
 
 class SqlServer(Dialect):
-    """No row values, so a tie is read as a range of its own."""
+    """No row values, so a tie is read as a separate range."""
 
     family: ClassVar[str] = "mssql"
-    form: ClassVar[PageForm] = PageForm.TWO_RANGES
     clock: ClassVar[str] = "STUFF(LEFT(CONVERT(varchar(27), SYSUTCDATETIME(), 121), 26), 11, 1, 'T') + 'Z'"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
@@ -49,7 +48,7 @@ class SqlServer(Dialect):
             dbapi.timeout = max(1, math.ceil(timeout.total_seconds()))
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
-        """`datetime` counts in 1/300 s and is kept through datetime2(7), which holds it exactly enough to come back."""
+        """`datetime` counts in 1/300 s; datetime2(7) is exact enough to restore it."""
         family, sql_type, digits = family_by_type(kind), "", 7
         if isinstance(kind, mssql.DATETIMEOFFSET):
             family, sql_type = Family.TIMESTAMPTZ, "datetimeoffset(7)"
@@ -69,20 +68,20 @@ class SqlServer(Dialect):
         elif family is Family.NUMERIC:
             sql_type = f"numeric({kind.precision or 38}, {kind.scale or 0})"
         elif family is Family.TEXT:
-            # As narrow as the column: a national text beside a varchar column would cost the index.
+            # As narrow as the column: compared with nvarchar, a varchar column would not use its index.
             narrow = {"VARCHAR": "varchar", "CHAR": "char", "NCHAR": "nchar"}
             sql_type = f"{narrow.get(kind.__visit_name__, 'nvarchar')}({kind.length or 'max'})"
         return Column(name=name, family=family, sql_type=sql_type, digits=digits, nullable=nullable)
 
     def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
-        """A query's column; where the driver does not tell a number's digits, as many as are likely."""
+        """A query's column; where the driver does not report a number's digits, as many as are likely."""
         digits = tuple(description[4:6])
         precision, scale = digits if len(digits) == 2 and None not in digits else (38, 10)
         if isinstance(value, datetime):
             if value.tzinfo is not None:
                 return Column(name=name, family=Family.TIMESTAMPTZ, sql_type="datetimeoffset(7)", digits=7)
             return Column(name=name, family=Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
-        kinds: tuple[tuple[type, Family, str], ...] = (
+        kinds = (
             (date, Family.DATE, "date"),
             (int, Family.INTEGER, ""),
             (decimal.Decimal, Family.NUMERIC, f"numeric({precision}, {scale})"),
@@ -90,10 +89,7 @@ class SqlServer(Dialect):
             (str, Family.TEXT, ""),
             (bytes, Family.BYTES, ""),
         )
-        for kind, family, sql_type in kinds:
-            if isinstance(value, kind):
-                return Column(name=name, family=family, sql_type=sql_type)
-        return Column(name=name, family=Family.UNFIT)
+        return by_value(name, value, kinds)
 
     def render(self, sql: str, column: Column) -> str:
         """Style 121 of a datetime2(7) always has seven digits; style 126 leaves out a fraction of zero."""
@@ -114,7 +110,7 @@ class SqlServer(Dialect):
                 return f"CAST({sql} AS varchar(64))"
 
     def cast(self, bind: str, column: Column) -> str:
-        """The older types take only three digits from a text: go through datetime2(7)."""
+        """The older types read only three digits from a text, so it goes through datetime2(7)."""
         if column.sql_type in {"datetime", "smalldatetime"}:
             return f"CAST(CAST({bind} AS datetime2(7)) AS {column.sql_type})"
         return super().cast(bind, column)
@@ -128,7 +124,7 @@ class SqlServer(Dialect):
         return f"SELECT {select} {rest} OFFSET {skip:d} ROWS FETCH NEXT 1 ROWS ONLY"
 
     def unreadable(self, error: BaseException) -> bool:
-        """A type that pyodbc does not know (hierarchyid, geography) is an error of the driver's."""
+        """A type that pyodbc does not know (hierarchyid, geography) is a driver's error."""
         if isinstance(error, DBAPIError):
             return "is not yet supported" in str(error.orig)
         return super().unreadable(error)

@@ -1,6 +1,6 @@
 """MySQL and MariaDB: two ranges, sessions in UTC, every page in autocommit."""
 
-# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+# ruff: noqa: ARG002 - one interface: not every family needs every argument
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import urls
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, Column, Family
-from poller.sources.dialects.base import Dialect, PageForm, family_by_type
+from poller.sources.dialects.base import Dialect, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CODEC
 
@@ -56,18 +56,17 @@ _DATE_CODE, _DATETIME_CODE = 10, 12
 
 
 class MySql(Dialect):
-    """Two ranges: row values scan the whole index here, and `>= AND (OR)` is taken for a reason to scan the whole table
-    when the optimizer expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
+    """Two ranges: row values scan the whole index here, and with `>= AND (OR)` the optimizer scans the whole table
+    where it expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
 
     family: ClassVar[str] = "mysql"
-    form: ClassVar[PageForm] = PageForm.TWO_RANGES
     holds_impossible_dates: ClassVar[bool] = True
     forced: ClassVar[frozenset[str]] = frozenset({"use_unicode"})
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
-        """A server that vanished is given up a little after the server itself would have ended the query. Text comes as
-        text, not as bytes."""
+        """The wait for a server that vanished ends a little after the server itself would have ended the query. Text
+        comes as text, not as bytes."""
         args: dict[str, Any] = {} if driver == "mariadbconnector" else {"use_unicode": True}
         if driver in {"pymysql", "mysqldb"}:
             args["connect_timeout"] = 10
@@ -76,12 +75,12 @@ class MySql(Dialect):
         return args
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
-        """With another character set keys lose characters, and their rows come for ever."""
+        """With another character set keys lose characters, and their rows are read again and again."""
         urls.use_utf8mb4(dbapi)
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
-        """TIMESTAMP columns are converted to the session's zone: make it UTC. READ COMMITTED beside autocommit, so that
-        no setting of the server gives a page an older snapshot."""
+        """TIMESTAMP columns are converted to the session's zone: make it UTC. READ COMMITTED as well as autocommit, so
+        that no setting of the server gives a page an older snapshot."""
         seconds = timeout.total_seconds()
         maria = bool(getattr(connection.dialect, "is_mariadb", False))
         limit = f"max_statement_time = {seconds:.3f}" if maria else f"max_execution_time = {round(seconds * 1000)}"
@@ -111,19 +110,21 @@ class MySql(Dialect):
 
     def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
         """A query's column; its digits are unknown, so the coarsest are assumed (a bound is rounded by them). Times by
-        the type that the server names: the first may be 0000-00-00, which drivers give as text."""
+        the type that the server names: the first may be 0000-00-00, which drivers return as text."""
         code = description[1]
         if isinstance(value, datetime) or code in {_TIMESTAMP_CODE, _DATETIME_CODE}:
             family = Family.TIMESTAMPTZ if code == _TIMESTAMP_CODE else Family.TIMESTAMP
             return Column(name=name, family=family, sql_type="DATETIME(6)", digits=0)
         if isinstance(value, date) or code == _DATE_CODE:
             return Column(name=name, family=Family.DATE, sql_type="DATE")
-        if isinstance(value, decimal.Decimal):
-            return Column(name=name, family=Family.NUMERIC, sql_type="DECIMAL(65, 30)")
-        if isinstance(value, uuid.UUID):
-            return Column(name=name, family=Family.UUID, sql_type="UUID")
-        kinds: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Family.TEXT), (bytes, Family.BYTES))
-        return Column(name=name, family=next((f for t, f in kinds if isinstance(value, t)), Family.UNFIT))
+        kinds = (
+            (decimal.Decimal, Family.NUMERIC, "DECIMAL(65, 30)"),
+            (uuid.UUID, Family.UUID, "UUID"),
+            (int, Family.INTEGER, ""),
+            (str, Family.TEXT, ""),
+            (bytes, Family.BYTES, ""),
+        )
+        return by_value(name, value, kinds)
 
     def render(self, sql: str, column: Column) -> str:
         """The session is in UTC, so a TIMESTAMP's text is too."""
@@ -147,8 +148,8 @@ class MySql(Dialect):
 
     @contextlib.contextmanager
     def lenient(self, dbapi: Any) -> Iterator[None]:
-        """Dates that no calendar has are text to pymysql at once; only text that is no UTF-8 (half surrogate pairs,
-        which the server takes) it does not decode."""
+        """Pymysql returns dates that no calendar has as text anyway; only text that is not valid UTF-8 (half surrogate
+        pairs, which the server accepts) it cannot decode."""
         if not type(dbapi).__module__.startswith("pymysql."):
             yield
             return
@@ -159,7 +160,8 @@ class MySql(Dialect):
             dbapi.encoding = before
 
     def tie(self, cursor: str, value: str) -> str:
-        """No equality: that may be read by its value alone, from the tie's first row on. A range uses the key too."""
+        """No equality, for which the index may be used by the cursor alone, from the tie's first row on. A range uses
+        the key too."""
         return f"{cursor} >= {value} AND {cursor} <= {value}"
 
     def classify(self, error: DBAPIError) -> Fault:

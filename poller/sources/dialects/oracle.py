@@ -1,6 +1,6 @@
-"""Oracle: two ranges, `timestamp(9)` to the last nanosecond. Checked by its compiled SQL, not against a server."""
+"""Oracle: two ranges, `timestamp(9)` to the last nanosecond. Tested by its compiled SQL, not on a server."""
 
-# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+# ruff: noqa: ARG002 - one interface: not every family needs every argument
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import KeyValue
 from poller.sources.columns import Column, Family
-from poller.sources.dialects.base import Dialect, PageForm, family_by_type
+from poller.sources.dialects.base import Dialect, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 
 _CODES = {
@@ -38,16 +38,15 @@ _SECONDS = 'YYYY-MM-DD"T"HH24:MI:SS'
 
 
 class Oracle(Dialect):
-    """A DATE holds seconds; its text has six zeros, so that all timestamps look alike."""
+    """A DATE holds seconds; its text ends with six zeros, so that all timestamps look alike."""
 
     family: ClassVar[str] = "oracle"
-    form: ClassVar[PageForm] = PageForm.TWO_RANGES
     clock: ClassVar[str] = f"TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), '{_SECONDS}.FF6\"Z\"')"
     alias_word: ClassVar[str] = ""
     one_row: ClassVar[str] = " FROM DUAL"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
-        """How long a connection may take to be made."""
+        """The time limit for connecting."""
         return {"tcp_connect_timeout": 10.0} if driver == "oracledb" else {}
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
@@ -72,16 +71,13 @@ class Oracle(Dialect):
         if isinstance(value, datetime):
             family = Family.TIMESTAMPTZ if value.tzinfo is not None else Family.TIMESTAMP
             return Column(name=name, family=family, sql_type="TIMESTAMP", digits=9)
-        kinds: tuple[tuple[type, Family, str], ...] = (
+        kinds = (
             (int, Family.INTEGER, ""),
             (decimal.Decimal, Family.NUMERIC, "NUMBER"),
             (str, Family.TEXT, ""),
             (bytes, Family.BYTES, ""),
         )
-        for kind, family, sql_type in kinds:
-            if isinstance(value, kind):
-                return Column(name=name, family=family, sql_type=sql_type)
-        return Column(name=name, family=Family.UNFIT)
+        return by_value(name, value, kinds)
 
     def render(self, sql: str, column: Column) -> str:
         """TO_CHAR, in UTC for zoned columns."""
@@ -98,7 +94,7 @@ class Oracle(Dialect):
                 return f"TO_CHAR({sql})"
 
     def cast(self, bind: str, column: Column) -> str:
-        """TO_TIMESTAMP with its format: a bare CAST would follow the session's NLS settings."""
+        """TO_TIMESTAMP with a format: a plain CAST would follow the session's NLS settings."""
         match column.family:
             case Family.TIMESTAMPTZ:
                 return f"FROM_TZ(TO_TIMESTAMP({bind}, '{_SECONDS}.FF9'), 'UTC')"

@@ -1,6 +1,6 @@
 """PostgreSQL: row values, `to_char` in UTC, infinities by `::text`."""
 
-# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+# ruff: noqa: ARG002 - one interface: not every family needs every argument
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ class PostgreSql(Dialect):
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """The timeout, and the forms that drivers can read, whatever a role or a database sets for its sessions. Time
-        zone and order of day and month stay the user's: nothing of ours depends on them, a filter may. One statement,
-        for it is a round trip."""
+        zone and order of day and month stay as they are: only a filter may depend on them. One statement, to save
+        round trips."""
         settings = {"statement_timeout": str(max(1, round(timeout.total_seconds() * 1000))), **_FORMS}
         return ["SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())]
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
-        """A server that acknowledges and never answers (stopped, or behind a pooler) must not hold a tick for ever: the
-        driver itself waits no longer than the server's own timeout and a little more."""
+        """A server that acknowledges and never answers (stopped, or behind a pooler) must not hold up a tick for ever:
+        the driver itself waits a little longer than the server's own timeout."""
         consume = getattr(dbapi, "wait", None)
         if consume is not None:  # psycopg; psycopg2 waits inside libpq, where only keepalives help
             seconds = timeout.total_seconds()
@@ -115,17 +115,16 @@ class PostgreSql(Dialect):
             _check_intervals(dbapi)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
-        """The types as the server itself describes them, domains by what they are made of; also for a query without
-        rows."""
+        """The types as the server describes them, domains by their base type; also for a query without rows."""
         described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
         types = {name: (int(part[1]), part[4]) for name, part in zip(look.columns, described, strict=True)}
-        told = run(_TYPES, {"types": [oid for oid, _ in types.values()]}).rows
-        kinds = {int(oid): str(kind) for oid, kind in told}
+        formatted = run(_TYPES, {"types": [oid for oid, _ in types.values()]}).rows
+        kinds = {int(oid): str(kind) for oid, kind in formatted}
         found = {}
         for name, (oid, described_digits) in types.items():
             facts: Mapping[str, Any] = look.reflected[name] if look.reflected is not None else {}
             kind = kinds[oid]
-            # Not every driver hands on the digits that the server describes.
+            # Not every driver reports the digits that the server describes.
             precision = _declared(facts.get("type")) if described_digits is None else int(described_digits)
             family = _FAMILIES.get(kind, Family.OTHER)
             timed = family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}
@@ -139,7 +138,7 @@ class PostgreSql(Dialect):
         return found
 
     def render(self, sql: str, column: Column) -> str:
-        """`to_char` knows no infinity and no era: those keep PostgreSQL's own text, which casts back."""
+        """`to_char` does not write infinities and eras: those keep PostgreSQL's own text, which casts back."""
         match column.family:
             case Family.TIMESTAMPTZ:
                 moment, first, form = f"{sql} AT TIME ZONE 'UTC'", "0001-01-02Z", 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
@@ -157,13 +156,13 @@ class PostgreSql(Dialect):
         )
 
     def unreadable(self, error: BaseException) -> bool:
-        """Errors of the server carry a SQLSTATE; what the drivers find in a value does not."""
+        """Errors of the server carry a SQLSTATE; a driver's own about a value do not."""
         if not isinstance(error, DataError):
             return super().unreadable(error)
         return not (getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None))
 
     def lenient(self, dbapi: Any) -> contextlib.AbstractContextManager[None]:
-        """What the server sent is kept by psycopg; psycopg2 is given converters that cannot fail."""
+        """Psycopg keeps what the server sent; psycopg2 gets converters that cannot fail."""
         return _lenient_types(dbapi) if hasattr(dbapi, "string_types") else contextlib.nullcontext()
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
@@ -172,9 +171,9 @@ class PostgreSql(Dialect):
         return super().fetch_leniently(result) if kept is None else _from_text(result.cursor, kept)
 
     def is_null(self, sql: str) -> str:
-        """Where nothing enforces a NOT NULL it is only claimed (by a foreign table, say), and since version 17 the
-        planner believes the claim: a plain IS NULL would find nothing. The other server is still asked for such rows
-        only, not for all."""
+        """A NOT NULL that is not enforced (of a foreign table, say) may be wrong, and since version 17 the planner
+        relies on it: a plain IS NULL would find nothing. The other server is still asked for such rows only, not for
+        all."""
         return f"CASE WHEN {sql} IS NULL THEN true ELSE false END"
 
     def classify(self, error: DBAPIError) -> Fault:
@@ -227,7 +226,7 @@ def _bounded(generator: Generator[Any, Any, Any], limit: float) -> Generator[Any
 
 
 def _from_text(cursor: Any, sent: Any) -> Reread:
-    """The rows of psycopg's cursor, column by column: only those that hold such a value are looked at one by one."""
+    """The rows of psycopg's cursor, column by column: only columns with such a value are converted value by value."""
     from psycopg.adapt import Transformer
 
     adapter = Transformer(cursor)
@@ -242,8 +241,8 @@ def _from_text(cursor: Any, sent: Any) -> Reread:
 
 
 def _check_intervals(dbapi: Any) -> None:
-    """Have intervals read by psycopg's loader in Python: the compiled one counts days in 32 bits, so that 178,000,000
-    years come as 1,500,000, while this one raises, and they are handed over as text. A loader of the user's stays."""
+    """Read intervals with psycopg's loader in Python: the compiled one counts days in 32 bits, so that 178,000,000
+    years become 1,500,000, while this one raises, and they are returned as text. A user's own loader stays."""
     from psycopg.types.datetime import IntervalLoader
 
     class InPython(IntervalLoader):

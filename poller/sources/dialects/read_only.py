@@ -1,9 +1,9 @@
-"""Sessions on the source only read (security.md): a filter that calls `nextval`, or a function that writes, fails.
+"""Sessions on the source are read-only (security.md): a filter that calls `nextval`, or a function that writes, fails.
 
 PostgreSQL, MySQL and MariaDB refuse each statement of such a session that writes; SQLite has `query_only`. SQL Server
-and Oracle have nothing of that kind for a session: `ApplicationIntent=ReadOnly` only chooses a server, and Oracle's
-read-only transactions keep one snapshot, where every page needs a new one. There a SELECT cannot advance a sequence in
-a condition or subquery, nor call a function that writes (Oracle: unless that is autonomous), and the grants of the
+and Oracle have no such setting for a session: `ApplicationIntent=ReadOnly` only chooses a server, and Oracle's
+read-only transactions keep one snapshot, while every page needs a new one. There a SELECT cannot advance a sequence in
+a condition or subquery, nor call a function that writes (Oracle: unless it is autonomous), and the privileges of the
 poller's user are the guard.
 """
 
@@ -19,12 +19,12 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import session_of
 
 NEXT_STEP = (
-    "A poller only reads: take what writes (nextval, a function that inserts, FOR UPDATE) out of `filter` and `query`."
+    "A poller only reads: remove what writes (nextval, a function that inserts, FOR UPDATE) from `filter` and `query`."
 )
 
 
 def begin(connection: Connection, family: str) -> None:
-    """Let a new session that is our own only read. Raises what the driver raises."""
+    """Make a new session of ours read-only. Raises what the driver raises."""
     if family == "postgresql":
         _postgresql(connection)
     elif family == "mysql":
@@ -35,7 +35,7 @@ def begin(connection: Connection, family: str) -> None:
 
 @contextlib.contextmanager
 def lifted(connection: Connection) -> Iterator[None]:
-    """SQLite: the write lock is asked for, which a session that only reads may not have. No SQL of a user's within."""
+    """SQLite: a read-only session may not take the write lock, so it is lifted meanwhile. Never for a user's SQL."""
     reads = connection.exec_driver_sql("PRAGMA query_only").scalar_one()
     connection.exec_driver_sql("PRAGMA query_only = 0")
     try:
@@ -46,10 +46,11 @@ def lifted(connection: Connection) -> Iterator[None]:
 
 def _postgresql(connection: Connection) -> None:
     """For the session, whatever the URL, the role or the database sets, where the session is our own. Behind a pooler
-    it may be another's with the next statement, and its writes would fail: there each statement is a transaction."""
+    the next statement may run in another client's session, whose writes would fail: there each statement is a
+    transaction."""
     setting = "set_config('default_transaction_read_only', 'on', false)"
-    told = session_of(connection) or 0
-    found = connection.exec_driver_sql(f"SELECT CASE WHEN pg_backend_pid() = {told} THEN {setting} END")
+    pid = session_of(connection) or 0
+    found = connection.exec_driver_sql(f"SELECT CASE WHEN pg_backend_pid() = {pid} THEN {setting} END")
     if found.scalar() != "on":
         _each_statement(connection)
 

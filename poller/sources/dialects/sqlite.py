@@ -1,6 +1,6 @@
-"""SQLite: text is text, and keeps the form it was stored in."""
+"""SQLite: text keeps the form it was stored in."""
 
-# ruff: noqa: ARG002 - one shape for all families: not every family needs every argument
+# ruff: noqa: ARG002 - one interface: not every family needs every argument
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family, Odd
 from poller.sources.columns.moments import TextForm
-from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.dialects.base import Dialect, Look, PageForm, Runner, by_value
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import decode
 
-_FAMILIES: tuple[tuple[type, Family], ...] = ((int, Family.INTEGER), (str, Family.TEXT), (bytes, Family.BYTES))
+_KINDS = ((int, Family.INTEGER, ""), (str, Family.TEXT, ""), (bytes, Family.BYTES, ""))
 _NO_UTF_8 = "Could not decode to UTF-8"
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
@@ -29,10 +29,9 @@ def _is_odd(column: Column) -> bool:
 
 
 class Sqlite(Dialect):
-    """Types belong to values, not to columns, so what a column holds is read from its first and last row."""
+    """Types belong to values, not to columns, so a column's type is that of its first and last row."""
 
     family: ClassVar[str] = "sqlite"
-    form: ClassVar[PageForm] = PageForm.TWO_RANGES
     key_form: ClassVar[PageForm] = PageForm.ROW_VALUES
     clock: ClassVar[str] = "strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now') || '000Z'"
     types_belong_to_values: ClassVar[bool] = True
@@ -43,13 +42,13 @@ class Sqlite(Dialect):
         return [f"PRAGMA busy_timeout = {max(1, round(timeout.total_seconds() * 1000))}"]
 
     def before(self, dbapi: Any, timeout: timedelta) -> None:
-        """There is no server to end a query: the progress handler does."""
+        """There is no server that ends a query: the progress handler does."""
         deadline = time.monotonic() + timeout.total_seconds()
         dbapi.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
-        """From the values at both ends of the order; None while there is no row. A value that is not like the others
-        sorts to an end. Only where one does are the rows asked for that the filter leaves: it may be slow."""
+        """From the values at both ends of the order; None while there is no row. A value unlike the others sorts to an
+        end. Only then the rows that pass the filter are read, which may be slow."""
         found = self._ends(look, run, None)
         if found is not None and look.condition and any(map(_is_odd, found.values())):
             return self._ends(look, run, look.condition)
@@ -85,15 +84,15 @@ class Sqlite(Dialect):
 
     def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
         """By the value's own type; a NULL key is found and named elsewhere."""
-        return Column(name=name, family=next((f for t, f in _FAMILIES if isinstance(value, t)), Family.UNFIT))
+        return by_value(name, value, _KINDS)
 
     def render(self, sql: str, column: Column) -> str:
         """Stored text as it is."""
         return f"lower(hex({sql}))" if column.family is Family.BYTES else f"CAST({sql} AS TEXT)"
 
     def unreadable(self, error: BaseException) -> bool:
-        """A text that is no UTF-8 is an error of the driver's. A number that is too large is one that was given to it:
-        what SQLite stores always fits."""
+        """Text that is not valid UTF-8 is a driver's error. A number that is too large was passed to the driver: what
+        SQLite stores always fits."""
         if isinstance(error, DBAPIError):
             return _NO_UTF_8 in str(error)
         return not isinstance(error, OverflowError) and super().unreadable(error)
@@ -108,9 +107,9 @@ class Sqlite(Dialect):
             dbapi.text_factory = before
 
     def classify(self, error: DBAPIError) -> Fault:
-        """By SQLite's words: its codes say no more than "error"."""
+        """By SQLite's message: its codes say no more than "error"."""
         text = str(error.orig)
-        if text.startswith(_NO_UTF_8):  # before what the value says
+        if text.startswith(_NO_UTF_8):  # first: the message quotes the value, which may hold any words
             return Fault.VALUE
         for words, fault in (
             ("interrupted", Fault.TIMEOUT),

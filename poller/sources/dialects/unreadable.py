@@ -1,7 +1,7 @@
-"""Values that a driver cannot make a Python value of: they are handed over as text, one by one.
+"""Values that a driver cannot convert to Python: they are returned as text, one by one.
 
-Where all is well nothing of this runs. After a failure the statement is run again in a way in which the driver gives
-the database's own text. Bytes that are no UTF-8 are escaped in it, so that it can be printed and stored.
+This runs only after a failure: the statement is run again so that the driver returns the database's own text. Bytes
+that are not valid UTF-8 are escaped in it, so that it can be printed and stored.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 CONVERSION_ERRORS = (ValueError, ArithmeticError, RecursionError)
-"""What converters raise that are no driver's errors: of dates, of JSON, of text that is no UTF-8."""
+"""What converters of dates, JSON and text raise, which are not driver's errors."""
 
 CODEC = "poller_utf8"
-"""Of drivers that are only told the name of an encoding."""
+"""For drivers that take only the name of an encoding."""
 
 
 class Escaped(str):
-    """A text in which bytes that are no UTF-8 are escaped: it does not lead back to its row."""
+    """A text in which invalid UTF-8 is escaped: it cannot be used to find its row again."""
 
     __slots__ = ()
 
@@ -29,9 +29,9 @@ class Reread:
     """Rows of a statement that was run again.
 
     Attributes:
-        rows: the driver's values, and texts instead of those it could not convert.
+        rows: the driver's values, and texts in place of those it could not convert.
         any_text: whether there is such a text.
-        escaped: row and column of each text that is not as it is stored.
+        escaped: row and column of each text that differs from what is stored.
     """
 
     rows: Sequence[Sequence[Any]]
@@ -48,7 +48,7 @@ def decode(data: bytes | bytearray | memoryview) -> str:
 
 
 def plain(rows: Iterable[Sequence[Any]], *, any_text: bool = False) -> Reread:
-    """The rows with plain texts only; where they were escaped is told."""
+    """The rows with plain texts only, and which of these were escaped."""
     found = [tuple(row) for row in rows]
     escaped = {(r, c) for r, row in enumerate(found) for c, value in enumerate(row) if type(value) is Escaped}
     for place in {row for row, _ in escaped}:
@@ -57,7 +57,7 @@ def plain(rows: Iterable[Sequence[Any]], *, any_text: bool = False) -> Reread:
 
 
 def converted(load: Callable[[Any], Any], data: Sequence[Any]) -> tuple[list[Any], bool]:
-    """A column's values from what the server sent, and whether one of them could only be had as text."""
+    """A column's values from what the server sent, and whether one of them is text because it failed to convert."""
     try:
         return [None if value is None else load(value) for value in data], False
     except Exception:  # noqa: BLE001 - a loader that the user registered may raise anything

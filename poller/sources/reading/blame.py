@@ -1,5 +1,5 @@
-"""Which value a driver failed on, where it does not hand it over as text either: looked for column by column, then row
-by row, so that the error names both."""
+"""Finds the value that a driver cannot return even as text: column by column, then row by row, so that the error names
+both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from poller.sources.options import Options
 from poller.sources.reading.keys import ReadPlan
 
 Read = Callable[[Sequence[str], int], Records]
-"""Reads these columns of up to so many rows of the page that failed, anew. Raises what the driver raises."""
+"""Reads these columns of up to this many rows of the failed page again. Raises what the driver raises."""
 
 
 def unreadable(
@@ -31,7 +31,7 @@ def unreadable(
     """The error for a page that the driver failed on with `error`: the column, and the row's key.
 
     Args:
-        names: the table's columns. limit: of the page. plan: where the cursor's parts stand in records of columns.
+        names: the table's columns. limit: of the page. plan: where the cursor's parts are in records of columns.
     """
     order = [options.cursor_column, *options.pk_columns]
 
@@ -47,13 +47,13 @@ def unreadable(
         return False
 
     def row_at(number: int) -> str:
-        """Cursor and key of the page's row, as they are shown everywhere."""
+        """Cursor and key of the page's row, as messages show them."""
         found = read(order, number)
         return str(plan(found.names).cursor(found.rows[-1]))
 
     if database.dialect.conversion_breaks:
         database.close()
-    if fails(order, limit):  # without them there is no page to look at one by one
+    if fails(order, limit):  # without these there is no page to search
         return unread_position(options, error)
     others = [name for name in options.columns or names if name not in order]
     wrong = next((name for name in others if fails([*order, name], limit)), None)
@@ -70,7 +70,7 @@ def unreadable(
 
 
 def unread_position(options: Options, error: BaseException) -> SourceError:
-    """The error where the driver failed with `error` on a value that a cursor is made of: those cannot be left out."""
+    """The error where the driver failed with `error` on a value of the cursor or the key, which cannot be left out."""
     names = list(dict.fromkeys([options.cursor_column, *options.pk_columns]))
     return SourceError(
         f"{options.what}: one of the columns {', '.join(names)} holds {_unread(error)}.",

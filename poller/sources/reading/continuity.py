@@ -1,7 +1,7 @@
-"""A stored cursor beside the column as it is now: where a type was changed under way, its text may mean another place.
+"""A stored cursor compared with the column as it is now: after a change of its type the text may mean another place.
 
-Continuing is safe where the text can have come from the column. Where it cannot, rows could be skipped without a word:
-then reading stops, and says what was changed.
+Continuing is safe where the column can have produced the text. Otherwise rows could be skipped without any error: then
+reading stops, and says what was changed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def _moment_of_another_column(cursor: Cursor, column: Column, options: Options) 
     if options.cursor_kind != "timestamp+pk":
         return ""
     if column.form is not None:
-        # Only where a row's own text is meant: what a person gave as `start_from` may be of another form.
+        # Only for a row's own text: a `start_from` may have another form.
         fits = cursor.tiebreaker is None or column.form.pattern().fullmatch(cursor.value)
         return "" if fits else "the column's text is written in another form now"
     found = _MOMENT.fullmatch(cursor.value)
     if found is None:
-        return ""  # an infinity, a year before 1, a date: the database says itself what it takes
+        return ""  # an infinity, a year before 1, a date: the database refuses what it does not take
     if column.family is Family.DATE:
         return "the column holds dates now"
     if column.family is Family.TIMESTAMPTZ and not found["zone"]:
@@ -62,5 +62,5 @@ def _changed(options: Options, column: str, cursor: Cursor, why: str) -> SourceE
         " be skipped.",
         table=options.what,
         column=column,
-        next_step="Change the column back, or say where to go on, with poller reset-to-cursor.",
+        next_step="Change the column back, or set the checkpoint with poller reset-to-cursor.",
     )

@@ -21,48 +21,43 @@ from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.page import Statements
 
 ZONE_EVERY = 60.0
-"""Seconds from one look at the zone in which the database stamps to the next: its setting may be changed under way."""
+"""Seconds between two looks at the zone in which the database stamps: the setting may change."""
 USUAL_MARGIN = timedelta(seconds=1)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
 
 class CurrentBound:
-    """Takes the bound before each page. A new connection may lead to another server (a fail-over) or carry other
-    privileges, so the strategy is then chosen anew; what the former one knew goes on."""
+    """Determines the bound before each page. A new connection may lead to another server (a fail-over) or have other
+    privileges, so the strategy is then chosen again; the new one continues from what the former one knew."""
 
     def __init__(self, database: Database, options: Options, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._zone_seen = 0.0
         self._database = database
         self._options = options
-        self._keeper: bounds.MonotonicBound | None = None
-        self._seat: tuple[Column, Connection] | None = None
+        self._bound: bounds.MonotonicBound | None = None
+        self._made_for: tuple[Column, Connection] | None = None
         self._memory: dict[str, Any] = {}
 
     def sample(self, known: Inspection, statements: Statements, after: Cursor | None = None) -> Bound:
-        """The bound now, in statements of its own, before the page that begins at the checkpoint `after`."""
-        connection = self._database.connection()
-        if (
-            self._keeper is None
-            or self._seat is None
-            or self._seat[0] != known.cursor
-            or self._seat[1] is not connection
-        ):
+        """The present bound, in its own statements, before the page that begins at the checkpoint `after`."""
+        connection, made_for = self._database.connection(), self._made_for
+        if self._bound is None or made_for is None or made_for[0] != known.cursor or made_for[1] is not connection:
             self._refuse_other_stamps(known)
             self._zone_seen = self._monotonic()
             context = self.context(known, statements)
-            keeper = bounds.MonotonicBound(bounds.choose(self._options.bound, context, connection), context)
+            bound = bounds.MonotonicBound(bounds.choose(self._options.bound, context, connection), context)
             memory = self.remember() or {}
-            self._keeper, self._seat = keeper, (known.cursor, connection)
+            self._bound, self._made_for = bound, (known.cursor, connection)
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
-            self._refuse_other_stamps(known)  # again with every page, while it is so
+            self._refuse_other_stamps(known)  # a refusal is repeated at every page
             self._zone_seen = self._monotonic()
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
-        return self._keeper.sample(connection, after)
+        return self._bound.sample(connection, after)
 
     def _refuse_other_stamps(self, known: Inspection) -> None:
-        """Before anything is read below a bound: the database must stamp with the moment, and in the configured zone.
+        """The database must stamp with the present time, in the configured zone, before rows are read below a bound.
 
         Raises: ConfigError naming `cursor_time_zone` or `bound_margin`.
         """
@@ -75,24 +70,17 @@ class CurrentBound:
         by_days = known.cursor.family is Family.DATE or (
             known.cursor.form is not None and not known.cursor.form.separator
         )
-        taken_off = o.bound_margin > USUAL_MARGIN  # by whoever knows how much
-        before = (
-            None
-            if by_days or taken_off or o.bound == "heuristic"
-            else stamping.earlier(o.what, o.cursor_column, family, found)
-        )
-        if before is not None:
-            raise before
-        if not stamping.needs_zone(o, known.cursor):
-            return
-        told = stamping.stamps(self._database, cursor, found)
-        other = stamping.difference(o.what, o.cursor_column, o.zone or UTC, told, found.hidden)
-        if other is not None:
-            raise other
+        covered = by_days or o.bound_margin > USUAL_MARGIN or o.bound == "heuristic"
+        refused = None if covered else stamping.earlier(o.what, o.cursor_column, family, found)
+        if refused is None and stamping.needs_zone(o, known.cursor):
+            stamps = stamping.stamps(self._database, cursor, found)
+            refused = stamping.difference(o.what, o.cursor_column, o.zone or UTC, stamps, found.hidden)
+        if refused is not None:
+            raise refused
 
     def wait(self, bound: Bound, known: Inspection, statements: Statements, waiting: Callable[[], bool]) -> Bound:
-        """For a process that has just begun to look: more samples, for up to `bound_wait`, where rows wait for it.
-        A guess by age is not waited for: that would take as long as the guess."""
+        """For a process that has just begun to sample: more samples, for up to `bound_wait`, where rows wait. Not for
+        the heuristic, which would take as long as its delay."""
         if not bound.cold:
             return bound
         if not waiting():
@@ -108,29 +96,29 @@ class CurrentBound:
 
     def remember(self) -> dict[str, Any] | None:
         """See `ports.Source.remember`."""
-        known = None if self._keeper is None else self._keeper.remember()
+        known = None if self._bound is None else self._bound.remember()
         if known and "reset" in self._memory:
             known["reset"] = self._memory["reset"]
         return known or self._memory or None
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """See `ports.Source.recall`. After an operator's reset nothing of what was known before it goes on: a clock
-        that was wrong would hold the bound for ever, in this process if not in the document."""
+        """See `ports.Source.recall`. After an operator's reset, earlier knowledge is dropped: a clock that was wrong
+        would hold the bound for ever, in this process if not in the document."""
         if memory.get("reset") != self._memory.get("reset"):
-            self._keeper = self._seat = None
+            self._bound = self._made_for = None
         self._memory = dict(memory)
-        if self._keeper is not None:
+        if self._bound is not None:
             with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):  # not ours
-                self._keeper.recall(memory)
+                self._bound.recall(memory)
 
     def close(self) -> None:
-        """Leave the samples that are shared; what is known goes on with the next connection."""
+        """Leave the shared samples; the next connection continues from what is known."""
         self._memory = self.remember() or {}
-        self._keeper = self._seat = None
+        self._bound = self._made_for = None
 
     def begin_anew(self) -> None:
-        """In a child process: as after `close`, but without a look at what other threads of the parent may hold."""
-        self._keeper = self._seat = None
+        """In a child process: as after `close`, but without reading what other threads of the parent may hold."""
+        self._bound = self._made_for = None
 
     def context(self, known: Inspection, statements: Statements) -> bounds.BoundContext:
         """What a strategy may know."""

@@ -1,7 +1,7 @@
-"""SQLite: rows whose timestamp is written in another form than the column's, and stands below the cursor.
+"""SQLite: rows below the cursor whose timestamp has another form than the column's.
 
-Text is sorted as text. `2026-01-05 10:00:01` stands below every `2026-01-05T...`: a cursor of that day has passed it,
-and no page meets it. So it is looked for: by index seeks where the other separators of that day stand, among the rows
+Text is sorted as text. `2026-01-05 10:00:01` sorts below every `2026-01-05T...`: a cursor of that day has passed it,
+and no page finds it. So such rows are searched: by index seeks for the other separators of that day, and among the rows
 right below the cursor.
 """
 
@@ -28,14 +28,14 @@ from poller.sources.reading.page import Relation
 EVERY = 60.0
 """Seconds from one look to the next."""
 NEIGHBOURS = 500
-"""Rows looked at right below the cursor."""
+"""How many rows right below the cursor are checked."""
 MINUTES = 3
-"""So many minutes up to the cursor's are searched for texts without seconds: those stand before the minute's others."""
+"""How many minutes up to the cursor's are searched for texts without seconds, which sort before the minute's others."""
 _LAST = "\U0010ffff"
 
 
 class FormWatch:
-    """Looks for rows of another form at the first page after a cursor, and then at most every `EVERY` seconds.
+    """Searches rows of another form at the first page after a cursor, and then at most every `EVERY` seconds.
 
     Args:
         quote: a name as the database quotes it. monotonic: seconds since some fixed instant.
@@ -58,9 +58,9 @@ class FormWatch:
         self._looked: float | None = None
 
     def look_at_times(self, column: Column, after: Cursor | None) -> None:
-        """Look, where it is time. From the beginning (None) pages meet every row themselves.
+        """Look, when it is time. From the beginning (None) pages find every row themselves.
 
-        Raises: SourceError, and again at the next page, while there is such a row."""
+        Raises: SourceError, at every page, while there is such a row."""
         now = self._monotonic()
         if after is None or (self._looked is not None and now - self._looked < EVERY):
             return
@@ -68,9 +68,9 @@ class FormWatch:
         self._looked = now
 
     def look(self, column: Column, after: Cursor) -> None:
-        """Look now for rows that do not write the cursor column's times as `column` says.
+        """Look now for rows whose time has another form than `column.form`.
 
-        Raises: SourceError naming both forms, a row, and the statement that fixes."""
+        Raises: SourceError naming both forms, a row, and the statement that fixes it."""
         if column.form is None or self._options.cursor_kind != "timestamp+pk":
             return
         fits = column.form.pattern().fullmatch
@@ -81,7 +81,7 @@ class FormWatch:
                     raise mixed_forms(self._options, column.form, value, names)
 
     def statements(self, form: TextForm, after: Cursor) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """What is asked: of each row its cursor, whether the filter takes it, and its key."""
+        """The queries: of each row its cursor, whether it passes the filter, and its key."""
         relation = self._relation
         column, *keys = (
             f"{relation.alias}.{self._quote(name)}" for name in (self._options.cursor_column, *self._options.pk_columns)
@@ -97,7 +97,7 @@ class FormWatch:
 
 
 def _days(text: str) -> list[str]:
-    """The day of a cursor, the one before and the one after: another zone may be a day off."""
+    """The day of a cursor, the day before and the day after: another zone may be a day off."""
     try:
         day = date.fromisoformat(text[:10])
         return [(day + timedelta(days=days)).isoformat() for days in (-1, 0, 1)]
@@ -106,7 +106,7 @@ def _days(text: str) -> list[str]:
 
 
 def _seeks(form: TextForm, text: str) -> Iterator[tuple[str, str]]:
-    """Where texts of other forms stand, from one text up to another: none of the column's own form stands there."""
+    """Where texts of other forms sort, from one text up to another: none of the column's own form sorts there."""
     for day in _days(text):
         if form.separator:
             yield day, day + form.separator
@@ -115,7 +115,7 @@ def _seeks(form: TextForm, text: str) -> Iterator[tuple[str, str]]:
             yield day + "\x01", day + _LAST
     if not form.seconds:
         return
-    with contextlib.suppress(ValueError, OverflowError):  # no day of ours; before the first of ours nothing stands
+    with contextlib.suppress(ValueError, OverflowError):  # not a date of Python's; before its first there is nothing
         minute = datetime.fromisoformat(text[:16])
         for back in range(MINUTES):
             start = (minute - timedelta(minutes=back)).isoformat(form.separator, "minutes")
@@ -123,7 +123,7 @@ def _seeks(form: TextForm, text: str) -> Iterator[tuple[str, str]]:
 
 
 def mixed_forms(options: Options, form: TextForm, value: object, key: Mapping[str, Any]) -> SourceError:
-    """The error for a row whose timestamp is not written like its column's others."""
+    """The error for a row whose timestamp has another form than its column's others."""
     other = TextForm.of(value) if isinstance(value, str) else None
     name = options.cursor_column
     row = ", ".join(f"{part}={text}" for part, text in key.items() if part != name)
@@ -132,18 +132,18 @@ def mixed_forms(options: Options, form: TextForm, value: object, key: Mapping[st
     if fix is not None:
         step = (
             f"Run: {fix}; Then use `poller reset-to-cursor` to go back to before the first of these rows, which the"
-            " checkpoint may have passed, and let every writer write one form."
+            " checkpoint may have passed, and make every writer use one form."
         )
 
     def message(quoted: str) -> str:
         return (
             f"{options.what}: column {name} holds times in two forms: {form} and, in the row {row},"
-            f" {other or quoted}. They are sorted as text, so such rows are passed over."
+            f" {other or quoted}. They are sorted as text, so such rows are skipped."
         )
 
     return SourceError(
         message(repr(str(value)[:40])),
-        without_values=message("what is no time"),
+        without_values=message("no time"),
         table=options.what,
         column=name,
         next_step=step,
@@ -151,8 +151,8 @@ def mixed_forms(options: Options, form: TextForm, value: object, key: Mapping[st
 
 
 def _fix(options: Options, form: TextForm, other: TextForm) -> str | None:
-    """The statement that writes the other form's rows in the column's, or the column's in the other where nothing of a
-    time is lost only so; None where it cannot be told what they mean."""
+    """The statement that rewrites the other form's rows in the column's form, or the reverse where that loses less of a
+    time; None where their meaning is not known."""
     if _loses(form, other):
         form, other = other, form
     unclear = bool(form.zone) != bool(other.zone) and options.zone not in {None, UTC}
@@ -169,14 +169,14 @@ def _fix(options: Options, form: TextForm, other: TextForm) -> str | None:
 
 
 def _loses(form: TextForm, other: TextForm) -> bool:
-    """Whether a time of the other form, written in this one, would lose its hours, seconds or milliseconds."""
+    """Whether a time of the other form would lose its hours, seconds or milliseconds in this one."""
     if other.separator and not form.separator:
         return True
     return (other.seconds and not form.seconds) or form.digits < min(other.digits, 3)
 
 
 def _rewritten(form: TextForm, column: str) -> str:
-    """A time of any form in that of the column, by SQLite's own functions: UTC, milliseconds."""
+    """A time of any form in the column's form, by SQLite's functions: UTC, milliseconds."""
     offset = form.offset()
     minutes = 0 if offset is None else round(offset.total_seconds() / 60)
     shift = f", '{minutes:+d} minutes'" if minutes else ""
@@ -190,7 +190,7 @@ def _rewritten(form: TextForm, column: str) -> str:
 
 
 def _is_written(form: TextForm, other: TextForm, column: str) -> str:
-    """What tells the other form's rows from the column's."""
+    """The condition for the other form's rows."""
     if other.separator != form.separator:
         return f"substr({column}, 11, 1) = '{other.separator}'"
     if other.zone != form.zone:

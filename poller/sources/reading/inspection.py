@@ -1,4 +1,4 @@
-"""What the database says of the table or query: columns, types, and whether the key is one."""
+"""What the database says of the table or query: columns, types, and whether the key is unique."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from poller.sources.reading.page import Relation
 
 @dataclass(frozen=True)
 class Inspection:
-    """What is known once the source has a row, or its types can be told without one.
+    """What is known once the source has a row, or its types are known without one.
 
     Attributes:
-        names: all columns in order; cursor, keys: what the cursor rests on.
+        names: all columns in order; cursor, keys: the columns of the cursor.
         provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
-            from), rows are looked at.
+            from), rows are checked.
     """
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class Inspection:
 def inspect_source(
     database: Database, options: Options, relation: Relation, quote: Callable[[str], str]
 ) -> Inspection | None:
-    """Look once. None where nothing can be known until a row exists (SQLite, queries).
+    """Ask once. None where the types are not known until a row exists (SQLite, queries).
 
     Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
     """
@@ -81,7 +81,7 @@ def inspect_source(
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence with the nearest known name, or with some of them."""
+    """A sentence with the most similar known name, or with some of them."""
     names = list(known)
     folded = {n.lower(): n for n in names}
     near = difflib.get_close_matches(name.lower(), folded, n=1)
@@ -92,13 +92,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def odd_value(options: Options, value: object, column: str | None = None) -> SourceError:
-    """The error for a value that is not like the others of its column, the cursor's unless another is named."""
+    """The error for a value unlike the others of its column (the cursor's, unless another is given)."""
     name = column or options.cursor_column
 
     def message(quoted: str) -> str:
         return (
-            f"{options.what}: column {name} holds {quoted}, which is not written like its other values or is no date;"
-            " such rows do not sort by time."
+            f"{options.what}: column {name} holds {quoted}, which has another form than its other values or is not a"
+            " date; such rows do not sort by time."
         )
 
     return SourceError(
@@ -114,7 +114,7 @@ def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]
     table = options.table or ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SAWarning)  # unknown types are told apart by the dialect
+            warnings.simplefilter("ignore", SAWarning)  # the dialect distinguishes unknown types
             found = inspector.get_columns(table, schema=options.schema_name)
     except NoSuchTableError:
         found = []
@@ -215,7 +215,7 @@ def _is_base_table(inspector: Inspector, options: Options) -> bool:
 
 
 def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]) -> None:
-    """NOT NULL and unique together: else rows would be skipped or repeated, silently."""
+    """NOT NULL and unique: otherwise rows would be skipped or repeated without any error."""
     what = options.what
     primary, unique = unique_sets(inspector, options.table or "", options.schema_name)
     if not any(columns and set(columns) <= set(options.pk_columns) for columns in unique):
@@ -232,7 +232,7 @@ def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str
             ),
         )
     for name in options.pk_columns:
-        # SQLite reports primary keys as nullable; rows are looked at instead.
+        # SQLite reports primary keys as nullable; rows are checked instead.
         if reflected[name].get("nullable") and name not in primary:
             raise SourceError(
                 f"{what}: key column {name} may be NULL, and a row without a key could be skipped.",

@@ -38,7 +38,7 @@ def json_value(value: Any) -> KeyValue:
 
 
 def parse_key(text: str, column: Column) -> KeyValue:
-    """A key part as a person typed it, in the form the document keeps. Dates and the like go through the database.
+    """A key part as a person typed it, in the document's form. The database reads dates and the like.
 
     Raises: ValueError, saying what the column takes.
     """
@@ -56,7 +56,7 @@ def parse_key(text: str, column: Column) -> KeyValue:
             case _:
                 return text
     except (ValueError, ArithmeticError):
-        raise ValueError(f"column {column.name} holds {column.family.value} values, and {text!r} is none") from None
+        raise ValueError(f"column {column.name} holds {column.family.value} values, and {text!r} is not one") from None
 
 
 def idempotency_key(table: str, cursor: Cursor) -> str:
@@ -66,8 +66,8 @@ def idempotency_key(table: str, cursor: Cursor) -> str:
 
 
 class KeyReader:
-    """Takes the cursor's parts out of a fetched record: from the user's own columns where the driver's value is
-    exact, from helper columns behind them where only the database writes it without loss."""
+    """Reads the cursor's parts from a fetched record: from the user's columns where the driver's value is exact, from
+    helper columns after them where only the database writes it without loss."""
 
     def __init__(self, kind: CursorKind, table: str, cursor: Column, keys: Sequence[Column]) -> None:
         self._kind = kind
@@ -77,7 +77,7 @@ class KeyReader:
         self._keys = keys
 
     def plan(self, names: Sequence[str]) -> ReadPlan:
-        """Where in a record each part stands; `names` are the user's columns, the helpers follow them."""
+        """Where each part is in a record; `names` are the user's columns, which the helpers follow."""
         width = len(names)
         rendered = {column.name: width + 1 + i for i, column in enumerate(self.helpers)}
         if self._cursor.family in RENDERED_BY_DATABASE:
@@ -87,11 +87,11 @@ class KeyReader:
 
 
 class ReadPlan:
-    """How to make a `Cursor` of a record. Records are the driver's tuples: what a handler does to its rows cannot
-    reach them.
+    """How to make a `Cursor` of a record. Records are the driver's tuples: a handler that changes its rows does not
+    change them.
 
     Attributes:
-        text_at: where the cursor's text stands; places: of each key column, its name and where its value stands.
+        text_at: where the cursor's text is; places: of each key column, its name and where its value is.
     """
 
     def __init__(self, kind: CursorKind, table: str, text_at: int, places: Sequence[tuple[str, int]]) -> None:
@@ -128,7 +128,7 @@ class ReadPlan:
 
 
 class LazyCursors(Sequence[Cursor]):
-    """One cursor per record, built when it is asked for: most are never looked at."""
+    """One cursor per record, made on demand: most are never used."""
 
     def __init__(self, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
         self._records = records
@@ -151,13 +151,13 @@ class LazyCursors(Sequence[Cursor]):
 
 
 def row_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], Mapping[str, Any]]:
-    """A record as a plain dict of the user's columns in select order; the helpers behind them fall away."""
+    """A record as a plain dict of the user's columns in select order, without the helpers."""
     columns = tuple(names)
     return lambda record: dict(zip(columns, record, strict=False))
 
 
 def is_later(value: str, other: str) -> bool:
-    """Whether one cursor value certainly stands after another of its column: numbers, and times of four-digit years."""
+    """Whether one cursor value certainly sorts after another of its column: numbers, and times of four-digit years."""
     if value.isdigit() and other.isdigit():
         return int(value) > int(other)
     return bool(_TIME.match(value) and _TIME.match(other)) and value > other

@@ -1,5 +1,5 @@
-"""The statements (sources.md, "The page query"). Names are quoted by SQLAlchemy, values are bound, and the user's own
-SQL was checked by `filters`. Nothing here talks to a database."""
+"""The statements (sources.md, "The page query"). SQLAlchemy quotes names, values are bound, and `filters` checked the
+user's SQL. Nothing here talks to a database."""
 
 # ruff: noqa: S608
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from poller.model.cursor import Cursor
-from poller.sources.columns import Column
-from poller.sources.dialects.base import Dialect, PageForm, is_moment
+from poller.sources.columns import MOMENTS, Column
+from poller.sources.dialects.base import Dialect, PageForm
 
 Params = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What stands after FROM: a quoted table or a wrapped query under its quoted alias, and the checked filter."""
+    """What follows FROM: a quoted table or a wrapped query under its quoted alias, and the checked filter."""
 
     sql: str
     alias: str
@@ -29,13 +29,13 @@ class Relation:
     def table(
         cls, name: str, schema: str | None, condition: str | None, quote: Callable[[str], str], dialect: Dialect
     ) -> Relation:
-        """A table under its own name, so that a filter may write `orders.status`."""
+        """A table under its name, so that a filter may write `orders.status`."""
         full = quote(name) if schema is None else f"{quote(schema)}.{quote(name)}"
         return cls(sql=f"{full} {dialect.alias_word}{quote(name)}", alias=quote(name), condition=condition)
 
     @classmethod
     def query(cls, sql: str, condition: str | None, dialect: Dialect) -> Relation:
-        """A query, on lines of its own, so that a comment at its end ends there."""
+        """A query, on separate lines, so that a comment at its end ends there."""
         return cls(
             sql=f"(\n{sql}\n) {dialect.alias_word}poller_query", alias="poller_query", condition=condition, wrapped=True
         )
@@ -43,7 +43,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Range:
-    """One stretch of the order: a condition and what it binds."""
+    """An interval of the order: a condition and what it binds."""
 
     where: str
     params: Params
@@ -65,7 +65,7 @@ class Statements:
         self._dialect = dialect
         self._relation = relation
         self._cursor = cursor
-        # A key column that is the cursor column is the same everywhere inside a tie: it need not be compared again.
+        # A key column that is also the cursor column is equal everywhere inside a tie: it need not be compared again.
         self._keys = [key for key in keys if key.name != cursor.name]
         self._key_holds_cursor = len(self._keys) < len(keys)
         self._quoted: Callable[[str], str] = lambda name: f"{relation.alias}.{quote(name)}"
@@ -84,8 +84,8 @@ class Statements:
     def ranges(
         self, after: Cursor | None, below: str | None, *, inclusive: bool = False, until: Cursor | None = None
     ) -> list[Range]:
-        """The stretches to read one after the other: one, or two where a tie has to be read as a range of its own.
-        `until`: no row beyond it either."""
+        """The intervals to read one after the other: one, or two where a tie has to be read separately. `until`: no row
+        beyond it either."""
         fixed, params = self._fixed(below, inclusive=inclusive)
         if until is not None:
             up_to, end = self._up_to(until)
@@ -100,36 +100,32 @@ class Statements:
             Range(_join([*fixed, f"{self._c} > {value}"]), params | bound),
         ]
 
-    def select(self, stretch: Range, limit: int) -> tuple[str, Params]:
-        """Up to `limit` rows of a stretch: the user's columns, the cursor's text, the other helpers."""
-        rest = f"FROM {self._relation.sql} WHERE {stretch.where} ORDER BY {self._order}"
-        return self._dialect.limited(self._select, rest, limit), stretch.params
+    def select(self, interval: Range, limit: int) -> tuple[str, Params]:
+        """Up to `limit` rows of an interval: the user's columns, the cursor's text, the other helpers."""
+        rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
+        return self._dialect.limited(self._select, rest, limit), interval.params
 
     # --------------------------------------------------------------------------------------------------- the counts
 
-    def lag(self, stretch: Range, cap: int) -> tuple[str, Params]:
-        """Of a stretch: how many rows up to `cap`, the oldest cursor as text, and the server's clock."""
-        rest = f"FROM {self._relation.sql} WHERE {stretch.where} ORDER BY {self._order}"
+    def lag(self, interval: Range, cap: int) -> tuple[str, Params]:
+        """Of an interval: how many rows up to `cap`, the oldest cursor as text, and the server's clock."""
+        rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
         inner = self._dialect.limited(f"{self._c} {self._dialect.alias_word}poller_c", rest, cap)
-        timed = is_moment(self._cursor) or self._cursor.form is not None  # not every type that sorts has a MIN
+        timed = self._cursor.family in MOMENTS or self._cursor.form is not None  # not every type that sorts has a MIN
         oldest = self._dialect.render("MIN(poller_c)", self._cursor) if timed else "NULL"
         sql = f"SELECT COUNT(*), {oldest}, {self._dialect.clock} FROM ({inner}) {self._dialect.alias_word}poller_p"
-        return sql, stretch.params
+        return sql, interval.params
 
     def between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[str, Params]:
-        """How many rows stand after `low` and not after `high`, up to `cap`."""
-        fixed, params = self._fixed(None)
-        above, bound = self._after(low)
-        up_to, end = self._up_to(high)
-        return self._counted(_join([*fixed, above, up_to]), cap), params | bound | end
+        """How many rows there are after `low` and up to `high`, counted up to `cap`."""
+        where, params = self._between(low, high)
+        return self._counted(where, cap), params
 
     def at(self, low: Cursor | None, high: Cursor, number: int) -> tuple[str, Params]:
-        """The row with that number, from 1, of those after `low` and not after `high`."""
-        fixed, params = self._fixed(None)
-        above, bound = self._after(low)
-        up_to, end = self._up_to(high)
-        rest = f"FROM {self._relation.sql} WHERE {_join([*fixed, above, up_to])} ORDER BY {self._order}"
-        return self._dialect.at(self._select, rest, number - 1), params | bound | end
+        """The row with that number, from 1, of those after `low` and up to `high`."""
+        where, params = self._between(low, high)
+        rest = f"FROM {self._relation.sql} WHERE {where} ORDER BY {self._order}"
+        return self._dialect.at(self._select, rest, number - 1), params
 
     def nulls(self, cap: int) -> tuple[str, Params]:
         """How many rows have no cursor, up to `cap`."""
@@ -143,7 +139,7 @@ class Statements:
         return self._counted(_join([self._relation.condition, f"{self._c} = {value}"]), 1)
 
     def bad_keys(self, cap: int) -> list[tuple[str, str]]:
-        """For what has no constraints to inspect: do any of `cap` rows have a NULL in the key, do any two share it?"""
+        """Where no constraint proves the key: whether any of `cap` rows has a NULL in it, and whether two share it."""
         keys = [*self._k, self._c] if self._key_holds_cursor else self._k
         names = [f"poller_k{i}" for i in range(len(keys))]
         columns = ", ".join(f"{k} {self._dialect.alias_word}{n}" for k, n in zip(keys, names, strict=True))
@@ -183,6 +179,12 @@ class Statements:
             return conditions, {}
         conditions.append(f"{self._c} {'<=' if inclusive else '<'} {self._dialect.cast(':bound', self._cursor)}")
         return conditions, {"bound": self._dialect.bind(below, self._cursor)}
+
+    def _between(self, low: Cursor | None, high: Cursor) -> tuple[str, Params]:
+        fixed, params = self._fixed(None)
+        above, bound = self._after(low)
+        up_to, end = self._up_to(high)
+        return _join([*fixed, above, up_to]), params | bound | end
 
     def _value(self, at: Cursor, name: str = "v") -> tuple[str, Params]:
         return self._dialect.cast(f":{name}", self._cursor), {name: self._dialect.bind(at.value, self._cursor)}
@@ -231,7 +233,7 @@ class Statements:
         condition = f"{self._k[-1]} {how} {binds[-1]}"
         for column, bind in zip(self._k[-2::-1], binds[-2::-1], strict=True):
             condition = f"({column} {strict} {bind} OR ({column} = {bind} AND {condition}))"
-        # The first key's own range, so that an index on it is used also here.
+        # The first key's range as well, so that an index on it is used.
         return f"{self._k[0]} {strict}= {binds[0]} AND {condition}", params
 
     def _counted(self, where: str, cap: int) -> str:

@@ -1,4 +1,4 @@
-"""Cursors as people type them: read by the database, given back in the column's own form."""
+"""Cursors as people type them: read by the database, returned in the column's own form."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from poller.sources.reading.page import Statements
 
 @dataclass(frozen=True, slots=True)
 class ColumnReader:
-    """What reads a typed text as a value of a column.
+    """Reads a typed text as a value of a column.
 
     Attributes:
-        database: asked what the text means. statements: over what is known of the table now.
+        database: asked what the text means. statements: over what is known of the table.
     """
 
     database: Database
@@ -39,9 +39,9 @@ def parse_cursor(reader: ColumnReader, known: Inspection | None, value: str, pk:
     """A cursor of a value and the key's parts; without parts (None) it means "at or after".
 
     Args:
-        known: what was learned of the table; None while there is no row to tell from.
+        known: what was learned of the table; None while its types are not known for lack of a row.
 
-    Raises: SourceError naming the column that does not take its text, or the key column that is missing.
+    Raises: SourceError naming the column that does not accept its text, or the key column that is missing.
     """
     options = reader.options
     if known is None:
@@ -58,7 +58,7 @@ def parse_cursor(reader: ColumnReader, known: Inspection | None, value: str, pk:
     for name in pk:
         if name not in options.pk_columns:
             raise SourceError(
-                f"{options.what}: {name!r} is no key column.",
+                f"{options.what}: {name!r} is not a key column.",
                 table=options.what,
                 column=name,
                 next_step=did_you_mean(name, options.pk_columns),
@@ -85,8 +85,8 @@ def parse_cursor(reader: ColumnReader, known: Inspection | None, value: str, pk:
 
 
 def settle(reader: ColumnReader, cursor: Cursor, column: Column) -> Cursor:
-    """A cursor that was taken down before the column's form was known, in that form: texts are compared as they stand,
-    and what is only meant alike may sort elsewhere. Others are given back as they are.
+    """A cursor that was stored before the column's form was known, in that form: texts are compared as texts, and
+    another text with the same meaning may sort elsewhere. Other cursors are returned unchanged.
 
     Raises: SourceError naming the column, where it does not hold such values.
     """
@@ -119,9 +119,9 @@ def _of_unknown_column(reader: ColumnReader, text: str) -> str:
     form = TextForm.of(text)
     if form is None:
         raise _refused(reader, options.cursor_column, text, "timestamps")
-    if form.zone and reader.database.dialect.family != "sqlite":  # a naive column would drop it, without a word
+    if form.zone and reader.database.dialect.family != "sqlite":  # a naive column would drop it without any error
         raise SourceError(
-            f"{options.what}: there is no row yet, so nobody can tell whether column {options.cursor_column} has a time"
+            f"{options.what}: there is no row yet, so it is unknown whether column {options.cursor_column} has a time"
             f" zone, and {text!r} names one.",
             table=options.what,
             column=options.cursor_column,
@@ -166,7 +166,7 @@ def _key_value(reader: ColumnReader, key: Column, text: str) -> KeyValue:
 
 
 def _with_zone(reader: ColumnReader, column: Column, text: str) -> str:
-    """Zoned columns: what names no zone is meant in UTC. Naive columns take no zone: it would be dropped silently."""
+    """Zoned columns: a text without a zone means UTC. Naive columns take no zone, which would be dropped silently."""
     if column.family not in MOMENTS:
         return text
     moment: datetime | None = None
@@ -175,7 +175,7 @@ def _with_zone(reader: ColumnReader, column: Column, text: str) -> str:
     if moment is None:
         if reader.database.dialect.family != "postgresql":
             raise ValueError(text)
-        return text  # an infinity, a year before 1: PostgreSQL says itself what it takes
+        return text  # an infinity, a year before 1: PostgreSQL refuses what it does not take
     if column.family is not Family.TIMESTAMPTZ:
         if moment.tzinfo is not None:
             raise SourceError(
@@ -196,7 +196,7 @@ def _in_form(reader: ColumnReader, column: Column, form: TextForm, text: str) ->
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        if as_it_stands:  # no day of ours, but a text among texts
+        if as_it_stands:  # not a date of Python's, but of the column's form
             return text
         raise _refused(reader, column.name, text, "timestamps") from None
     if as_it_stands and not form.varies:
@@ -213,9 +213,9 @@ def _in_form(reader: ColumnReader, column: Column, form: TextForm, text: str) ->
 
 
 def _in_digits(reader: ColumnReader, column: Column, form: TextForm, moment: datetime, *, fraction: str) -> str:
-    """Fractions may differ in length from row to row, and text is compared as text: what is typed shorter than a row
-    writes it would stand before that row, and what is typed longer behind it. So it is written as a row writes it;
-    where none stands there, in the digits of the form, and more only where they say more."""
+    """Fractions may differ in length from row to row, and text is compared as text: typed shorter than in a row, a time
+    would sort before that row, and typed longer after it. So it is written as that row writes it; without such a row in
+    the digits of the form, and in more digits only where they are not zero."""
     whole = replace(form, digits=0, zone="").render(moment)
 
     def written(digits: str) -> str:
@@ -231,7 +231,7 @@ def _in_digits(reader: ColumnReader, column: Column, form: TextForm, moment: dat
 
 def _refused(reader: ColumnReader, column: str, text: str, kind: str) -> SourceError:
     return SourceError(
-        f"{reader.options.what}: column {column} holds {kind}, and {text!r} is none.",
+        f"{reader.options.what}: column {column} holds {kind}, and {text!r} is not one.",
         table=reader.options.what,
         column=column,
         next_step="Write it as the table shows it, for example 2026-04-07T01:23:45.123456 for a timestamp.",

@@ -1,6 +1,6 @@
-"""A page's records, looked at before anything of them is delivered: a cursor or a key whose text does not lead back to
-its row would deliver the same rows for ever, or skip some. So would a key that is not unique, and rows without a cursor
-are never read: those are looked for in the table."""
+"""Checks of a page's records before any is delivered: a cursor or a key whose text does not lead back to its row would
+deliver the same rows for ever, or skip some. So would a key that is not unique, and rows without a cursor are never
+read: those are searched in the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from poller.sources.reading.keys import ReadPlan
 from poller.sources.reading.page import Statements
 
 PROBE = 10_000
-"""Rows looked at where no constraint proves the key; also the cap when NULL cursors are counted for an error."""
+"""How many rows are checked where no constraint proves the key, and up to how many NULL cursors are counted."""
 
 
 _TYPES: dict[Family, tuple[type, ...]] = {
@@ -28,7 +28,7 @@ _TYPES: dict[Family, tuple[type, ...]] = {
     Family.TEXT: (str,),
     Family.BYTES: (bytes, bytearray, memoryview),
 }
-"""What a driver gives for a family; for the others any exact value."""
+"""What a driver returns for a family; for the others any exact value."""
 
 
 def refuse_bad_records(
@@ -39,10 +39,10 @@ def refuse_bad_records(
     plan: ReadPlan,
     names: Sequence[str],
 ) -> None:
-    """Return where every record's cursor and key can be gone on from.
+    """Return if reading can continue from every record's cursor and key.
 
     Args:
-        plan: where a cursor's parts stand in a record; names: the user's columns, the first of a record.
+        plan: where a cursor's parts are in a record; names: the user's columns, the first of a record.
 
     Raises: SourceError naming the table and the column.
     """
@@ -57,14 +57,14 @@ def refuse_bad_records(
 
 
 def refuse_escaped(options: Options, found: Records, plan: ReadPlan) -> None:
-    """Return where none of the texts that are no UTF-8 is part of a cursor or a key: escaped, it is another text.
+    """Return if no text with invalid UTF-8 is part of a cursor or a key: escaped, it is another text.
 
     Raises: SourceError naming the column and the value."""
     parts = {place: name for name, place in plan.places} | {plan.text_at: options.cursor_column}
     for row, place in sorted(found.escaped):
         if place in parts:
             before = f"{options.what}: column {parts[place]} holds "
-            after = ", which is no valid UTF-8, and would not lead back."
+            after = ", which is not valid UTF-8, and would not lead back."
             raise SourceError(
                 f"{before}{found.rows[row][place][:40]!r}{after}",
                 without_values=f"{before}a text{after}",
@@ -75,7 +75,7 @@ def refuse_escaped(options: Options, found: Records, plan: ReadPlan) -> None:
 
 
 def bad_key(options: Options, why: str) -> SourceError:
-    """The error for a key that is none."""
+    """The error for a key that does not identify rows."""
     names = ", ".join(options.pk_columns)
     return SourceError(
         f"{options.what}: the key {names} {why}, and rows could be skipped.",
@@ -86,14 +86,14 @@ def bad_key(options: Options, why: str) -> SourceError:
 
 
 def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple[str, str]]) -> None:
-    """Return where none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
+    """Return if none of the checks (`Statements.bad_keys`) finds a row. Raises: SourceError."""
     for what, sql in checks:
         if database.run(sql).rows[0][0]:
             raise bad_key(options, "is NULL in some rows" if what == "NULL" else "is the same in several rows")
 
 
 def refuse_null_cursors(database: Database, options: Options, statements: Statements) -> None:
-    """Return where every row has a cursor. Raises: SourceError with their number, counted up to `PROBE`."""
+    """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
     count = int(database.run(*statements.nulls(PROBE)).rows[0][0])
     if count:
         many = f"{count} rows have" if count > 1 else "1 row has"
@@ -122,7 +122,7 @@ def _refuse_other_types(
     plan: ReadPlan,
     names: Sequence[str],
 ) -> None:
-    """Where types belong to values, each value; elsewhere the first shows whether the driver gives bytes for text."""
+    """Where types belong to values, each value; elsewhere the first shows whether the driver returns bytes for text."""
     places = {known.cursor: names.index(known.cursor.name)}
     places |= {key: place for key, (_, place) in zip(known.keys, plan.places, strict=True)}
     for column, place in places.items():
@@ -169,7 +169,7 @@ def _refuse_odd_moments(
 
 
 def _impossible(texts: Iterable[Any]) -> str | None:
-    """The first text that is no date of the calendar: a CAST of it may be NULL, which nothing comes after."""
+    """The first text that is not a date: a CAST of it may be NULL, and no row comes after NULL."""
     read = datetime.fromisoformat
     for text in texts:
         if type(text) is not str:

@@ -1,8 +1,8 @@
 """What a configuration leaves to the server: which database, schema and table its names mean there.
 
-A URL without a database, a table without a schema, a query with unqualified names, a service file: a role's setting or
-another line of a file makes them mean another table, and the configuration reads as before. So the server is asked,
-once per connection, and what it says is part of the fingerprint (sources.md, "Fingerprint").
+With a URL without a database, a table without a schema, a query with unqualified names or a service file, a role's
+setting or a changed file makes the same configuration mean another table. So the server is asked, once per connection,
+and its answer is part of the fingerprint (sources.md, "Fingerprint").
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from poller.sources.identity import identify, names_host
 from poller.sources.options import Options
 
 _BY_FILE = {"postgresql": ("service",), "mysql": ("read_default_file", "read_default_group")}
-"""Options that have the driver read host, port and database from a file."""
+"""Options with which the driver reads host, port and database from a file."""
 _TABLE = {
     "postgresql": """
 SELECT current_database(), n.nspname, 'oid ' || c.oid
@@ -59,7 +59,7 @@ SELECT current_database(),
     "mssql": "SELECT DB_NAME(), NULL, NULL",
 }
 _UNTRIED = frozenset({"mssql", "oracle"})
-"""No such server runs in the tests: there the question may fail in any way."""
+"""Not tested on a server: there the question may fail in any way."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Whereabouts:
 
     Attributes:
         said: the database, the schema (of a query: of all it names without one), host and port, as fields of the
-            description; None where it does not know. made: what tells the table from another of its name.
+            description; None where it does not know. made: distinguishes the table from another of its name.
     """
 
     said: Mapping[str, Any] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Whereabouts:
 
 
 def left_open(url: URL, identity: DatabaseIdentity, options: Options) -> tuple[str, ...]:
-    """The fields of the description that only the server can tell. Opens nothing."""
+    """The fields of the description that only the server knows. Opens nothing."""
     family = identity.dialect
     if family not in _TABLE:
         return ()
@@ -99,7 +99,7 @@ def unqualified(query: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """What a query of PostgreSQL names without a schema: tables, quoted, and functions; None where the whole search
     path counts: the query cannot be parsed, or a function that it names with its schema may read anything.
 
-    A name of a common table expression may be a table's as well, inside of it: it counts.
+    The name of a common table expression counts too: inside of it, it may be a table's.
     """
     try:
         tree = user_sql.parse(query, "postgresql")
@@ -125,14 +125,14 @@ def unqualified(query: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
 
 
 def _folded(name: str) -> str:
-    """As PostgreSQL folds a name that is not quoted: of UTF-8, ASCII only."""
+    """As PostgreSQL folds an unquoted name: ASCII letters only."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
 def ask(database: Database, options: Options) -> Whereabouts | None:
-    """Ask once, in one statement. None where there is nothing to ask, no such table, or a server that does not know the
-    question, as some that speak PostgreSQL's protocol: then the source is what the configuration says. Raises what the
-    driver raises."""
+    """Ask in one statement. None where there is nothing to ask, no such table, or a server that does not support the
+    question, as some with PostgreSQL's protocol: then the source is what the configuration says. Raises what the driver
+    raises."""
     family = database.dialect.family
     sql = (_TABLE if options.query is None else _QUERY).get(family)
     if sql is None:
@@ -162,7 +162,7 @@ def _named(query: str) -> dict[str, Any]:
 
 
 def _reached(driver: Any, family: str) -> dict[str, Any]:
-    """Host and port as the driver knows them; nothing where it does not tell."""
+    """Host and port as the driver knows them; empty where it does not."""
     if family == "postgresql":
         return _asked_for(getattr(driver, "info", None))
     socket = getattr(driver, "unix_socket", None) if family == "mysql" else None
@@ -177,10 +177,10 @@ def _reached(driver: Any, family: str) -> dict[str, Any]:
 
 
 def _asked_for(info: Any) -> dict[str, Any]:
-    """All hosts that libpq was given, not the one that answered: after a fail-over it is another."""
-    told = info.get_parameters() if hasattr(info, "get_parameters") else getattr(info, "dsn_parameters", {})
-    host = told.get("hostaddr") or told.get("host")
+    """All hosts given to libpq, not the one that answered: after a fail-over that is another."""
+    given = info.get_parameters() if hasattr(info, "get_parameters") else getattr(info, "dsn_parameters", {})
+    host = given.get("hostaddr") or given.get("host")
     if not host:
         return {}
-    found = identify(URL.create("postgresql", query={"host": host, "port": told.get("port") or ""}))
+    found = identify(URL.create("postgresql", query={"host": host, "port": given.get("port") or ""}))
     return {"database.host": found.host, "database.port": found.port}

@@ -1,11 +1,11 @@
 """How the cursor's column gets its values: in which zone it is stamped, and whether an UPDATE changes it.
 
-The bound is the server's clock as `cursor_time_zone` shows it. A column without a zone that is stamped in another one
-lies hours away from it: then rows wait for hours, or those that commit late are lost (sources.md, "Rows that commit
-late"). So before the first page the zone in which the database stamps is compared with the one that is configured.
+The bound is the server's clock in `cursor_time_zone`. A column without a zone that is stamped in another zone is hours
+away from it: then rows wait for hours, or those that commit late are lost (sources.md, "Rows that commit late"). So
+before the first page the zone in which the database stamps is compared with the configured one.
 
-One module per family of databases tells `origin` (the table's column behind the cursor and what fills it), `server`
-(the zones of the writers' sessions) and `offsets` (what a zone's clocks show).
+One module per family of databases has `origin` (the table's column behind the cursor and what fills it), `server` (the
+zones of the writers' sessions) and `offsets` (a zone's distance from UTC).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def origin(database: Database, cursor: Watched) -> Origin:
 
 
 def stamps(database: Database, cursor: Watched, found: Origin) -> list[Stamp]:
-    """The zones in which the column is stamped, as far as the database tells. Raises what the driver raises."""
+    """The zones in which the column is stamped, as far as the database shows them. Raises what the driver raises."""
     try:
         return _stamps(database.connection(), cursor, found)
     except DBAPIError as error:
@@ -109,7 +109,7 @@ def _refuse_but_forbidden(database: Database, error: DBAPIError) -> None:
 
 def _stamps(connection: Connection, cursor: Watched, found: Origin) -> list[Stamp]:
     module, at = _module(cursor.family), instants(datetime.now(UTC))
-    told, by_session = [], False
+    known, by_session = [], False
     readings = [(rule, *_read(rule, cursor.family, found)) for rule in found.rules]
     for rule, reading, zone in readings:
         if reading is Reading.NOTHING or (rule.is_default and any(_goes_before(*one[:2]) for one in readings)):
@@ -118,10 +118,10 @@ def _stamps(connection: Connection, cursor: Watched, found: Origin) -> list[Stam
             by_session = True
         else:
             offsets = module.offsets(connection, zone, at) if zone else None
-            told.append(Stamp(zone, rule.what, offsets))
-    if by_session or not told:
-        told += module.server(connection, cursor, found, at)
-    return list({(one.zone, one.source): one for one in told}.values())
+            known.append(Stamp(zone, rule.what, offsets))
+    if by_session or not known:
+        known += module.server(connection, cursor, found, at)
+    return list({(one.zone, one.source): one for one in known}.values())
 
 
 def _read(rule: Rule, family: str, found: Origin) -> tuple[Reading, str]:
@@ -129,49 +129,49 @@ def _read(rule: Rule, family: str, found: Origin) -> tuple[Reading, str]:
         return Reading.UNKNOWN, ""
     reading, zone = read(rule.sql, family)
     if reading is Reading.SESSION and found.table is None:
-        return Reading.UNKNOWN, ""  # a query's or view's own: in the reader's session, not in those that write
+        return Reading.UNKNOWN, ""  # a query's or view's expression: in the reader's session, not in a writer's
     if reading is Reading.NOTHING and not rule.is_default and (found.table is None or rule.updates):
-        return Reading.UNKNOWN, ""  # of other columns, which may be of any zone
+        return Reading.UNKNOWN, ""  # from other columns, which may be of any zone
     if reading is Reading.SESSION and rule.zone is not None:
         return Reading.FIXED, rule.zone
     return reading, zone
 
 
 def _goes_before(rule: Rule, reading: Reading) -> bool:
-    """Whether a trigger's value replaces the default's, or may."""
+    """Whether a trigger's value replaces, or may replace, the default's."""
     return rule.inserts and not rule.is_default and (rule.firm or reading is Reading.UNKNOWN)
 
 
 def earlier(what: str, column: str, family: str, found: Origin) -> ConfigError | None:
-    """The error where the database stamps with an earlier time than the moment's; None where it is not known to."""
+    """The error where the database stamps with a time before the present; None where it is not known to."""
     rules = [rule for rule in found.rules if rule.sql is not None and found.table is not None]
     firm = any(rule.inserts and rule.firm and not rule.is_default for rule in rules)
     rule = next((r for r in rules if is_earlier(r.sql or "", family) and not (r.is_default and firm)), None)
     if rule is None:
         return None
     return ConfigError(
-        f"{what}: {rule.what} gives {column} an earlier time than that of the moment (cut off, or less an interval):"
-        " rows would land below the checkpoint, and be lost.",
+        f"{what}: {rule.what} sets {column} to a time before the present (truncated, or less an interval): rows would"
+        " appear below the checkpoint, and be lost.",
         key="bound_margin",
-        next_step=f"Let the database stamp {column} with the moment itself, or set `bound_margin` to a second more than"
-        " what is taken off.",
+        next_step=f"Let the database set {column} to the present time, or set `bound_margin` to a second more than the"
+        " difference.",
     )
 
 
-def difference(what: str, column: str, zone: tzinfo, told: Sequence[Stamp], hidden: str = "") -> ConfigError | None:
-    """The error where a stamp's zone is another than the configured one; None where none is known to be."""
-    other = next((one for one in told if one.differs(zone) and not one.assumed), None)
+def difference(what: str, column: str, zone: tzinfo, stamps: Sequence[Stamp], hidden: str = "") -> ConfigError | None:
+    """The error where a stamp's zone differs from the configured one; None where none is known to."""
+    other = next((one for one in stamps if one.differs(zone) and not one.assumed), None)
     if other is None:
         return None
     name = other.iana
     ways = []
-    if name is not None and not any(one.offsets not in (None, other.offsets) and not one.assumed for one in told):
+    if name is not None and not any(one.offsets not in (None, other.offsets) and not one.assumed for one in stamps):
         dst = name != "UTC" and has_daylight_saving(ZoneInfo(name))
         ways.append(f'set cursor_time_zone = "{name}"' + (" and allow_dst = true" if dst else ""))
     ways.append(f"let the database stamp {column} in {zone}")
     if other.role:
-        ways.append(f'where that role writes nothing there, set bound_ignore_users = ["{other.role}"]')
-    ways.append('or, where the application writes the times, set stamped_by = "application"')
+        ways.append(f'if that role never writes there, set bound_ignore_users = ["{other.role}"]')
+    ways.append('or, if the application sets the times, set stamped_by = "application"')
     if hidden:
         ways.append(f"or let the poller's user see the {hidden}, if one stamps {column}")
     way = ", ".join(ways)

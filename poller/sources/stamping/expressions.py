@@ -1,7 +1,7 @@
-"""What an expression of SQL says of the zone of its time: a DEFAULT, an assignment in a trigger, a view's column.
+"""The zone of the time that a SQL expression yields: a DEFAULT, an assignment in a trigger, a view's column.
 
-It is read by its words, which few forms of expression need more than. What holds a function that is not known here is
-called unknown, and then nothing is refused for it.
+Expressions are read by their words, which is enough for nearly all of them. One with a function that is not known here
+is unknown, and never a reason to refuse.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 
 class Reading(enum.Enum):
-    """What was read."""
+    """The result of reading an expression."""
 
     FIXED = "fixed"
-    """A time of one zone, whatever the session's or the server's is."""
+    """The present time in one zone, whatever the session's or the server's is."""
     SESSION = "session"
     """The present time, in the zone of the session or the server."""
     NOTHING = "nothing"
-    """No present time: a constant, NULL, another column."""
+    """Not the present time: a constant, NULL, another column."""
     UNKNOWN = "unknown"
 
 
@@ -29,9 +29,9 @@ class _Words:
     """How one family of databases writes the present time.
 
     Attributes:
-        utc: in UTC. session: in the session's or the server's zone. fixed: with a zone of its own (group `zone`).
-        known: functions that do not change the zone of what they are given.
-        other: what makes it unknown.
+        utc: in UTC. session: in the session's or the server's zone. fixed: in a zone that it names (group `zone`).
+        known: functions that do not change the zone of their arguments.
+        other: what makes the expression unknown.
     """
 
     utc: str
@@ -87,17 +87,17 @@ _CALL = re.compile(r"([\w$.\"\[\]`]*[\w$\"\]`])\s*\(")
 _KEYWORDS = frozenset(
     ("and", "or", "in", "not", "then", "when", "else", "end", "case", "interval", "as", "is", "null", "values", "set")
 )
-"""What may stand before a parenthesis and is no function."""
+"""What may stand before a parenthesis and is not a function."""
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def without_comments(sql: str) -> str:
-    """The SQL, blanks where comments stood."""
+    """The SQL with a blank for each comment."""
     return _COMMENT.sub(" ", sql)
 
 
 def read(sql: str, family: str) -> tuple[Reading, str]:
-    """What an expression says, and the zone where that is fixed."""
+    """What an expression is, and the zone where that is fixed."""
     words, text = _WORDS[family], " ".join(without_comments(sql).lower().split())
     calls = {name.strip('"[]`') for name in _CALL.findall(_TEXT.sub("''", text))}
     if re.search(words.other, text) or calls - _KEYWORDS - set(words.known.split()):
@@ -108,7 +108,7 @@ def read(sql: str, family: str) -> tuple[Reading, str]:
         return Reading.FIXED, LOCAL if f"'{LOCAL}'" in text else "UTC"
     if fixed:
         one_each = len(set(fixed)) == 1 and not utc and len(fixed) == max(1, session)
-        # The zone's case is lost here, and no database minds it; zoneinfo would.
+        # The zone's case was lost: it matters to zoneinfo only.
         return (Reading.FIXED, _as_written(fixed[0], sql)) if one_each else (Reading.UNKNOWN, "")
     if utc and session:
         return Reading.UNKNOWN, ""
@@ -131,11 +131,11 @@ _EARLIER = {
 
 
 _TIME_OF_DAY = re.compile(r"\b(?:current_time|localtime|curtime|utc_time)\b|\btime\s*\(")
-"""What is put beside a day, so that both are the moment."""
+"""A time of day that is added to a date, so that both are the present time."""
 
 
 def is_earlier(sql: str, family: str) -> bool:
-    """Whether an expression is the present time cut off by more than a second, or less an interval."""
+    """Whether an expression is the present time truncated by more than a second, or less an interval."""
     if read(sql, family)[0] not in {Reading.FIXED, Reading.SESSION}:
         return False
     text = " ".join(without_comments(sql).lower().split())
@@ -148,11 +148,11 @@ def _as_written(zone: str, sql: str) -> str:
 
 
 def assigned(body: str, column: str, *, to_new: bool, tables: Collection[str] = ()) -> list[str] | None:
-    """The expressions that a trigger's body gives a column; empty where it does not touch it, None where it may and
-    nobody can read how.
+    """The expressions that a trigger's body sets a column to; empty where it does not set it, None where it may in an
+    unreadable way.
 
     Args:
-        to_new: whether it changes the row before that is written (`NEW.column := ...`), or by an UPDATE of its own.
+        to_new: whether it changes the row before it is written (`NEW.column := ...`), or by another UPDATE.
         tables: the names of the table; an UPDATE that names none of them is of another table. Empty: any counts.
     """
     text = without_comments(body)
@@ -163,7 +163,7 @@ def assigned(body: str, column: str, *, to_new: bool, tables: Collection[str] = 
         return []
     if to_new:
         new = rf"(?<![\w$\"]):?new\s*\.\s*{name}"
-        # What compares it, hands it on or raises an error about it leaves it as it is.
+        # Code that compares it, passes it on or raises an error about it does not set it.
         handed_on = re.search(rf"\b(?:into|call)\b[^;]*?{new}", text, re.IGNORECASE)
         return _values(new, r";|\Z", text) or (None if handed_on else [])
     own = [one for one in text.split(";") if _UPDATE.search(one) and _names_any(one, tables)]
@@ -191,9 +191,9 @@ _DYNAMIC = re.compile(
     r"|\bnew\s*:?=|\binto\s+new\b(?!\s*\.)|\breturn\s+(?!new\b|old\b|null\b)",
     re.IGNORECASE,
 )
-"""What may change the whole row, or a column whose name does not stand there, or the zone."""
+"""What may change the whole row, or a column that is not named, or the zone."""
 
 
 def is_conditional(body: str) -> bool:
-    """Whether a trigger's body may leave out what it does."""
+    """Whether a trigger's body may do nothing."""
     return bool(re.search(r"\b(?:if|case|when)\b", without_comments(body), re.IGNORECASE))

@@ -1,6 +1,6 @@
-"""A column followed through queries and views to the table that it comes from, by reading their SQL.
+"""A column followed through queries and views to the table that it comes from, by parsing their SQL.
 
-For databases whose server does not describe where a result's column comes from, as PostgreSQL's does.
+For databases that, unlike PostgreSQL, do not report where a result's column comes from.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from poller.sources import user_sql
 
 if TYPE_CHECKING:
-    from sqlglot import exp  # loaded where there is SQL to read
+    from sqlglot import exp  # loaded where there is SQL to parse
 
 DEEPEST = 20
-"""Views over views are followed so far."""
+"""How many views over views are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Made:
     """Where a column comes from.
 
     Attributes:
-        schema, table, column: None, None and empty where it is an expression. sql: that expression; None where it
-            could not be found.
+        schema, table, column: None, None and empty where it is an expression. sql: that expression; None where it is
+            unknown.
     """
 
     schema: str | None
@@ -56,7 +56,7 @@ def follow(
 
 
 def made_of(sql: str, column: str, family: str) -> str | None:
-    """The expression that a SELECT gives a column, as SQL; None where it cannot be found."""
+    """The expression that a SELECT has for a column, as SQL; None where it is unknown."""
     return _behind(sql, column, family, None).sql
 
 
@@ -99,7 +99,7 @@ def _of(table: exp.Expression, column: str, schema: str | None) -> Made:
 
 
 def _chosen(tree: exp.Select, column: str) -> Any:
-    """The part of a SELECT's list that gives a column of that name; the one star, where none is named so."""
+    """The part of a SELECT's list that yields a column of that name; the one star, where none has that name."""
     from sqlglot import exp
 
     stars = []

@@ -1,6 +1,6 @@
-"""SQL Server: GETDATE() and its like give the time of the server's machine, SYSUTCDATETIME() gives UTC.
+"""SQL Server: GETDATE() and the like return the time of the server's machine, SYSUTCDATETIME() UTC.
 
-Tried by their SQL text and against a pretended connection only, not against a server.
+Tested by their SQL text and on a simulated connection only, not on a server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.sources.stamping import rules
 from poller.sources.stamping.following import follow
 from poller.sources.stamping.rules import Origin, Rule, Watched
-from poller.sources.stamping.zones import Stamp, of_name
+from poller.sources.stamping.zones import Stamp, by_name
 
 _VIEW = sa.text("""
 SELECT m.definition AS sql FROM sys.views v LEFT JOIN sys.sql_modules m ON m.object_id = v.object_id
@@ -73,9 +73,9 @@ def _full(schema: str | None, name: str) -> str:
 
 
 def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one shape for all
+    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
 ) -> list[Stamp]:  # fmt: skip
-    """The zone of the server's machine: over the year where the version knows its name, else as it is now."""
+    """The zone of the server's machine: over the year where the version reports its name, else its present offset."""
     try:
         name = str(connection.execute(_NAME).scalar_one())
         values = ", ".join(f"(CAST('{one:%Y-%m-%dT%H:%M:%S}' AS datetime2(0)))".replace(":", "\\:") for one in at)
@@ -83,8 +83,8 @@ def server(
             "SELECT DATEDIFF(minute, v.i, CAST(CAST(v.i AS datetimeoffset(0)) AT TIME ZONE CURRENT_TIMEZONE_ID()"  # noqa: S608
             f" AS datetime2(0))) FROM (VALUES {values}) AS v(i) ORDER BY v.i"
         )
-        told = [int(one) * 60 for one in connection.execute(sa.text(sql)).scalars()]
-        return [Stamp(name, "the server's machine", dict(zip(at, told, strict=True)))]
+        seconds = [int(one) * 60 for one in connection.execute(sa.text(sql)).scalars()]
+        return [Stamp(name, "the server's machine", dict(zip(at, seconds, strict=True)))]
     except DBAPIError as error:  # before version 2022
         if error.connection_invalidated:
             raise
@@ -94,6 +94,4 @@ def server(
     return [Stamp("the zone", "the server's machine, as it is now", {clock: quarters * 900})]
 
 
-def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:  # noqa: ARG001
-    """By the zone's name."""
-    return of_name(zone, at)
+offsets = by_name

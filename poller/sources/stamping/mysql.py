@@ -1,6 +1,6 @@
-"""MariaDB and MySQL: a DATETIME gets the time of the writing session's zone, which begins as the server's.
+"""MariaDB and MySQL: a DATETIME gets the time in the writing session's zone, which starts as the server's.
 
-A TIMESTAMP is an instant and is not affected. What a client sets for itself cannot be seen from here.
+A TIMESTAMP is an instant and is not affected. A client's own setting cannot be seen from here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from poller.sources.stamping import rules
 from poller.sources.stamping.following import follow
 from poller.sources.stamping.rules import Origin, Rule, Watched
-from poller.sources.stamping.zones import Stamp, of_name
+from poller.sources.stamping.zones import Stamp, by_name
 
 _VIEW = sa.text("""
 select view_definition as definition from information_schema.views
@@ -68,26 +68,24 @@ def origin(connection: Connection, watched: Watched) -> Origin:
 
 
 def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one shape for all
+    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
 ) -> list[Stamp]:  # fmt: skip
-    """The zone in which a session begins."""
+    """The zone in which a session starts."""
     zone, system, first = connection.exec_driver_sql(_SETTINGS).one()
     if "time_zone" in str(first or "").lower():
         return [Stamp("", "the server's init_connect, which sets time_zone", None)]
     union = " union all ".join(f"select cast('{one:%Y-%m-%d %H:%M:%S}' as datetime) as i" for one in at)
-    told = connection.execute(
+    rows = connection.execute(
         sa.text(
             "select timestampdiff(second, i, convert_tz(i, '+00\\:00', @@global.time_zone)) as n"  # noqa: S608
             f" from ({union.replace(':', chr(92) + ':')}) as one order by i"
         )
     ).scalars()
-    seconds = [None if one is None else int(one) for one in told]
+    seconds = [None if one is None else int(one) for one in rows]
     known = {i: one for i, one in zip(at, seconds, strict=True) if one is not None}
     name = str(system) if zone == "SYSTEM" else str(zone)
     source = f"the server's time_zone = {zone}" + (f", system_time_zone = {system}" if zone == "SYSTEM" else "")
     return [Stamp(name, source, known if len(known) == len(at) else None)]
 
 
-def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:  # noqa: ARG001
-    """By the zone's name."""
-    return of_name(zone, at)
+offsets = by_name

@@ -1,7 +1,7 @@
-"""Oracle: SYSDATE and SYSTIMESTAMP give the time of the server's machine; CURRENT_TIMESTAMP and LOCALTIMESTAMP that of
-each client's session, which cannot be seen from here.
+"""Oracle: SYSDATE and SYSTIMESTAMP return the time of the server's machine; CURRENT_TIMESTAMP and LOCALTIMESTAMP that
+of each client's session, which cannot be seen from here.
 
-Tried by their SQL text and against a pretended connection only, not against a server.
+Tested by their SQL text and on a simulated connection only, not on a server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from poller.sources.stamping import rules
 from poller.sources.stamping.following import follow
 from poller.sources.stamping.rules import Origin, Rule, Watched
-from poller.sources.stamping.zones import Stamp, of_name
+from poller.sources.stamping.zones import Stamp, by_name
 
 _VIEW = sa.text("""
 SELECT text AS sql FROM all_views
@@ -72,14 +72,12 @@ def _stored(name: str | None) -> str | None:
 
 
 def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one shape for all
+    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
 ) -> list[Stamp]:  # fmt: skip
-    """The zone of the server's machine as it is now."""
+    """The zone of the server's machine at present."""
     row = connection.execute(_ZONE).one()
     clock = datetime.fromisoformat(row.clock).replace(tzinfo=UTC)
     return [Stamp(str(row.zone), "the server's machine, as it is now", {clock: int(row.seconds)})]
 
 
-def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:  # noqa: ARG001
-    """By the zone's name."""
-    return of_name(zone, at)
+offsets = by_name

@@ -1,8 +1,8 @@
 """PostgreSQL: `now()` becomes a time without a zone in the zone of the session that writes.
 
-That comes from the server, the database, the role, and the role in this database, the later the stronger. This
-session's own zone (an option of the URL, its role's setting) says nothing of the writers'. What a client sets for
-itself cannot be seen from here.
+That zone comes from the server, the database, the role, or the role in this database; a later one overrides an earlier
+one. This session's zone (an option of the URL, its role's setting) is not the writers'. A client's own setting cannot
+be seen from here.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ select distinct on (t.tgname, t.tgfoid) t.tgname as name, p.proname as function,
    and not (l.lanname = 'internal' or (l.lanname = 'c' and (t.tgtype & 2) = 0))
  order by t.tgname, t.tgfoid, t.tgrelid <> :oid
 """)
-"""Of the table, its partitions and children. PostgreSQL's own functions (tsvector_update_trigger) set no time, nor does
-one in C after the row is written (a replication's log, a notification)."""
+"""Of the table, its partitions and children. PostgreSQL's own functions (tsvector_update_trigger) set no time, nor do
+functions in C after the row is written (a replication's log, a notification)."""
 _CHILDREN = sa.text("""
 with recursive child (oid) as (
     select i.inhrelid from pg_inherits i where i.inhparent = :oid
@@ -65,7 +65,7 @@ select distinct pg_get_expr(d.adbin, d.adrelid)
   join pg_attribute a on a.attrelid = c.oid and a.attname = :column and to_jsonb(a) ->> 'attgenerated' = ''
   join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 """)
-"""Rows of children are inserted into those, with a DEFAULT that may be another; those of partitions by the table."""
+"""Rows of children are inserted into them, and may have another DEFAULT; those of partitions get the table's."""
 _STARTED = "select setting, source from pg_settings where name = 'TimeZone'"
 _SET = sa.text("""
 with set (database, role, zone) as (
@@ -89,8 +89,8 @@ select null, s.database <> 0, s.zone, exists (select from writer w where not exi
   from (select 0) one left join lateral (
        select * from set where set.role = 0 order by set.database <> 0 desc limit 1) s on true
 """)
-"""The zones of roles that may log in and write the table, and the one that holds for all others: whether there is any
-of those."""
+"""The zones of roles that may log in and write the table, and the zone of all other roles: `others` says whether there
+are any."""
 _OFFSETS = sa.text("""
 select cast(extract(epoch from (i at time zone :zone) - (i at time zone 'UTC')) as integer)
   from unnest(cast(:instants as timestamptz[])) with ordinality as u (i, n) order by n
@@ -128,7 +128,7 @@ def origin(connection: Connection, watched: Watched) -> Origin:
 
 def _trigger(row: Any, column: str) -> list[Rule]:
     body: str | None = row.body if row.language == "plpgsql" else None
-    if row.function == "moddatetime" and row.language == "c":  # an extension's: it stamps the column it is given
+    if row.function == "moddatetime" and row.language == "c":  # an extension's: it stamps the column that it names
         if column not in str(row.arguments).split("\\000"):
             return []
         body = f'new."{column}" := now();'
@@ -139,7 +139,7 @@ def _trigger(row: Any, column: str) -> list[Rule]:
 
 
 def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
-    """The zones of the sessions of all who may write the table, this one's not among them unless it may write too."""
+    """The zones of the sessions of all roles that may write the table."""
     parameters = {"name": quoted(found.table or "", found.schema), "ignored": list(watched.ignore_users)}
     stamps: list[tuple[str, str, str]] = []
     for row in connection.execute(_SET, parameters).all():
@@ -151,18 +151,18 @@ def server(connection: Connection, watched: Watched, found: Origin, at: Sequence
             stamps += [(row.zone, what, "")] * row.others
         elif row.others:
             stamps.append((*_configured(connection), ""))
-    told = []
-    for zone, source, role in stamps or [(*_configured(connection), "")]:
-        told.append(Stamp(zone, source, _offsets_of_setting(connection, zone, at), role=role))
-    return told
+    return [
+        Stamp(zone, source, _offsets_of_setting(connection, zone, at), role=role)
+        for zone, source, role in stamps or [(*_configured(connection), "")]
+    ]
 
 
 def _offsets_of_setting(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
-    """Of a zone that `timezone` is set to. There `CET` is the zone, with its summer; after AT TIME ZONE it is the
-    abbreviation, without one. So names that are known here are not asked of the server. A distance is read by POSIX'
-    sign there, not by ISO's."""
-    told = of_name(zone, at) if zone[:1].isalpha() else None
-    return told or (offsets(connection, zone, at) if zone else None)
+    """Of a zone that `timezone` is set to. There `CET` is the zone, with summer time; after AT TIME ZONE it is the
+    abbreviation, without it. So the server is not asked about names that Python knows. A setting's distance has the
+    sign of POSIX, not of ISO."""
+    known = of_name(zone, at) if zone[:1].isalpha() else None
+    return known or (offsets(connection, zone, at) if zone else None)
 
 
 def _configured(connection: Connection) -> tuple[str, str]:
@@ -184,11 +184,11 @@ def _configured(connection: Connection) -> tuple[str, str]:
 
 
 def _without_options(connection: Connection) -> tuple[str, str] | None:
-    """What a session starts with that the URL gives no options; None where there is none to be had."""
+    """The setting with which a session without the URL's options starts; None where that cannot be tried."""
     engine = connection.engine
     if "options" not in engine.url.query:
         return None
-    with contextlib.suppress(Exception):  # whoever brings an engine of their own may connect in another way
+    with contextlib.suppress(Exception):  # a user's engine may connect in another way
         plain = engine.url.difference_update_query(["options"])
         arguments, keywords = engine.dialect.create_connect_args(plain)
         raw: Any = engine.dialect.connect(*arguments, **{"connect_timeout": 10, **keywords})
@@ -203,7 +203,7 @@ def _without_options(connection: Connection) -> tuple[str, str] | None:
 
 
 def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
-    """By the server's own knowledge of zones; None for what it does not know."""
+    """As the server knows the zone; None where it does not."""
     try:
         found = connection.execute(_OFFSETS, {"zone": zone, "instants": [one.isoformat() for one in at]}).scalars()
         return dict(zip(at, map(int, found), strict=True))

@@ -1,4 +1,4 @@
-"""What in the database gives a column its values by itself: defaults, ON UPDATE, triggers, generated columns."""
+"""What in the database sets a column's values: defaults, ON UPDATE, triggers, generated columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poller.sources.stamping.expressions import assigned, is_conditional, withou
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The cursor's column, as it is configured.
+    """The cursor's column as configured.
 
     Attributes:
         family: which family of databases. schema, table: None for a query; query: the user's SQL, None for a table.
@@ -27,13 +27,13 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that gives the column its value.
+    """One thing that sets the column's value.
 
     Attributes:
         what: for people: `the column's DEFAULT now()`, `the trigger "touch"`.
-        sql: the expression; None where nobody can read it.
+        sql: the expression; None where it is not known.
         inserts, updates: when. firm: whether it always does.
-        is_default: whether a trigger goes before it. zone: the session's zone while it runs, where it sets that itself.
+        is_default: whether a trigger overrides it. zone: the session's zone while it runs, where it sets that itself.
     """
 
     what: str
@@ -51,8 +51,8 @@ class Origin:
 
     Attributes:
         schema, table, column: None, None and empty where it cannot be followed (an expression, a UNION).
-        rules: what gives it a value. hidden: what this user may not see, with the privilege that shows it.
-        kind: its type in the database's words.
+        rules: what sets its value. hidden: what this user may not see, with the privilege that shows it.
+        kind: the database's name of its type.
     """
 
     schema: str | None
@@ -69,12 +69,12 @@ def default(sql: str) -> Rule:
 
 
 def generated(sql: str | None) -> Rule:
-    """A generated column: it follows those that it is made from."""
+    """A generated column: it changes with those that it is made from."""
     return Rule("the column's generated expression", sql or None, inserts=True, updates=True)
 
 
 def expression(what: str, sql: str | None) -> Rule:
-    """What a view or query makes of other columns."""
+    """A view's or query's expression over other columns."""
     return Rule(f"{what}{'' if sql is None else ' ' + _short(sql)}", sql, inserts=True, updates=True)
 
 
@@ -82,10 +82,10 @@ def trigger(
     name: str, body: str | None, column: str, events: str, *, to_new: bool, firm: bool = True, zone: str | None = None,
     tables: Collection[str] = (),
 ) -> list[Rule]:  # fmt: skip
-    """What one trigger does with the column; empty where it leaves it alone.
+    """What one trigger does with the column; empty where it does not touch it.
 
     Args:
-        body: None where nobody may read it. events: a text that names INSERT, UPDATE or both.
+        body: None where it may not be read. events: a text that names INSERT, UPDATE or both.
         to_new, tables: see `assigned`. firm: whether it has no condition outside of its body.
     """
     inserts, updates = "INSERT" in events.upper(), "UPDATE" in events.upper()

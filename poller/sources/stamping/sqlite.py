@@ -1,4 +1,4 @@
-"""SQLite: its own functions give UTC; only the modifier 'localtime' gives the zone of the machine that writes."""
+"""SQLite: its functions return UTC; only the modifier 'localtime' means the zone of the machine that writes."""
 
 from __future__ import annotations
 
@@ -67,15 +67,14 @@ def _in(schema: str | None) -> str:
 
 
 def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one shape for all
+    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
 ) -> list[Stamp]:  # fmt: skip
-    """What SQLite's own functions give. It is asked where nothing stamps the column: then the application does, by
-    any clock."""
+    """The zone of SQLite's functions. Used where nothing stamps the column: then the application does, by any clock."""
     return [Stamp("UTC", "SQLite's own clock", dict.fromkeys(at, 0), assumed=True)]
 
 
 def offsets(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
-    """Of 'localtime' by SQLite itself: this machine's, which is taken to be the writers' too."""
+    """Of 'localtime' by SQLite itself: this machine's, assumed to be the writers' too."""
     if zone != LOCAL:
         return of_name(zone, at)
     sql = "SELECT CAST(round((julianday(?, 'localtime') - julianday(?)) * 86400) AS INTEGER)"

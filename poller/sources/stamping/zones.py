@@ -1,4 +1,4 @@
-"""Time zones compared by what their clocks show over a year, not by their names: `UTC`, `Etc/UTC` and `GMT` are one."""
+"""Time zones compared by their offsets over a year, not by their names: `UTC`, `Etc/UTC` and `GMT` are the same."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
+
+from sqlalchemy.engine import Connection
 
 EVERY = timedelta(days=5)
 """Shorter than any time for which two zones differ only because one changes its clocks earlier."""
@@ -17,11 +19,11 @@ class Stamp:
     """One zone in which the cursor's column gets its times.
 
     Attributes:
-        zone: its name as the database has it; empty where it cannot be told.
+        zone: its name in the database; empty where it is unknown.
         source: where that is set, for people: `ALTER DATABASE shop SET timezone`, `the column's DEFAULT now()`.
-        offsets: seconds ahead of UTC at some instants; None where they cannot be told.
-        assumed: nothing in the database stamps the column, so whoever writes may mean another zone.
-        role: the one whose sessions it is the zone of; empty where it is that of all who have none of their own.
+        offsets: seconds ahead of UTC at some instants; None where they are unknown.
+        assumed: nothing in the database stamps the column, so the writers may mean another zone.
+        role: whose sessions have this zone; empty where it is the default of all roles.
     """
 
     zone: str
@@ -31,45 +33,45 @@ class Stamp:
     role: str = ""
 
     def differs(self, zone: tzinfo) -> bool:
-        """Whether its clocks ever show another time than those of `zone`; False where that cannot be told."""
-        return self.offsets is not None and any(seconds(zone, at) != told for at, told in self.offsets.items())
+        """Whether its offset ever differs from that of `zone`; False where that is unknown."""
+        return self.offsets is not None and any(seconds(zone, at) != ahead for at, ahead in self.offsets.items())
 
     @property
     def iana(self) -> str | None:
         """A name that `cursor_time_zone` takes; None where none is known."""
         if self.offsets is None:
             return None
-        told = set(self.offsets.values())
-        if told == {0}:
+        offsets = set(self.offsets.values())
+        if offsets == {0}:
             return "UTC"
         if _is_zone(self.zone) and not self.differs(ZoneInfo(self.zone)):
             return self.zone
-        hours, rest = divmod(min(told), 3600)
-        name = f"Etc/GMT{-hours:+d}"  # the sign is POSIX': west is positive
-        return name if len(told) == 1 and not rest and _is_zone(name) else None
+        hours, rest = divmod(min(offsets), 3600)
+        name = f"Etc/GMT{-hours:+d}"  # the sign of POSIX: west is positive
+        return name if len(offsets) == 1 and not rest and _is_zone(name) else None
 
     def __str__(self) -> str:
         if self.offsets is None or _is_zone(self.zone):
-            return self.zone or "a zone that cannot be told"
+            return self.zone or "an unknown zone"
         least, most = min(self.offsets.values()), max(self.offsets.values())
-        told = _offset(least) if least == most else f"{_offset(least)} to {_offset(most)}"
-        return told if self.zone[:1] in {"+", "-"} else f"{self.zone} ({told})"
+        offset = _offset(least) if least == most else f"{_offset(least)} to {_offset(most)}"
+        return offset if self.zone[:1] in {"+", "-"} else f"{self.zone} ({offset})"
 
 
 def instants(now: datetime) -> list[datetime]:
-    """Instants all over the year of `now`, in UTC."""
+    """Instants throughout the year of `now`, in UTC."""
     first = datetime(now.year, 1, 1, tzinfo=UTC)
     return [first + number * EVERY for number in range(366 // EVERY.days)]
 
 
 def seconds(zone: tzinfo, at: datetime) -> int:
-    """By how many seconds the clocks of `zone` are ahead of UTC at an instant."""
+    """How many seconds `zone` is ahead of UTC at an instant."""
     offset = at.astimezone(zone).utcoffset()
     return 0 if offset is None else round(offset.total_seconds())
 
 
 def of_name(zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
-    """The offsets of a zone by its name (`UTC`, `Europe/Berlin`) or its distance (`+02:00`); None for no known one."""
+    """The offsets of a zone by its name (`UTC`, `Europe/Berlin`) or distance (`+02:00`); None for an unknown one."""
     found = re.fullmatch(r"([+-])(\d{1,2}):(\d\d)", zone)
     if found is not None:
         distance = (int(found[2]) * 60 + int(found[3])) * 60
@@ -80,6 +82,11 @@ def of_name(zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
     return {one: seconds(ZoneInfo(named), one) for one in at}
 
 
+def by_name(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:  # noqa: ARG001
+    """`of_name`, for databases that are not asked about zones."""
+    return of_name(zone, at)
+
+
 def _is_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
@@ -88,6 +95,6 @@ def _is_zone(name: str) -> bool:
     return bool(name)
 
 
-def _offset(told: int) -> str:
-    minutes = abs(told) // 60
-    return f"UTC{'-' if told < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+def _offset(ahead: int) -> str:
+    minutes = abs(ahead) // 60
+    return f"UTC{'-' if ahead < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"

@@ -1,6 +1,6 @@
-"""SQL that others wrote (a filter, a query, the definition of a view) as a tree.
+"""A user's SQL (a filter, a query, the definition of a view) as a tree.
 
-The parser is loaded with the first text: most sources give none, and every start would wait for it.
+The parser is loaded with the first text: most sources have none, and loading it takes time.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ DIALECTS = {"postgresql": "postgres", "mysql": "mysql", "sqlite": "sqlite", "mss
 """What sqlglot calls each family of databases."""
 _OPERATOR = re.compile(r"[-+*/<>=~!@#%^&|`?]+")
 _SIGNED = re.compile(r"[-+*/<>=]+[-+]")
-"""PostgreSQL: what looks like one operator, and is one and a sign."""
+"""PostgreSQL: an operator followed by a sign, which looks like one operator."""
 
 
 class Unreadable(Exception):
-    """A text cannot be read as SQL; says why, in a line."""
+    """A text cannot be parsed as SQL; the message is one line."""
 
 
 def parse(sql: str, family: str, *, condition: bool = False) -> Any:
-    """The tree of one statement; `condition`: of what stands after WHERE. Raises: Unreadable.
+    """The tree of one statement; `condition`: of what follows WHERE. Raises: Unreadable.
 
-    An operator of PostgreSQL that the parser does not know (pg_trgm, inet, geometry, a user's own) is read as `~`: what
-    stands on its two sides is what matters.
+    An operator of PostgreSQL that the parser does not know (pg_trgm, inet, geometry, a user's own) is read as `~`: only
+    its operands matter.
     """
     try:
         return _parsed(sql, family, condition)
@@ -84,7 +84,7 @@ def _first_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep sqlglot from logging what it cannot parse; the error says it better."""
+    """Keep sqlglot from logging what it cannot parse: the error says it."""
     logger = logging.getLogger("sqlglot")
     before = logger.disabled
     logger.disabled = True

@@ -1,7 +1,7 @@
-"""The user's own SQL, checked before it stands inside ours (sources.md, "The page query").
+"""The user's SQL, checked before it becomes part of ours (sources.md, "The page query").
 
-This guards against mistakes (an OR that swallows the cursor's condition, a comment that swallows the rest), not against
-the person who writes the configuration.
+This guards against mistakes (an OR beside the cursor's condition, a comment that hides the rest), not against the
+person who writes the configuration.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def check_filter(text: str, family: str) -> str:
 
     Raises: ConfigError naming `filter`, unless it is one balanced expression without comments, `;` and placeholders.
     """
-    enclosed = f"({text}\n)"  # else a column named `show` or `lock` would begin a statement
+    enclosed = f"({text}\n)"  # otherwise a column named `show` or `lock` would begin a statement
     if not text.strip():
         raise _refused("filter", "it is empty", "Leave `filter` out, or write it.")
     tokens = _tokens(enclosed, family, key="filter")
@@ -46,10 +46,10 @@ def check_filter(text: str, family: str) -> str:
 
 
 def check_query(text: str, family: str, cursor_column: str) -> str:
-    """The query with its colons escaped, ready to be wrapped as a subquery on lines of its own.
+    """The query with its colons escaped, ready to become a subquery on separate lines.
 
-    Raises: ConfigError naming `query`, when it holds a `;` or a placeholder, is not balanced, is no query, or takes
-    only some rows.
+    Raises: ConfigError naming `query`, when it holds a `;` or a placeholder, is not balanced, is not a query, or
+    returns only some rows.
     """
     tokens = _tokens(text, family, key="query")
     _refuse_semicolon_and_imbalance(tokens, key="query")
@@ -66,8 +66,8 @@ def check_query(text: str, family: str, cursor_column: str) -> str:
     if some is not None:
         raise _refused(
             "query",
-            f"it takes only some rows ({some[:60]}), so that the others would never be read",
-            "Remove it: a page has a limit of its own. Leave rows out with WHERE or `filter`.",
+            f"it returns only some rows ({some[:60]}), so the others would never be read",
+            "Remove it: every page has its own limit. Leave rows out with WHERE or `filter`.",
         )
     return escape_colons(text)
 
@@ -82,7 +82,7 @@ def _tokens(text: str, family: str, *, key: str) -> list[Token]:
 
 
 def _has_lone_comment(enclosed: str, tokens: list[Token]) -> bool:
-    """Whether a comment at the end hangs on no token (sqlglot drops it in some dialects)."""
+    """Whether there is a comment at the end that no token holds (sqlglot drops it in some dialects)."""
     return bool(enclosed[tokens[-2].end + 1 : -1].strip())
 
 
@@ -91,7 +91,7 @@ def _refuse_semicolon_and_imbalance(tokens: list[Token], *, key: str) -> None:
     for token in tokens:
         kind = token.token_type
         if kind == TokenType.SEMICOLON:
-            raise _refused(key, "it holds a `;`", "Remove it; one expression or query is all that can stand here.")
+            raise _refused(key, "it holds a `;`", "Remove it; this must be one expression or query.")
         if kind in _OPEN:
             expected.append(_OPEN[kind])
         elif kind in _CLOSE and (not expected or expected.pop() != kind):
@@ -105,7 +105,7 @@ def _refuse_placeholder(tokens: list[Token], family: str, *, key: str) -> None:
     found = placeholder(tokens, family)
     if found is not None:
         why = f"it holds a placeholder, {found}"
-        raise _refused(key, why, "Write the value itself; nothing is substituted.")
+        raise _refused(key, why, "Write the value itself; placeholders are not substituted.")
 
 
 def _refused(key: str, why: str, next_step: str) -> ConfigError:

@@ -1,7 +1,5 @@
-"""Texts in SQL, ours and what a person copies and runs: whatever they hold, the statement is the one that is shown.
-
-Names of prepared transactions and of users are chosen by others than the administrator who pastes.
-"""
+"""Quoting texts in SQL, ours and the statements that a person copies and runs: names of prepared transactions and of
+users are chosen by others than the administrator who runs them."""
 
 from __future__ import annotations
 
@@ -9,13 +7,13 @@ import re
 
 
 def escape_colons(sql: str) -> str:
-    """SQL that `sqlalchemy.text` hands on as it is, without taking `:name` for a parameter."""
+    """SQL that `sqlalchemy.text` passes on unchanged, without reading `:name` as a parameter."""
     return sql.replace(":", "\\:")
 
 
 def literal(text: str) -> str:
-    """A text in PostgreSQL's SQL. With a backslash or what does not print it is written with escapes (`E'...'`), which
-    mean the same whatever `standard_conforming_strings` says."""
+    """A text in PostgreSQL's SQL. One with a backslash or unprintable characters is written with escapes (`E'...'`),
+    which mean the same whatever `standard_conforming_strings` says."""
     doubled = text.replace("'", "''")
     if "\\" not in text and text.isprintable():
         return f"'{doubled}'"
@@ -31,8 +29,8 @@ def _escaped(char: str) -> str:
 
 
 def mysql_account(user: str) -> str:
-    """What CURRENT_USER() of MariaDB and MySQL says, as GRANT takes it: `'reader'@'%'`. In backquotes, where a
-    backslash is one whatever `sql_mode` says, unless it is plain."""
+    """What CURRENT_USER() of MariaDB and MySQL returns, as GRANT takes it: `'reader'@'%'`. Names other than plain ones
+    are in backquotes, where a backslash is literal whatever `sql_mode` says."""
     parts = user.rsplit("@", 1)
     if all(re.fullmatch(r"[\w.%:/-]*", part, re.ASCII) for part in parts):
         return "@".join(f"'{part}'" for part in parts)

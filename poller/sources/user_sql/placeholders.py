@@ -1,8 +1,8 @@
-"""Placeholders in the user's SQL: nothing is ever bound to them, so the server would refuse the statement, or worse.
+"""Placeholders in the user's SQL: no value is bound to them, so the server would refuse the statement, or worse.
 
 What counts as one differs between databases: `?` is an operator of PostgreSQL's JSON, `$1` an amount of money in SQL
-Server, `@x` a variable of MySQL and SQL Server and the absolute value in PostgreSQL. Texts, quoted names and casts
-(`::`) are told apart by the tokenizer.
+Server, `@x` a variable of MySQL and SQL Server and the absolute value in PostgreSQL. The tokenizer distinguishes texts,
+quoted names and casts (`::`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXPECTS_OPERAND = frozenset(
         *("union", "when", "where"),
     )
 )
-"""Words after which an operand stands. All others may be columns or types: `settings ? 'k'`, `data::jsonb ? 'k'`."""
+"""Words that an operand follows. All others may be columns or types: `settings ? 'k'`, `data::jsonb ? 'k'`."""
 
 
 def placeholder(tokens: Sequence[Token], family: str) -> str | None:
@@ -67,7 +67,7 @@ def _at(token: Token, behind: Sequence[Token], after: Sequence[Token], family: s
 
 
 def _expects_operand(behind: Sequence[Token]) -> bool:
-    """Whether an operand must follow, so that a `%` or `?` is no operator."""
+    """Whether an operand must follow, so that a `%` or `?` is not an operator."""
     if not behind or behind[-1].token_type in _LITERALS:
         return not behind
     if not re.fullmatch(r"\w[\w$]*", behind[-1].text):

@@ -1,8 +1,8 @@
-"""A query that takes only some rows (LIMIT, FETCH, OFFSET, TOP, TABLESAMPLE, ROWNUM): page after page it would be asked
-for the rows after the cursor among those few, and all others would never be read.
+"""A query that returns only some rows (LIMIT, FETCH, OFFSET, TOP, TABLESAMPLE, ROWNUM): pages would read only those,
+and all others would never be read.
 
-It is looked for in the query itself, in each branch of a UNION, and in the subqueries and WITH clauses that the cursor
-column comes from. Elsewhere a limit is a condition like any other: in a scalar or LATERAL subquery, behind IN or
+Such a limit is looked for in the query itself, in each branch of a UNION, and in the subqueries and WITH clauses that
+the cursor column comes from. Elsewhere it is a condition like any other: in a scalar or LATERAL subquery, after IN or
 EXISTS, in a table that is only joined.
 """
 
@@ -24,10 +24,10 @@ _EVERYTHING = 2**31 - 1
 
 
 def limited_by(sql: str, tokens: Sequence[Token], family: str, cursor_column: str) -> str | None:
-    """What makes a query take only some rows, as SQL; None where nothing does.
+    """What makes a query return only some rows, as SQL; None where nothing does.
 
     Args:
-        tokens: the query's. cursor_column: what is followed to where it comes from.
+        tokens: the query's. cursor_column: followed to the source that it comes from.
     """
     try:
         tree = user_sql.parse(sql, family)
@@ -41,7 +41,7 @@ def limited_by(sql: str, tokens: Sequence[Token], family: str, cursor_column: st
 
 
 def _within(query: Any, scope: Scope, column: str | None) -> Any:
-    """The part of a query, or of what feeds it, that limits its rows; None where there is none."""
+    """The part of a query, or of its sources, that limits its rows; None where there is none."""
     own = _limit_of(query)
     if own is not None:
         return own
@@ -95,19 +95,19 @@ def _in_select(select: Any, scope: Scope, column: str | None) -> Any:
     if counted is not None and not counted.table:
         return counted.parent or counted
     source, inside = _feeding(select, sources, scope, column)
-    if isinstance(source, exp.Lateral) and source is sources[0]:  # nothing stands before it: a subquery like any other
+    if isinstance(source, exp.Lateral) and source is sources[0]:  # the first source: a subquery like any other
         source = source.this
     if isinstance(source, exp.Subquery):
         return _within(source, scope, inside)
     common = _common(source, scope)
     if common is None:
         return None
-    others = {name: part for name, part in scope.items() if part is not common}  # one that names itself ends
+    others = {name: part for name, part in scope.items() if part is not common}  # a recursive one ends here
     return _within(common.this, others, inside)
 
 
 def _common(source: Any, scope: Scope) -> Any:
-    """The part of WITH that a source is; None where it is none."""
+    """The part of WITH that a source names; None for others."""
     return scope.get(source.name.lower()) if isinstance(source, exp.Table) and not source.db else None
 
 
@@ -118,7 +118,7 @@ def _sources(select: Any) -> list[Any]:
 
 
 def _feeding(select: Any, sources: Sequence[Any], scope: Scope, column: str | None) -> tuple[Any, str | None]:
-    """Where the cursor column comes from, and what it is called there; None where that cannot be told."""
+    """The source that the cursor column comes from, and its name there; None where that is not known."""
     chosen = [part for part in select.expressions if column is not None and part.alias_or_name.lower() == column]
     stars = [part for part in select.expressions if part.is_star]
     origin = (chosen or stars)[0] if len(chosen or stars) == 1 else None
@@ -131,13 +131,13 @@ def _feeding(select: Any, sources: Sequence[Any], scope: Scope, column: str | No
         return next((s for s in sources if s.alias_or_name.lower() == table), None), inside
     if inside is None or (chosen and not name):
         return None, inside
-    told = [(_has(source, scope, inside), source) for source in sources]
-    found = [source for has, source in told if has] or [source for has, source in told if has is None]
+    having = [(_has(source, scope, inside), source) for source in sources]
+    found = [source for has, source in having if has] or [source for has, source in having if has is None]
     return found[0] if len(found) == 1 else None, inside
 
 
 def _has(source: Any, scope: Scope, column: str) -> bool | None:
-    """Whether a source has a column of that name; None where its text does not tell."""
+    """Whether a source has a column of that name; None where its text does not show it."""
     made = source if isinstance(source, exp.Subquery) else _common(source, scope)
     if made is None or not isinstance(made.this, exp.Query):
         return None
@@ -154,7 +154,7 @@ def _own_columns(where: Any) -> Iterable[Any]:
 
 
 def _by_tokens(tokens: Sequence[Token]) -> str | None:
-    """Of a query that cannot be read as a whole: what stands outside of all parentheses."""
+    """The same for a query that cannot be parsed: a limit outside of all parentheses."""
     depth = 0
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         if token.token_type in (TokenType.L_PAREN, TokenType.R_PAREN):

@@ -1,8 +1,8 @@
 """Which storage account is meant: by a connection string, by app settings as Azure Functions names them, or by the
 address of one blob. Nothing here connects. No message repeats a value that may be a secret.
 
-An address may come out of anybody's hands. So nothing that proves who the operator is travels to a host that was not
-configured and is not Azure Storage's, or in clear text over a network.
+An address may come from anyone. So no credential is sent to a host that is neither configured nor Azure Storage's, or
+in clear text over a network.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def expand_development_storage(connection_string: str) -> str:
     proxy = urlsplit(parts.get("developmentstorageproxyuri", "") or "http://127.0.0.1")
     if proxy.scheme not in {"http", "https"} or not proxy.hostname:
         raise ConfigError(
-            f"DevelopmentStorageProxyUri in the connection string of {KEY} is no http or https address.",
+            f"DevelopmentStorageProxyUri in the connection string of {KEY} is not an http or https address.",
             key=KEY,
             next_step="Write it as http://host, such as DevelopmentStorageProxyUri=http://azurite.",
         )
@@ -60,12 +60,12 @@ def expand_development_storage(connection_string: str) -> str:
 
 
 def is_development(connection_string: str) -> bool:
-    """Whether it is of an emulator, whose key everybody knows."""
+    """Whether it is of an emulator, whose key is public."""
     return _parts(expand_development_storage(connection_string)).get("accountkey") == _DEVELOPMENT_KEY
 
 
 def check_account_key(connection_string: str) -> None:
-    """Refuse a key that was cut or pasted wrongly: the SDK finds out only when it signs the first request.
+    """Refuse a key that was cut or pasted wrongly: the SDK notices only when it signs the first request.
 
     Raises: ConfigError.
     """
@@ -80,9 +80,9 @@ def check_account_key(connection_string: str) -> None:
 
 
 def check_transport(connection_string: str) -> None:
-    """Refuse a key or a SAS token that would leave this machine in clear text: whoever reads a token has it.
+    """Refuse a key or a SAS token that would leave this machine in clear text.
 
-    The emulator's published key is let through, so that containers of one machine may reach Azurite by name.
+    The emulator's public key is allowed, so that containers of one machine may reach Azurite by name.
     Raises: ConfigError.
     """
     parts = _parts(expand_development_storage(connection_string))
@@ -94,21 +94,21 @@ def check_transport(connection_string: str) -> None:
     if not plain or not secret or secret == _DEVELOPMENT_KEY or is_loopback(endpoint.hostname or ""):
         return
     raise ConfigError(
-        f"The connection string of {KEY} leads over plain http to another machine: everybody on the way could read its "
-        "key or SAS token, or change what is sent.",
+        f"The connection string of {KEY} uses plain http to another machine: others on the way could read its key or "
+        "SAS token, or change the data.",
         key=KEY,
         next_step="Write https: in BlobEndpoint, or DefaultEndpointsProtocol=https.",
     )
 
 
 def from_environment(name: str, environ: Mapping[str, str]) -> str | Identity:
-    """The connection string, or the connection by identity, that the settings named `name` hold.
+    """The connection string, or the connection by identity, in the settings named `name`.
 
-    Looked for, in this order and without regard to case, as Functions does: `NAME`, then `NAME__blobServiceUri`
-    or `NAME__accountName` (with `NAME__clientId` and `NAME__credential` beside them); then the same with
-    `AzureWebJobs` in front of the name.
+    Searched in this order, ignoring case, as Functions does: `NAME`, then `NAME__blobServiceUri` or
+    `NAME__accountName` (with `NAME__clientId` and `NAME__credential`); then the same with `AzureWebJobs` before the
+    name.
 
-    Raises: ConfigError, naming the key and every setting that was looked for.
+    Raises: ConfigError, naming the key and every setting that was searched.
     """
     settings = {key.lower(): value for key, value in environ.items() if value.strip()}
     prefixes = [name] if name.lower().startswith("azurewebjobs") else [name, f"AzureWebJobs{name}"]
@@ -121,7 +121,7 @@ def from_environment(name: str, environ: Mapping[str, str]) -> str | Identity:
             return identity
     looked_for = [f"{prefix}{rest}" for prefix in prefixes for rest in ("", "__blobServiceUri", "__accountName")]
     raise ConfigError(
-        f'{KEY} = "{name}" names no app setting that is set; looked for {", ".join(looked_for)}.',
+        f'{KEY} = "{name}" does not name an app setting that is set; looked for {", ".join(looked_for)}.',
         key=KEY,
         next_step=f"Set {name} to a connection string (UseDevelopmentStorage=true for Azurite), "
         f"or {name}__accountName to sign in with an identity.",
@@ -129,7 +129,7 @@ def from_environment(name: str, environ: Mapping[str, str]) -> str | Identity:
 
 
 def check_container(container: str) -> str:
-    """The container's name, if it can be one.
+    """The container's name, if it is valid.
 
     Raises: ConfigError. Rule: https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers
     """
@@ -144,7 +144,7 @@ def check_container(container: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a blob's address leads, and how to sign in there.
+    """The parts of a blob's address, and how to sign in there.
 
     Attributes:
         endpoint: of the account. name: of the blob in the container. sas: the token in the address, else empty.
@@ -159,9 +159,9 @@ class Address:
 
 
 def read_address(url: str, connection: str, environ: Mapping[str, str]) -> Address:
-    """What the address of a blob means, where the app setting `connection` may be of the same account.
+    """Read the address of a blob; the app setting `connection` may be of the same account.
 
-    Raises: ConfigError (no blob's address, or one that may not be given a token or a key); it never repeats a query
+    Raises: ConfigError (not a blob's address, or one to which no token or key may be sent); it never repeats a query
     string.
     """
     address, _, sas = url.partition("?")
@@ -191,7 +191,7 @@ def _identity(prefix: str, settings: Mapping[str, str]) -> Identity | None:
     credential = (setting("credential") or "default").lower()
     if credential not in {"default", "managedidentity"}:
         raise ConfigError(
-            f"{prefix}__credential is not a way to sign in that is supported here.",
+            f"{prefix}__credential is not a supported way to sign in.",
             key=KEY,
             next_step=f"Set it to managedidentity, or leave {prefix}__credential out.",
         )
@@ -207,7 +207,7 @@ def _parts(connection_string: str) -> dict[str, str]:
 def _parsed(address: str, base: str | None) -> tuple[str, str, str]:
     """Endpoint, container and name of a blob. `base`: the endpoint, where it is known. Raises: ConfigError."""
     front = "/".join(address.split("/")[:3])
-    if "@" in front:  # no blob's address names a user
+    if "@" in front:  # a blob's address has no user
         raise _no_address()
     if base is None and _is_azure_storage(front):
         base = front
@@ -240,7 +240,7 @@ def _is_azure_storage(endpoint: str) -> bool:
 
 
 def _is_private(endpoint: str) -> bool:
-    """Whether nobody on the way can read what is sent: over https, or not over a network at all."""
+    """Whether others on the way cannot read what is sent: over https, or not over a network."""
     parts = urlsplit(endpoint)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
@@ -271,6 +271,6 @@ def _own_connection(
 def _no_address() -> ConfigError:
     return ConfigError(
         "Not a blob URL.",
-        next_step="Write it as https://ACCOUNT.blob.core.windows.net/CONTAINER/state/POLLER.json, with a SAS token "
-        "behind it where one is needed.",
+        next_step="Write it as https://ACCOUNT.blob.core.windows.net/CONTAINER/state/POLLER.json, followed by a SAS "
+        "token where one is needed.",
     )

@@ -1,4 +1,4 @@
-"""The doctor's storage side: the container, and settings of the account that keep a copy of every write."""
+"""The doctor's storage side: the container, and settings of the account that keep copies of every write."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from poller.stores.blob.container import FAILURES, Container, seconds
 from poller.stores.blob.transport import code_of, status_of
 
 _NO_SUCH_TAG = '"0x0"'
-"""No version of any blob has it: what is asked on this condition is never done."""
+"""No version of any blob has it: a request under this condition is never carried out."""
 
 
 def examine(container: Container, name: str) -> list[Finding]:
-    """Whether it is reached over https, the container's existence, what may be done in it beside reading and writing
-    documents, soft delete, versioning (told by the blob `name`, where it exists). Changes nothing.
+    """Checks https, the container's existence, the right to list and append in it, soft delete, and versioning (by the
+    blob `name`, where it exists). Changes nothing.
 
     Raises: StoreUnavailable.
     """
@@ -31,19 +31,19 @@ def examine(container: Container, name: str) -> list[Finding]:
 
 
 def _listing(container: Container, name: str) -> list[Finding]:
-    """A poller lists before its first tick, to tell a checkpoint that was deleted from one that never was, and before
-    it writes to the audit trail."""
+    """A poller lists before its first tick, to recognise a checkpoint that was deleted, and before it writes to the
+    audit trail."""
     try:
         container.list(name)
     except StoreDenied as refused:
-        told = "Listing is not permitted, without which no poller starts for the first time and no audit trail is kept."
-        return [error("listing", f"{told} {refused.message}", refused.next_step)]
+        message = "Listing is not permitted: no poller can start for the first time, and no audit trail is kept."
+        return [error("listing", f"{message} {refused.message}", refused.next_step)]
     return []
 
 
 def _appending(container: Container, name: str) -> list[Finding]:
-    """The audit trail is an append blob. On a condition that is never true: the answer tells whether it would have
-    been permitted."""
+    """The audit trail is an append blob. Tried under a condition that is never true: the answer shows whether it would
+    have been permitted."""
     try:
         blob = container.client().get_blob_client(name)
         blob.append_block(b"\n", etag=_NO_SUCH_TAG, match_condition=MatchConditions.IfNotModified, **seconds(None))
@@ -51,8 +51,8 @@ def _appending(container: Container, name: str) -> list[Finding]:
         if status_of(answer) not in {401, 403}:  # the condition is not true, or there is no such append blob
             return []
         refused = container.translated(answer, name)
-        told = "Appending is not permitted, without which no audit trail is kept."
-        return [error("appending", f"{told} {refused.message}", refused.next_step)]
+        message = "Appending is not permitted: no audit trail is kept."
+        return [error("appending", f"{message} {refused.message}", refused.next_step)]
     return []
 
 
@@ -62,7 +62,7 @@ def _container(container: Container) -> Finding:
         container.client().get_container_properties(**seconds(None))
     except FAILURES as error:
         if code_of(error) == "ContainerNotFound":
-            return ok("container", f"{where} does not exist yet: the first write creates it, where permitted")
+            return ok("container", f"{where} does not exist yet: the first write creates it, if permitted")
         if status_of(error) in {401, 403}:
             return ok("container", f"{where}: its properties may not be read with this credential")
         raise container.translated(error, "") from None
@@ -70,9 +70,9 @@ def _container(container: Container) -> Finding:
 
 
 def _soft_delete(container: Container) -> list[Finding]:
-    """Asked where permitted: a SAS token of one container, or a role on it alone, may not read the account's."""
+    """Read where permitted: a SAS token of one container, or a role on it, may not read the account's properties."""
     maker = getattr(container.client(), "_get_blob_service_client", None)
-    if maker is None:  # not of the SDK's public interface
+    if maker is None:  # not part of the SDK's public interface
         return []
     service: BlobServiceClient = maker()
     try:
@@ -86,7 +86,7 @@ def _soft_delete(container: Container) -> list[Finding]:
             "soft_delete",
             f"Blob soft delete keeps every overwritten state document for {policy.days} days, one per heartbeat.",
             "az storage account blob-service-properties update --account-name ACCOUNT --enable-delete-retention false"
-            " (or keep state in an account of its own)",
+            " (or keep state in a separate account)",
         )
     ]
 
@@ -103,6 +103,6 @@ def _versioning(container: Container, name: str) -> list[Finding]:
             "versioning",
             "Blob versioning keeps every version of the state document, one per heartbeat.",
             "az storage account blob-service-properties update --account-name ACCOUNT --enable-versioning false"
-            " (or keep state in an account of its own, or add a lifecycle rule for versions)",
+            " (or keep state in a separate account, or add a lifecycle rule for versions)",
         )
     ]

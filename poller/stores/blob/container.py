@@ -1,4 +1,4 @@
-"""One container: its client's life, its creation, its listing, and where the SDK's errors are translated."""
+"""One container: its client, its creation, its listing, and the translation of the SDK's errors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from poller.ports import DEFAULT_TIMEOUT, Timeout
 from poller.stores.blob.account import KEY
 from poller.stores.blob.transport import WholeAnswers, code_of, status_of, translate
 
-# What a call into the SDK raises: its own errors, and all sorts of others over an answer that is not a blob service's.
+# What a call into the SDK raises: its own errors, and others for an answer that is not a blob service's.
 FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 _MEGABYTES_64 = 64 * 1024 * 1024
-# Long supported by the service, and known to an Azurite that is started without --skipApiVersionCheck.
+# Supported by the service, and by an Azurite that is started without --skipApiVersionCheck.
 _API_VERSION = "2023-11-03"
 
 
 def client_options(container: str) -> dict[str, Any]:
-    """How every client is made: nothing is sent twice or elsewhere, and a document is one request."""
+    """Options of every client: nothing is sent twice or redirected, and a document is one request."""
     return {
         "container_name": container,
         "api_version": _API_VERSION,
@@ -37,13 +37,13 @@ def client_options(container: str) -> dict[str, Any]:
 
 
 def seconds(timeout: Timeout | None) -> dict[str, Any]:
-    """The keywords that make one call obey `timeout`: `connect` once, `read` for each receive."""
+    """The keywords with `timeout` for one call: `connect` once, `read` for each receive."""
     chosen = timeout or DEFAULT_TIMEOUT
     return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
 
 
 class Listed(NamedTuple):
-    """A blob as a listing tells of it. `size`: in bytes, at that moment."""
+    """A blob in a listing. `size`: in bytes, at that moment."""
 
     name: str
     is_log: bool
@@ -53,35 +53,35 @@ class Listed(NamedTuple):
 class Container:
     """A container that may not exist yet; safe to use from several threads.
 
-    Raises, from the constructor: ValueError or AzureError, when `connect` makes no client of what it was given.
+    Raises, from the constructor: ValueError or AzureError, when `connect` cannot make a client.
     """
 
     def __init__(self, connect: Callable[[WholeAnswers], ContainerClient]) -> None:
         self._connect = connect
         self._begin_anew()
         forks.in_child(self._begin_anew)
-        endpoint = urlsplit(self.client().url)  # holds the SAS token, if there is one: only its front is kept
-        _ = endpoint.port  # a ValueError, where it is no number
+        endpoint = urlsplit(self.client().url)  # with the SAS token, if there is one, which is not kept
+        _ = endpoint.port  # raises ValueError where it is not a number
         if "@" in endpoint.netloc:
-            raise ValueError("no account's address names a user")
+            raise ValueError("an account's address has no user")
         self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rpartition('/')[0]}"
         self.name = self.client().container_name
 
     def _begin_anew(self) -> None:
-        """In a child process too: the parent's connections are forgotten there. To collect them closes the child's
-        descriptors and sends nothing."""
+        """In a child process too, which forgets the parent's connections: collecting them closes its descriptors and
+        sends nothing."""
         self._lock = Lock()
         self._client: ContainerClient | None = None
 
     def client(self) -> ContainerClient:
-        """The SDK's client, made anew after `close`."""
+        """The SDK's client, a new one after `close`."""
         with self._lock:
             if self._client is None:
                 self._client = self._connect(WholeAnswers())
             return self._client
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
@@ -128,9 +128,9 @@ class Container:
         return self.no_blob_service(name)
 
     def no_blob_service(self, name: str) -> StoreUnavailable:
-        """An answer came that no blob service gives."""
+        """The error for an answer that is not a blob service's."""
         return StoreUnavailable(
-            f"What answers for {self.locate(name)} does not answer as a blob service does.",
+            f"The answer for {self.locate(name)} is not a blob service's.",
             document=name,
             next_step=f"Check {KEY} and any proxy on the way.",
         )

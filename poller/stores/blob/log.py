@@ -1,7 +1,7 @@
-"""Log documents as append blobs: many may append at once, and a full blob is followed by the next.
+"""Log documents as append blobs: many may append at once, and after a full blob comes the next one.
 
 The parts of `audit/shop/orders.jsonl` are that blob, then `audit/shop/orders.jsonl.000001`, `.000002`, ...: in order of
-their names, and the first one has the name that everybody knows.
+their names, and the first one has the log's own name.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from poller.stores.blob.transport import code_of, status_of
 
 BLOCKS_PER_APPEND_BLOB = 50_000  # the service's own limit
 FIRST_PIECE = 65_536
-"""So many bytes of a log's end are read first, then four times as many before them, and so on. A log may hold tens of
-megabytes, and a process that starts for one tick looks at its end."""
+"""How many bytes of a log's end are read first, then four times as many before them, and so on. A log may hold tens of
+megabytes, and a process that starts for one tick reads its end."""
 LONGEST_TAIL = 256 * FIRST_PIECE
-"""At an end of so many bytes without enough lines no more is read, where a few lines are wanted: nothing of ours is so
-long, and whoever can write the container can make it any size."""
+"""How many bytes are read at most where a few lines are wanted: our lines are not that long, and others who can write
+the container can make a log any size."""
 _LATER_PART = re.compile(r"\.\d{6}\Z")
 _LINES = ContentSettings(content_type="application/x-ndjson; charset=utf-8")
-# One for each thing that may have to be made first (container, blob, next blob), and for being overtaken in it.
+# One for each thing that may have to be created first (container, blob, next blob), and for losing races at it.
 _ATTEMPTS = 10
 
 
@@ -44,7 +44,7 @@ class BlobLog:
     def append(self, name: str, line: str, timeout: Timeout | None) -> None:
         """One PUT, once this process has found the newest part (one LIST).
 
-        Raises: StoreUnavailable (the line may or may not be there), StoreDenied, StoreError (another kind of blob).
+        Raises: as `StateStore.append`; StoreError (another kind of blob).
         """
         data = f"{line}\n".encode()
         for _ in range(_ATTEMPTS):
@@ -62,13 +62,12 @@ class BlobLog:
         raise StoreUnavailable(
             f"{self._container.locate(name)} disappears while it is written.",
             document=name,
-            next_step="See who deletes it: a lifecycle rule of the account, perhaps.",
+            next_step="Find out who deletes it: a lifecycle rule of the account, perhaps.",
         )
 
     def lines(self, name: str, limit: int | None) -> list[str]:
         """The last `limit` lines, oldest first: one LIST, and for each part that is needed, newest first, GETs from its
-        end backwards until there are enough. Raises: StoreUnavailable, StoreDenied.
-        """
+        end backwards until there are enough."""
         found: list[str] = []
         for number, size in sorted(self._parts(name, None).items(), reverse=True):
             wanted = None if limit is None else limit - len(found)
@@ -77,7 +76,7 @@ class BlobLog:
         return found if limit is None else found[max(0, len(found) - limit) :]
 
     def _tail(self, part: str, size: int, wanted: int | None) -> list[str]:
-        """Its last lines, `wanted` of them or more; all where that is None; fewer where the end is `LONGEST_TAIL`."""
+        """A part's last lines, `wanted` or more (None: all); fewer where they are longer than `LONGEST_TAIL`."""
         begin, end, piece, body = size, None, FIRST_PIECE, b""
         lines: list[str] = []
         longest = None if wanted is None else max(LONGEST_TAIL, wanted * FIRST_PIECE)
@@ -92,7 +91,7 @@ class BlobLog:
         return lines
 
     def _read(self, part: str, begin: int, end: int | None) -> bytes:
-        """Its bytes from `begin` to `end`, or to wherever it ends by now; none where it is gone or begun anew."""
+        """A part's bytes from `begin` to `end` (None: its present end); none where it was deleted or created again."""
         span: dict[str, Any] = {"length": None if end is None else end - begin}
         if begin > 0 or end is not None:
             span["offset"] = begin
@@ -132,7 +131,7 @@ class BlobLog:
     def _create_part(self, name: str, timeout: Timeout | None) -> None:
         blob = self._container.client().get_blob_client(name)
         try:
-            # Only where there is none: creating it anew would empty what another process has appended since.
+            # Only where there is none: creating it again would delete what another process has appended since.
             blob.create_append_blob(_LINES, match_condition=MatchConditions.IfMissing, **seconds(timeout))
         except FAILURES as error:
             if code_of(error) != "BlobAlreadyExists":
@@ -145,5 +144,5 @@ def part_name(name: str, number: int) -> str:
 
 
 def is_later_part(name: str) -> bool:
-    """Whether this append blob continues another, and is no document of its own."""
+    """Whether this append blob is a later part of a log."""
     return _LATER_PART.search(name) is not None

@@ -1,12 +1,12 @@
 """Documents as blobs in Azure Blob Storage or Azurite. Only this package imports azure.storage.
 
-One `read` is one GET and one `write` is one PUT, sent once: whoever calls decides about sending again, because only
-the caller can tell whether an earlier copy has landed (protocol, "Facts about azure-storage-blob"). Two exceptions
-cost a request more: a document of no bytes at all (never one of ours) is asked for twice, and the first
-write into a container that does not exist creates it. The tag is the ETag. Server times have a precision of a second.
+One `read` is one GET and one `write` is one PUT, sent once: the caller decides about sending again, because only it can
+know whether an earlier copy was applied (protocol, "Facts about azure-storage-blob"). Two exceptions cost one request
+more: an empty document (never ours) is read twice, and the first write into a container that does not exist creates it.
+The tag is the ETag. Server times have a precision of a second.
 
-`Timeout.read` is the limit of an answer as a whole, however slowly it trickles in (a large one has a second more for
-every 100 kB that came). Connecting counts for each of a name's addresses, and sending for each piece sent.
+`Timeout.read` limits an answer as a whole, however slowly it arrives (a large one gets a second more for every 100 kB
+received). The limit for connecting applies to each of a name's addresses, and for sending to each piece sent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
 _PLAUSIBLE = (2000, 9000)
-"""Years of a server's time."""
+"""The years in which a server's time may lie."""
 _JSON = ContentSettings(content_type="application/json; charset=utf-8")
 
 
@@ -105,10 +105,9 @@ class BlobStore:
 
     @classmethod
     def from_settings(cls, name: str, container: str, environ: Mapping[str, str]) -> BlobStore:
-        """As `[state] connection = name` means it: an app setting that holds a connection string, or the prefix of
-        `NAME__blobServiceUri` or `NAME__accountName` with `NAME__clientId` and `NAME__credential` beside them.
+        """For `[state] connection = name`, as `account.from_environment` reads it.
 
-        Raises: ConfigError with key `state.connection`, naming the settings that were looked for.
+        Raises: ConfigError with key `state.connection`, naming the settings that were searched.
         """
         found = from_environment(name, environ)
         if isinstance(found, str):
@@ -125,13 +124,12 @@ class BlobStore:
 
     @classmethod
     def from_address(cls, url: str, *, connection: str, environ: Mapping[str, str]) -> tuple[BlobStore, str]:
-        """The container that a blob's address leads to, and the blob's name in it.
+        """The container in a blob's address, and the blob's name in it.
 
-        How to sign in: by the SAS token in the address; else as the app setting `connection` does, where it is of that
-        account; else by identity (DefaultAzureCredential), whose token goes to hosts of Azure Storage alone.
+        Signs in by the SAS token in the address; else as the app setting `connection` does, if it is of that account;
+        else by identity (DefaultAzureCredential), whose token is sent to hosts of Azure Storage only.
 
-        Raises: ConfigError (no blob's address, or one that may not be given a token or a key); it never repeats a query
-        string.
+        Raises: as `account.read_address`.
         """
         found = read_address(url, connection, environ)
         if not found.sas:
@@ -161,9 +159,9 @@ class BlobStore:
     def _checked(cls, connect: Callable[[WholeAnswers], ContainerClient], log_blocks: int) -> BlobStore:
         try:
             return cls(Container(connect), log_blocks=log_blocks)
-        except (ValueError, AzureError):  # from None: the SDK's text may quote what it was given
+        except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
             raise ConfigError(
-                f"What {KEY} leads to is neither a storage connection string nor the https address of an account.",
+                f"{KEY} leads neither to a storage connection string nor to the https address of an account.",
                 key=KEY,
                 next_step="Copy the connection string from the account's page 'Access keys', or use "
                 "UseDevelopmentStorage=true for Azurite, or https://ACCOUNT.blob.core.windows.net with an identity.",
@@ -172,10 +170,7 @@ class BlobStore:
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
     ) -> Found | Unchanged | Missing:
-        """See `StateStore.read`: one conditional GET.
-
-        Raises: StoreUnavailable, StoreDenied.
-        """
+        """See `StateStore.read`: one conditional GET."""
         headers: Mapping[str, str] = {}
 
         def keep_headers(response: Any) -> None:
@@ -188,10 +183,10 @@ class BlobStore:
         client = self._container.client()
         try:
             try:
-                # One byte more than a document may have tells that it is too large; the rest is not fetched.
+                # One byte more than a document may have shows that it is too large; the rest is not fetched.
                 download = client.download_blob(name, offset=0, length=LARGEST_BODY + 1, **options)
             except AzureError as error:
-                if status_of(error) != 416:  # of no bytes there is no range
+                if status_of(error) != 416:  # an empty document has no range
                     raise
                 download = client.download_blob(name, **options)
             body = download.readall()
@@ -207,10 +202,7 @@ class BlobStore:
         return Found(body, tag, _time(headers, "Date"), _time(headers, "Last-Modified"))
 
     def write(self, name: str, body: bytes, *, if_tag: str | None, timeout: Timeout | None = None) -> Written:
-        """See `StateStore.write`: one conditional PUT; the container is created when its first document needs it.
-
-        Raises: WriteConflict, StoreUnavailable, StoreDenied.
-        """
+        """See `StateStore.write`: one conditional PUT; a missing container is created with its first document."""
         creating = if_tag is None
         try:
             return self._put(name, body, if_tag, timeout)
@@ -224,23 +216,17 @@ class BlobStore:
             raise self._container.translated(error, name, creating=creating) from None
 
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
-        """See `StateStore.append`: safe with any number of other appenders.
-
-        Raises: StoreUnavailable (the line may or may not be there), StoreDenied.
-        """
+        """See `StateStore.append`: safe with any number of other appenders."""
         if "\n" in line:
             raise ValueError("a line of a log document contains no line break")
         self._log.append(name, line, timeout)
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
-        """See `StateStore.lines`: one LIST, and GETs from the log's end backwards until there are enough.
-
-        Raises: StoreUnavailable, StoreDenied.
-        """
+        """See `StateStore.lines` and `BlobLog.lines`."""
         return self._log.lines(name, limit)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See `StateStore.names`. Raises: StoreUnavailable, StoreDenied."""
+        """See `StateStore.names`."""
         found = self._container.list(prefix)
         return iter(sorted(blob.name for blob in found if not (blob.is_log and is_later_part(blob.name))))
 
@@ -249,14 +235,14 @@ class BlobStore:
         return self._container.locate(name)
 
     def checkup(self, name: str) -> list[Finding]:
-        """What `poller check` should say of the container and its account; `name`: a document that may exist.
+        """What `poller check` says of the container and its account; `name`: a document that may exist.
 
         Raises: StoreUnavailable.
         """
         return examine(self._container, name)
 
     def close(self) -> None:
-        """Let go of connections; the next call makes new ones."""
+        """See `StateStore.close`."""
         self._container.close()
 
     def _put(self, name: str, body: bytes, if_tag: str | None, timeout: Timeout | None) -> Written:
@@ -268,13 +254,13 @@ class BlobStore:
             body, length=len(body), overwrite=True, content_settings=_JSON, **condition, **seconds(timeout)
         )
         tag = answer.get("etag")
-        if not isinstance(tag, str) or not tag.endswith('"'):  # without a whole one nothing is known to be written
+        if not isinstance(tag, str) or not tag.endswith('"'):  # without a whole tag it is unknown what was written
             raise self._container.no_blob_service(name)
         return Written(tag, _datetime(answer.get("date")), _datetime(answer.get("last_modified")))
 
 
 def _once_per_process(make: Callable[[], TokenCredential]) -> Callable[[], TokenCredential]:
-    """A credential has connections of its own, which a child process does not share with its parent."""
+    """A credential has connections, which a child process must not share with its parent."""
     made = functools.cache(lambda _: make())
     return lambda: made(forks.generation())
 
@@ -287,9 +273,9 @@ def _time(headers: Mapping[str, str], header: str) -> datetime | None:
 
 
 def _datetime(value: object) -> datetime | None:
-    """A time in UTC; "-0000" says as much, although it has no zone in Python. None for what is no time, and for one
-    that no service has now, as of a proxy without a clock: no lease would expire by it, or sums with it overflow."""
+    """A time in UTC ("-0000" means UTC too, but has no zone in Python); None where it is not a time, or an implausible
+    one, as of a proxy without a clock: with it no lease would expire, or sums would overflow."""
     if not isinstance(value, datetime):
         return None
-    told = in_utc(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
-    return told if _PLAUSIBLE[0] <= told.year <= _PLAUSIBLE[1] else None
+    at = in_utc(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
+    return at if _PLAUSIBLE[0] <= at.year <= _PLAUSIBLE[1] else None

@@ -1,15 +1,14 @@
 """HTTP under the SDK: one send is one request, an answer is whole or an error, and no error or log shows a secret.
 
-Four habits of the layers below are taken away here. The SDK reads a download's body outside its own retry policy, and
+This module changes four things in the layers below. The SDK reads a download's body outside its own retry policy, and
 when that body breaks off it sends the GET again, up to three times with a second's sleep between, whatever
 `retry_total` says. urllib3 logs the whole address, with the SAS token's signature, at level DEBUG. A socket's timeout
-counts for each receive, so that an answer that comes byte by byte may hold a write up for as long as it likes. And
-http.client takes the end of a connection for the end of the headers, so that an answer that broke off there looks like
-a success without an ETag, or with half of one.
+counts for each receive, so that an answer that arrives byte by byte can delay a write without limit. And http.client
+treats the end of a connection as the end of the headers, so that an answer that broke off there looks like a success
+without an ETag, or with half of one.
 
-HTTP's answers and the SDK's exceptions become this library's errors in one place, `translate`. Nothing of a response's
-own text is passed on: it may quote a signed URL or the string that was signed. What is said is the status, the
-service's error code, and where that leaves the reader.
+`translate` turns HTTP's answers and the SDK's exceptions into this library's errors. It repeats no text of a response,
+which may quote a signed URL or the string that was signed, only the status, the service's error code, and what to do.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConfli
 from poller.model.redact import redact
 
 SLOWEST = 100_000
-"""Bytes a second: an answer may take the read timeout, and one second more for every so many bytes of it."""
+"""Bytes per second: an answer may take the read timeout, and one second more for this many bytes of it."""
 _SECONDS_IDLE_BEFORE_PROBE = 30
 
 
-# --- answers: under one time limit as a whole, and with a whole head or not at all
+# --- answers: under one time limit as a whole, and with complete headers
 
 
 class _Received(io.RawIOBase):
-    """What comes out of a socket, while the answer's time lasts. Raises TimeoutError when it is over."""
+    """A socket's data within the answer's time limit. Raises TimeoutError after it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -59,7 +58,7 @@ class _Received(io.RawIOBase):
             return self._raw.readinto(buffer) or 0
         left = self._began + self._limit + self._bytes / SLOWEST - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the answer came too slowly")
+            raise TimeoutError("the answer arrived too slowly")
         self._sock.settimeout(min(left, self._limit))
         try:
             count = self._raw.readinto(buffer) or 0
@@ -85,7 +84,7 @@ class _Lines(io.BufferedReader):
 
 
 class _Opened:
-    """As much of a socket as `HTTPResponse` asks for."""
+    """The part of a socket that `HTTPResponse` uses."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.lines = _Lines(_Received(sock))
@@ -130,7 +129,7 @@ _POOLS = {"http": _Pool, "https": _SecurePool}
 
 
 class _Redaction(logging.Filter):
-    """Passes every record, redacted. One instance, attached once, to the only logger that is given whole addresses."""
+    """Passes every record, redacted. One instance, attached once, to the only logger that gets whole addresses."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = redact(record.getMessage()), None
@@ -182,7 +181,7 @@ _ROLE = (
     "it takes minutes to apply."
 )
 
-# What to do about a refusal, by the service's error code.
+# What to do about a refusal, by error code.
 # https://learn.microsoft.com/rest/api/storageservices/blob-service-error-codes and .../common-rest-api-error-codes
 _DENIED = {
     "AuthenticationFailed": "Check whether the account key or SAS token is current, and this machine's clock.",
@@ -198,7 +197,7 @@ _DENIED = {
     "NoAuthenticationInformation": "state.connection holds no key, SAS token or identity.",
     "BlobArchived": "The blob is in the archive tier: rehydrate it.",
     "BlobImmutableDueToPolicy": "An immutability policy or legal hold covers the container: state needs one without.",
-    "LeaseIdMissing": "Somebody holds a blob lease on it, which is not of our making: az storage blob lease break.",
+    "LeaseIdMissing": "Another program holds a blob lease on it: az storage blob lease break.",
     "ContainerDisabled": "The container was disabled by the service: see its account in the portal.",
     "AccountIsDisabled": "The account is disabled: see it in the portal.",
 }
@@ -216,14 +215,14 @@ def status_of(error: Exception) -> int:
     """The answer's status; 0 where there was no complete answer."""
     response: Any = getattr(error, "response", None)
     status = 0 if response is None else int(response.status_code)
-    # A body that broke off carries the status of its own beginning: that is no answer.
+    # A body that broke off has the status of its beginning: it is not a complete answer.
     return status if status >= 300 else 0
 
 
 def translate(error: AzureError, place: str, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
     """The error to raise for what the SDK raised. `place`: what `locate` says of the document `name`.
 
-    `creating`: the write had If-None-Match, so that a 409 without a code we know can only mean that it exists.
+    `creating`: the write had If-None-Match, so that a 409 without a known code can only mean that it exists.
     `reading`: nothing was to be written.
     """
     refused = _reason(error).startswith(os.strerror(errno.ECONNREFUSED))
@@ -233,7 +232,7 @@ def translate(error: AzureError, place: str, name: str, *, creating: bool = Fals
         return _answered(status, code_of(error), place, name, creating=creating, unsure=unsure)
     if isinstance(error, ClientAuthenticationError):
         return StoreDenied(
-            f"No credential could be had for {place} ({type(error).__name__}).",
+            f"No credential is available for {place} ({type(error).__name__}).",
             document=name,
             next_step="Sign in (az login), or give this app a managed identity (NAME__clientId: a user-assigned one).",
         )
@@ -261,16 +260,16 @@ def _answered(status: int, code: str, place: str, name: str, *, creating: bool, 
             next_step=f"The storage service is busy or failing{unsure}.",
         )
     steps = {
-        "": "What answers does not answer as a blob service does: check state.connection and any proxy on the way.",
+        "": "The answer is not a blob service's: check state.connection and any proxy on the way.",
         "InvalidHeaderValue": "If this is Azurite, start it with --skipApiVersionCheck or update it.",
-        "InvalidBlobType": "Something else stands under this name: move it away.",
+        "InvalidBlobType": "A blob of another type has this name: move it away.",
     }
     step = steps.get(code, "Check state.connection and state.container.")
     return StoreError(f"The request for {place} was not accepted ({said}).", document=name, next_step=step)
 
 
 def _reason(error: BaseException) -> str:
-    """Why there was no answer, in words that cannot hold a URL: the system's own reason, and the exception's type."""
+    """Why there was no answer, without any URL: the system's reason, and the exception's type."""
     seen: list[BaseException] = [error]
     for candidate in seen:
         if isinstance(candidate, OSError) and candidate.errno and candidate.strerror:

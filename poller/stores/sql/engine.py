@@ -1,7 +1,7 @@
-"""Connections that answer in time, in autocommit, and come back by themselves after an outage.
+"""Connections with time limits, in autocommit, that are renewed after an outage.
 
 Autocommit, because every change here is one statement: a process that is stopped between a statement and its COMMIT
-would keep a row locked, and every other poller waiting, for as long as it stays stopped.
+would keep a row locked, and every other poller waiting, until it continues.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _ABSENT: WeakKeyDictionary[Engine, Callable[[], bool]] = WeakKeyDictionary()
 
 
 def engine_for(url: str, directory: Path) -> Engine:
-    """An engine of our own. A relative SQLite path stands in `directory`. Its file is created, never a folder:
-    of a mistyped path that would begin anew, and deliver every row again.
+    """A new engine. A relative SQLite path is in `directory`. Its file is created, but no folder: with a mistyped path
+    every row would be delivered again.
 
-    Raises: ConfigError (no such URL or driver, an in-memory SQLite database).
+    Raises: ConfigError (not a URL, no such driver, an in-memory SQLite database).
     """
     parsed = read_url(url, key=KEY)
     backend = parsed.get_backend_name()
@@ -65,7 +65,7 @@ def engine_for(url: str, directory: Path) -> Engine:
 
 
 def is_absent(engine: Engine) -> bool:
-    """Whether it is a SQLite file of ours that nobody has made yet: asking it anything would."""
+    """Whether it is a SQLite file of ours that does not exist yet: any query would create it."""
     look = _ABSENT.get(engine)
     return look is not None and look()
 
@@ -81,23 +81,22 @@ def describe(url: URL) -> str:
 
 
 def rights(engine: Engine) -> list[Finding]:
-    """Whether others than its owner may read or write a SQLite file; nothing for other databases, and where there is no
-    file."""
+    """Whether others than its owner may read or write a SQLite file; empty for other databases, and without a file."""
     path = Path(engine.url.database or "")
     if engine.dialect.name != "sqlite" or os.name == "nt" or not path.is_file():
         return []
     mode = stat.S_IMODE(path.stat().st_mode)
     if not mode & OTHERS:
         return [ok("state_file", f"only its owner may read {path.name}")]
-    told = f"{path} has the rights {mode:04o}: others may read or change checkpoints."
-    return [warn("state_file", told, f"chmod 600 {shlex.quote(str(path))}")]
+    message = f"{path} has the rights {mode:04o}: others may read or change checkpoints."
+    return [warn("state_file", message, f"chmod 600 {shlex.quote(str(path))}")]
 
 
 class Watchdog:
-    """Ends a call into a driver that got no answer within `seconds`, by shutting its socket.
+    """Ends a call into a driver that got no answer within `seconds`, by shutting down its socket.
 
-    Few drivers can do it themselves. The driver then reports a broken connection, and the pool replaces it. Where a
-    driver shows no socket, nothing is done.
+    Few drivers have such a limit. The driver then reports a broken connection, and the pool replaces it. It does
+    nothing for a driver that does not show its socket.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -108,7 +107,7 @@ class Watchdog:
         self._timer: threading.Timer | None = None
 
     def watch(self, dbapi_connection: Any) -> None:
-        """Begin to count. Raises: RuntimeError, where this process may have no further thread."""
+        """Start the time. Raises: RuntimeError where this process may not start another thread."""
         self._descriptor = _descriptor(dbapi_connection)
         if self._descriptor is not None:
             self._timer = threading.Timer(self.seconds, self._expire)
@@ -176,7 +175,7 @@ def _connect_args(url: URL) -> dict[str, Any]:
 
 def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
     """WAL: readers never wait for a writer. FULL: a commit that was acknowledged survives a power failure."""
-    # The switch to WAL does not wait for its lock as other statements do; another process is making it just then.
+    # Unlike other statements the switch to WAL does not wait for its lock: another process may be switching.
     import time
 
     for wait in (0.01, 0.05, 0.2, 0.5, 1.0, None):
@@ -184,7 +183,7 @@ def _prepare_sqlite(dbapi_connection: Any, _record: object) -> None:
             dbapi_connection.execute("PRAGMA journal_mode = WAL").close()
             break
         except sqlite3.OperationalError as busy:
-            if "readonly" in str(busy):  # it can be looked at all the same; a write will say so itself
+            if "readonly" in str(busy):  # it can still be read; a write will report it
                 return
             if wait is None or "locked" not in str(busy):
                 raise
@@ -198,14 +197,14 @@ def _look(path: Path) -> tuple[int, int] | None:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:  # a share that is away, a folder that may not be entered: as if SQLite had met it
-        raise sqlite3.OperationalError(f"the file cannot be looked at: {error.strerror}") from None
+    except OSError as error:  # a share that is away, a folder that may not be entered: reported as SQLite would
+        raise sqlite3.OperationalError(f"the file cannot be accessed: {error.strerror}") from None
     return found.st_dev, found.st_ino
 
 
 def _still(path: Path) -> tuple[bool, int, int] | None:
-    """Of a file that can only be read, in a folder where nothing can be made: whether its log is there, and what tells
-    that it was written to. None for any other."""
+    """For a read-only file in a read-only folder: whether its log exists, and what changes when it is written to. None
+    for any other file."""
     if not path.exists() or os.access(path, os.W_OK) or os.access(path.parent, os.W_OK):
         return None
     found = path.stat()
@@ -213,23 +212,21 @@ def _still(path: Path) -> tuple[bool, int, int] | None:
 
 
 def _create(path: Path) -> None:
-    """Where there is no file yet, an empty one for its owner alone: SQLite would make one that everybody may read.
-    Those of its log get the same rights. A link that leads nowhere is not followed."""
+    """Create a missing file for its owner only: SQLite would create one that everybody may read. The files of its log
+    get the same rights. A dangling link is not followed."""
     try:
         os.close(create_private(path))
     except FileExistsError:
         if path.is_symlink() and not path.exists():
-            raise sqlite3.OperationalError(
-                f"{path} is a link that leads nowhere: remove it, or correct state.url"
-            ) from None
+            raise sqlite3.OperationalError(f"{path} is a dangling link: remove it, or correct state.url") from None
     except OSError as error:
         if not path.exists():
-            raise sqlite3.OperationalError(f"the file cannot be made: {error.strerror}") from None
+            raise sqlite3.OperationalError(f"the file cannot be created: {error.strerror}") from None
 
 
 def _watch_file(engine: Engine) -> None:
-    """Never go on in a file that is no longer the one of that name: what is written there, nobody else sees, and is
-    lost. One that was deleted is not begun anew: that would forget the checkpoint."""
+    """Never continue in a file that was replaced: nobody else would see what is written there. One that was deleted is
+    not created again: that would lose the checkpoint."""
     database = engine.url.database or ""
     is_uri = database.startswith("file:")
     path = Path(unquote(urlsplit(database).path) if is_uri else database)
@@ -241,7 +238,7 @@ def _watch_file(engine: Engine) -> None:
             raise sqlite3.OperationalError(f"there is no folder {path.parent}: correct state.url, or create it")
         if seen and not there:
             raise sqlite3.OperationalError(
-                "the file was deleted while it was in use; put it back, or start anew to begin without it"
+                "the file was deleted while it was in use; restore it, or restart this process to begin without it"
             )
 
     def connect(_dialect: object, _record: object, _args: object, options: dict[str, Any]) -> Any:
@@ -249,12 +246,12 @@ def _watch_file(engine: Engine) -> None:
         if not is_uri:
             _create(path)
         if not is_uri and (as_it_is := _still(path)) is not None and not as_it_is[0]:
-            # SQLite cannot open it otherwise: it would have to make the files of its log first.
+            # SQLite cannot open it otherwise: it would have to create the files of its log first.
             return sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True, **options)
         return None
 
     def absent() -> bool:
-        with suppress(sqlite3.OperationalError, OSError):  # to be told where it is opened
+        with suppress(sqlite3.OperationalError, OSError):  # reported when it is opened
             return not seen and not is_uri and _look(path) is None and path.parent.is_dir()
         return False
 
@@ -267,7 +264,7 @@ def _watch_file(engine: Engine) -> None:
         if record.info["file"] != _look(path):
             refuse_missing()
             raise DisconnectionError("the file was replaced")
-        if record.info["still"] != _still(path):  # what is opened as immutable is never read again
+        if record.info["still"] != _still(path):  # SQLite does not notice changes of a file opened as immutable
             raise DisconnectionError("the file was written to")
 
     _ABSENT[engine] = absent

@@ -1,6 +1,6 @@
-"""What drivers raise, translated once, at the edge, into this library's errors.
+"""Translates drivers' exceptions into this library's errors.
 
-SQLAlchemy's own text is never passed on, since it may hold the statement and its values; the server's first line is.
+SQLAlchemy's text is never repeated, since it may hold the statement and its values; the server's first line is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def translate(
             document=name,
             next_step=f"Check that the database is up and reachable.{'' if reading else UNSURE}",
         )
-    step = "If its tables were made by something else, set another prefix."
+    step = "If another program made its tables, set another prefix."
     return StoreError(f"The statement for {place} was not accepted: {said}.", document=name, next_step=step)
 
 

@@ -1,7 +1,7 @@
-"""The two tables, and how each database tells its own time.
+"""The two tables, and each database's clock.
 
 Bodies are text, so that a person can read the state with any SQL client. Names compare byte by byte everywhere.
-SQLAlchemy's dialects are imported where their database is used: each costs every command a part of its start.
+SQLAlchemy's dialects are imported where their database is used: each would slow down the start of every command.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _INNODB: dict[str, Any] = {
 class Clock:
     """A database's clock: the SQL that reads it at this moment, and the column that holds it.
 
-    The clock is read by the statement that writes, never before its start; so a lease never looks older than it is
-    (protocol 3). `to_utc`: None where a value cannot be trusted to be a point in time.
+    The statement that writes reads the clock, never before its start, so that a lease never looks older than it is
+    (protocol 3). `to_utc`: None where a value may not be an instant.
     """
 
     now: ColumnElement[Any]
@@ -98,7 +98,7 @@ def clock_of(dialect: str) -> Clock:
         from sqlalchemy.dialects import oracle
 
         return Clock(literal_column("sys_extract_utc(systimestamp)"), oracle.TIMESTAMP(), _utc)
-    # Elsewhere CURRENT_TIMESTAMP may be local time, that steps by an hour: believed only when it carries its zone.
+    # Elsewhere CURRENT_TIMESTAMP may be local time, which jumps by an hour: used only when it has a zone.
     return Clock(literal_column("CURRENT_TIMESTAMP"), DateTime(timezone=True), _aware)
 
 

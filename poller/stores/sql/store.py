@@ -1,11 +1,10 @@
 """Documents as rows of a table, in any database that SQLAlchemy knows; SQLite is the embedded default.
 
-A conditional write is one statement, `UPDATE ... WHERE name = ? AND tag = ?`, and whether it changed a
-row is the answer; so the database's own locking decides between two writers. The tag is a fresh random number. The
-server's time is the database's clock, read by the same statement. The first write that misses the
-tables creates them.
+A conditional write is one statement, `UPDATE ... WHERE name = ? AND tag = ?`, which succeeds if it changes a row; so
+the database's locking decides between two writers. The tag is a new random number. The server's time is the database's
+clock, read by the same statement. The first write creates missing tables.
 
-Not promised: that a time limit holds for drivers other than SQLite's, psycopg, psycopg2 and PyMySQL.
+Not promised: time limits with other drivers than SQLite's, psycopg, psycopg2 and PyMySQL.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ class SqlStore:
     """A `StateStore` in the tables `{prefix}_documents` and `{prefix}_log`; safe to call from several threads.
 
     Args:
-        url_or_engine: a SQLAlchemy URL (`sqlite:///state.db`), or an engine, which `close` leaves to its owner.
-        prefix: what the tables' names begin with.
-        directory: where a relative SQLite path stands; the present working directory when None.
+        url_or_engine: a SQLAlchemy URL (`sqlite:///state.db`), or an engine, which `close` leaves open.
+        prefix: of the tables' names.
+        directory: of a relative SQLite path; the working directory when None.
 
-    Raises: ConfigError (no such URL or driver, no name for a table).
+    Raises: ConfigError (not a URL, no such driver, not a table's name).
     """
 
     def __init__(self, url_or_engine: str | Engine, *, prefix: str = "poller", directory: Path | None = None) -> None:
@@ -53,7 +52,7 @@ class SqlStore:
             raise ConfigError(
                 f"{prefix!r} cannot begin the name of a table.",
                 key="state.prefix",
-                next_step="Use at most 20 letters, digits and underscores, the first no digit.",
+                next_step="Use at most 20 letters, digits and underscores, the first not a digit.",
             )
         self._owned = isinstance(url_or_engine, str)
         if isinstance(url_or_engine, str):
@@ -73,22 +72,19 @@ class SqlStore:
         self._log_place = f"table {prefix}_log of {describe(self._engine.url)}"
 
     def _leave_nothing_open(self) -> None:
-        """Before a fork: SQLite keeps its locks per process, and a file that is open across a fork ends up without
-        them. What another thread uses just now stays open; a child process forgets it."""
+        """Before a fork: SQLite's locks are per process, and are lost when a file is open across it. Connections in use
+        by other threads stay open; a child process forgets them."""
         if self._owned and self._engine.dialect.name == "sqlite":
             self._engine.dispose()
 
     def _begin_anew(self) -> None:
-        """In a child process: the parent's connections are its own, in the pool and out of it."""
+        """In a child process: leave the parent's connections to it, in the pool and out of it."""
         abandon(self._engine)
 
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
     ) -> Found | Unchanged | Missing:
-        """See `StateStore.read`: one SELECT, that leaves out the body when the tag is `unless`.
-
-        Raises: StoreUnavailable, StoreDenied.
-        """
+        """See `StateStore.read`: one SELECT, without the body when the tag is `unless`."""
         documents, clock = self._schema.documents, self._schema.clock
         body = self._body
         if unless is not None:
@@ -112,10 +108,7 @@ class SqlStore:
         return self._reading(name, ask, nothing, timeout)
 
     def write(self, name: str, body: bytes, *, if_tag: str | None, timeout: Timeout | None = None) -> Written:
-        """See `StateStore.write`: one INSERT or UPDATE. `body` is UTF-8.
-
-        Raises: WriteConflict, StoreUnavailable, StoreDenied; ValueError when `body` is no UTF-8.
-        """
+        """See `StateStore.write`: one INSERT or UPDATE. Raises: ValueError, too, when `body` is not UTF-8."""
         documents, clock = self._schema.documents, self._schema.clock
         tag = uuid4().hex
         values: dict[str, Any] = {"tag": tag, "body": body.decode("utf-8"), "modified_at": clock.now}
@@ -144,17 +137,14 @@ class SqlStore:
         return self._writing(name, create, timeout, duplicate=self._conflict(name))
 
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
-        """See `StateStore.append`: one INSERT.
-
-        Raises: StoreUnavailable (the line may or may not be there), StoreDenied.
-        """
+        """See `StateStore.append`: one INSERT."""
         if "\n" in line:
             raise ValueError("a line of a log document contains no line break")
         statement = insert(self._schema.log).values(name=name, line=line, written_at=self._schema.clock.now)
         self._writing(name, lambda connection: connection.execute(statement.inline()), timeout)
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
-        """See `StateStore.lines`: one SELECT. Raises: StoreUnavailable, StoreDenied."""
+        """See `StateStore.lines`: one SELECT."""
         log = self._schema.log
         wanted = select(log.c.line).where(log.c.name == name).order_by(log.c.id.desc()).limit(limit)
 
@@ -164,7 +154,7 @@ class SqlStore:
         return self._reading(name, ask, list)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See `StateStore.names`. Raises: StoreUnavailable, StoreDenied."""
+        """See `StateStore.names`."""
         found: set[str] = set()
         for table in (self._schema.documents, self._schema.log):
             wanted = select(table.c.name).where(table.c.name.startswith(prefix, autoescape=True)).distinct()
@@ -176,8 +166,8 @@ class SqlStore:
         # LIKE ignores case in some databases.
         return iter(sorted(name for name in found if name.startswith(prefix)))
 
-    def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - of whichever document
-        """Whether the connection proves whom it speaks to, and whether others may read a file, for `poller check`."""
+    def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - the same for all documents
+        """Whether the connection verifies the server, and whether others may read a file, for `poller check`."""
         return [*tls.of_database(self._engine.url, os.environ), *rights(self._engine)]
 
     def locate(self, name: str) -> str:
@@ -190,11 +180,9 @@ class SqlStore:
         return self._engine.dialect.name
 
     def close(self) -> None:
-        """Let go of connections; the next call makes new ones. An engine that was handed in stays as it is."""
+        """See `StateStore.close`; an engine that was passed in stays open."""
         if self._owned:
             self._engine.dispose()
-
-    # ------------------------------------------------------------------------------------------------------ how it asks
 
     def _reading(
         self,
@@ -203,7 +191,7 @@ class SqlStore:
         nothing: Callable[[], _T],
         timeout: Timeout | None = None,
     ) -> _T:
-        """One question; `nothing` where there are no tables, and no file yet: looking makes none."""
+        """One query; `nothing` where the tables or the file do not exist: reading creates neither."""
         if is_absent(self._engine):
             return nothing()
         try:
@@ -237,7 +225,7 @@ class SqlStore:
         raise AssertionError("unreachable")
 
     def _ask(self, work: Callable[[Connection], _T], name: str, timeout: Timeout | None, *, again: bool = False) -> _T:
-        """Ask once, within the time limit. `again`: once more where a pooled connection turns out to have died idle."""
+        """Ask once, within the time limit. `again`: once more where a pooled connection broke while it was idle."""
         chosen = timeout or DEFAULT_TIMEOUT
         watchdog = Watchdog(chosen.connect + chosen.read)
         pooled = False
@@ -250,9 +238,9 @@ class SqlStore:
                     watchdog.watch(raw)
                 except RuntimeError as error:
                     raise StoreUnavailable(
-                        f"Nothing was asked of {self.locate(name)}: its watchdog could not start: {error}.",
+                        f"No request was sent to {self.locate(name)}: its watchdog could not start: {error}.",
                         document=name,
-                        next_step="Give this process room for one more thread.",
+                        next_step="Let this process start one more thread.",
                     ) from None
                 return work(connection)
         except SQLAlchemyError as error:
@@ -260,7 +248,7 @@ class SqlStore:
                 raise StoreUnavailable(
                     f"No answer came for {self.locate(name)} within {watchdog.seconds:g} s.",
                     document=name,
-                    next_step=f"Is the database overloaded, or a lock held?{'' if again else UNSURE}",
+                    next_step=f"Check whether the database is overloaded, or a lock is held.{'' if again else UNSURE}",
                 ) from None
             if not (again and pooled and _is_broken(error)):
                 raise
@@ -272,7 +260,7 @@ class SqlStore:
         documents = self._schema.documents
         ours = select(documents.c.modified_at).where((documents.c.name == name) & (documents.c.tag == tag))
         row = connection.execute(ours).one_or_none()
-        # No row: another has written since, and when ours was is nobody's concern any more.
+        # No row: another process has written since, and the time of our write no longer matters.
         return self._answer(tag, row) if row is not None else Written(tag, self._now(connection), None)
 
     def _answer(self, tag: str, row: Row[Any]) -> Written:
@@ -284,7 +272,7 @@ class SqlStore:
         return clock.to_utc(connection.execute(select(clock.now.label("now"))).scalar_one())
 
     def _tables_are_missing(self, error: SQLAlchemyError) -> bool:
-        """By what the database said, since another process may have created them a moment later; else by looking."""
+        """By the database's error, since another process may have created them meanwhile; else by looking."""
         if not isinstance(error, DBAPIError) or error.connection_invalidated:
             return False
         return says_no_table(error) or not all(map(self._exists, (self._schema.documents, self._schema.log)))
@@ -294,7 +282,7 @@ class SqlStore:
             with self._engine.connect() as connection:
                 return inspect_database(connection).has_table(table.name)
         except SQLAlchemyError:
-            return True  # unknown: the error that brought us here is the one to tell of
+            return True  # unknown: the original error is the one to report
 
     def _create_tables(self, name: str) -> None:
         for table in (self._schema.documents, self._schema.log):

@@ -87,7 +87,7 @@ def test_a_page_in_the_place_of_a_document_is_named_and_kept() -> None:
 def test_a_listing_that_is_none_says_what_to_check() -> None:
     with Canned(answer(200, body=HTML)) as server:
         store = BlobStore.from_connection_string(server.connection_string)
-        with pytest.raises(StoreUnavailable, match=r"does not answer as a blob service does.*proxy"):
+        with pytest.raises(StoreUnavailable, match=r"is not a blob service's.*proxy"):
             list(store.names(""))
         store.close()
 

@@ -120,10 +120,10 @@ def test_numbers_get_nothing_that_was_found_before_they_asked(wide: None) -> Non
     """Also where somebody handed it out once more since, who missed a turn."""
     bench = Bench()
     found = Sample(NOON, NOON, NOON, again=True)
-    assert bench.join()._will_do(found, 2.0, 1.0)
+    assert bench.join()._is_enough(found, 2.0, 1.0)
     numbers = bench.join(numbers=True)
-    assert not numbers._will_do(found, 2.0, 1.0)
-    assert numbers._will_do(replace(found, again=False), 2.0, 1.0)
+    assert not numbers._is_enough(found, 2.0, 1.0)
+    assert numbers._is_enough(replace(found, again=False), 2.0, 1.0)
     numbers.take(OWN)
     assert bench.tracker.later == [True]
 

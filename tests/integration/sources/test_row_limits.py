@@ -1,4 +1,4 @@
-"""A query that takes only some rows is refused: what it leaves out would never be read."""
+"""A query that returns only some rows is refused: what it leaves out would never be read."""
 
 from __future__ import annotations
 
@@ -156,4 +156,4 @@ def test_check_tells_of_a_view_that_takes_only_some_rows(any_db: str) -> None:
     for view, told in (("latest", 1), ("plain", 0)):
         with closing(orders(any_db, table=view)) as source:
             found = source.checkup(None, lambda: datetime.now(UTC)).findings
-        assert len([f for f in found if "takes only some rows" in f.message]) == told
+        assert len([f for f in found if "returns only some rows" in f.message]) == told

@@ -146,7 +146,7 @@ def test_a_key_that_is_no_utf_8_is_refused_with_its_column(tmp_path: Path) -> No
         "create table orders (id text not null primary key, updated_at text not null)",
         "insert into orders values (cast(x'636166e9' as text), '2026-01-01')",
     )
-    with closing(orders(url)) as source, pytest.raises(SourceError, match="is no valid UTF-8") as refused:
+    with closing(orders(url)) as source, pytest.raises(SourceError, match="is not valid UTF-8") as refused:
         source.page(None, 5)
     assert refused.value.column == "id"
 

@@ -1,0 +1,138 @@
+"""What was learned of the table, and the statements over it.
+
+Errors of the driver leave this module as they are; `poller.sources.SqlSource` translates them, in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from poller.model.cursor import Cursor
+from poller.sources.columns import Column, Family
+from poller.sources.connection import Database
+from poller.sources.dialects.base import Records
+from poller.sources.options import Options
+from poller.sources.reading.inspection import Inspection, inspect_source
+from poller.sources.reading.keys import KeyReader, ReadPlan
+from poller.sources.reading.page import Relation, Statements
+from poller.sources.reading.parsing import ColumnReader, parse_cursor, settle
+from poller.sources.reading.records import PROBE, refuse_bad_keys
+from poller.sources.reading.whereabouts import Whereabouts, ask
+
+
+class TypesChanged(Exception):
+    """A column of the cursor or the key has another type than at the last page."""
+
+
+class Learned:
+    """What the database says of the source's table, asked once, until `forget`."""
+
+    def __init__(self, database: Database, options: Options, relation: Relation, quote: Callable[[str], str]) -> None:
+        self.database = database
+        self.options = options
+        self.relation = relation
+        self.quote = quote
+        self._known: Inspection | None = None
+        self._statements: Statements | None = None
+        self._reader: KeyReader | None = None
+        self._types: tuple[Any, ...] | None = None
+        self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
+        self.whereabouts: Whereabouts | None = None
+        self._asked: Connection | None = None
+
+    @property
+    def known(self) -> Inspection | None:
+        """What was learned so far, without asking."""
+        return self._known
+
+    def forget(self) -> None:
+        """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
+        self._known = self._statements = self._reader = self._types = None
+
+    def learn(self) -> Inspection | None:
+        """What the database says of the table, asked once; None while its types are not known for lack of a row."""
+        if self._known is None:
+            known = inspect_source(self.database, self.options, self.relation, self.quote)
+            if known is not None:
+                self._refuse_bad_keys(known)
+            self._known = known
+        self.locate()
+        return self._known
+
+    def locate(self) -> None:
+        """Ask the server what the configuration leaves to it, once per connection: on another one, names may mean other
+        tables."""
+        connection = self.database.connection()
+        if self._asked is not connection:
+            self.whereabouts = ask(self.database, self.options)
+            self._asked = connection
+
+    def statements(self) -> Statements:
+        """The statements over what is known; while nothing is, only those that need no types."""
+        if self._statements is None:
+            statements = self.statements_of(self.options.columns)
+            if self._known is None:
+                return statements
+            self._statements = statements
+        return self._statements
+
+    def statements_of(self, columns: Sequence[str] | None, *, filtered: bool = True) -> Statements:
+        """The same over other columns than the configured ones; None: all. Not `filtered`: over all rows, whether they
+        pass the filter or not."""
+        relation = self.relation if filtered else replace(self.relation, condition=None)
+        known, options = self._known, self.options
+        cursor = Column(options.cursor_column, Family.TEXT) if known is None else known.cursor
+        keys = [Column(name, Family.TEXT) for name in options.pk_columns] if known is None else known.keys
+        reader = KeyReader(options.cursor_kind, options.what, cursor, keys)
+        projection = None
+        if columns is not None:
+            projection = tuple(dict.fromkeys([*columns, options.cursor_column, *options.pk_columns]))
+        if known is not None:
+            self._reader = reader
+        return Statements(self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers)
+
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        """See `parsing.parse_cursor`."""
+        known = self.learn()
+        return parse_cursor(self._column_reader(), known, value, pk)
+
+    def _column_reader(self) -> ColumnReader:
+        return ColumnReader(self.database, self.options, self.statements())
+
+    def plan(self, names: Sequence[str]) -> ReadPlan:
+        """Where the cursor's parts are in a page's records."""
+        assert self._reader is not None  # noqa: S101 - statements() made it
+        return self._reader.plan(names[: len(names) - 1 - len(self._reader.helpers)])
+
+    def _settled(self, cursor: Cursor | None, known: Inspection) -> Cursor | None:
+        """See `parsing.settle`; asked once per cursor."""
+        if cursor is None or cursor.tiebreaker is not None:
+            return cursor
+        key = (known.cursor, cursor.value)
+        if self._settled_last is None or self._settled_last[0] != key:
+            self._settled_last = key, settle(self._column_reader(), cursor, known.cursor)
+        return self._settled_last[1]
+
+    def _refuse_changed_types(self, found: Records) -> None:
+        """A change of a column's type raises no error in the database: the driver's description shows it."""
+        wanted = {self.options.cursor_column, *self.options.pk_columns}
+        described = zip(found.names, found.description, strict=False)
+        types = tuple((name, one[1], *one[4:6]) for name, one in described if name in wanted)
+        if self._types is not None and types != self._types:
+            raise TypesChanged
+        self._types = types
+
+    def _refuse_bad_keys(self, known: Inspection) -> None:
+        """Where no constraint proves the key: check some rows now, and every row as it is read."""
+        if known.provable and all(key.nullable is False for key in known.keys):
+            return
+        self._known = known
+        try:
+            checks = self.statements().bad_keys(PROBE)
+        finally:
+            self.forget()
+        refuse_bad_keys(self.database, self.options, checks[: 1 if known.provable else 2])
