@@ -11,6 +11,7 @@ from poller.admin.editor import Operator
 from poller.admin.refusals import Refused
 from poller.backfill.documents import FINISHED, origin
 from poller.backfill.ranges import Range, RangeSource
+from poller.backfill.result import BackfillPart
 from poller.backfill.wired import LivePoller, PartPoller
 from poller.errors import FingerprintMismatch
 from poller.lease.state_file import Conflict
@@ -108,6 +109,24 @@ class Part:
     def error(self) -> str | None:
         """Why it ended before it was finished; None where it did not end so."""
         return None if self.end is None else self.end.error
+
+    def output(self) -> BackfillPart:
+        """How far it came."""
+        output = BackfillPart(
+            name=self.name,
+            document=self.operator.file.location,
+            begins=self.range.low.value,
+            ends=self.range.high.value,
+            begins_key=self.range.low.tiebreaker,
+            ends_key=self.range.high.tiebreaker,
+            finished=self.finished,
+            halted=self.halted,
+            rows=self.rows,
+            cursor=None if self.state is None else self.state.checkpoint.cursor,
+            error=self.error,
+        )
+        output._failure = None if self.end is None else self.end.exception
+        return output
 
     # --- what is written there -------------------------------------------------------------------------------------
 

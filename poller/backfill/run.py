@@ -17,7 +17,7 @@ from poller.backfill.documents import LONGEST_NAME, MOST_PARTS, default_name, fr
 from poller.backfill.listing import begun_with
 from poller.backfill.parts import Part, unsettled
 from poller.backfill.ranges import Range, is_settled, pending
-from poller.backfill.result import BackfillOutput, BackfillPart
+from poller.backfill.result import BackfillOutput
 from poller.backfill.wired import LivePoller, PartPoller, table_of
 from poller.config.types import is_name
 from poller.delivery.preflight import check_fingerprint
@@ -84,13 +84,14 @@ class Backfill:
         self._taken = {poller.name, *taken}
         self._by = identity(request.by)
         self._cuts: list[Cursor] = []
+        parallel = self._parallel()
         self._whole = table_of(poller).another()  # the poller's own serves one thread, which may be at work
         try:
             self._empty = not self._whole.lag(None, cap=1).pending
             self.range = self._range()
             self.name = self._named()
             self.begun_with = begun_with(self.name, poller.store, poller.app_name)
-            self._make_parts(self.begun_with or self._parallel())
+            self._make_parts(self.begun_with or parallel)
             for part in self.parts:
                 part.look(self._rename)
         except BaseException:
@@ -342,25 +343,7 @@ class Backfill:
             pending=None if self.pending is None else self.pending[0],
             pending_capped=self.pending is not None and self.pending[1],
             rows=sum(part.rows for part in self.parts),
-            parts=[_part_output(part) for part in self.parts],
+            parts=[part.output() for part in self.parts],
         )
         output._next_step = next_step
         return output
-
-
-def _part_output(part: Part) -> BackfillPart:
-    output = BackfillPart(
-        name=part.name,
-        document=part.operator.file.location,
-        begins=part.range.low.value,
-        ends=part.range.high.value,
-        begins_key=part.range.low.tiebreaker,
-        ends_key=part.range.high.tiebreaker,
-        finished=part.finished,
-        halted=part.halted,
-        rows=part.rows,
-        cursor=None if part.state is None else part.state.checkpoint.cursor,
-        error=part.error,
-    )
-    output._failure = None if part.end is None else part.end.exception
-    return output
