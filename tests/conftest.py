@@ -23,7 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """A fixture's server that cannot be had skips the test, or fails it in CI."""
+    """A fixture's server that is not available skips the test, or fails it in CI."""
     try:
         yield
     except Unavailable as missing:

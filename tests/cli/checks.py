@@ -33,10 +33,10 @@ def found(ended: Ended) -> dict[str, dict[str, Any]]:
     validator("check").validate(ended.json)
     (poller,) = ended.json["pollers"]
     order = ["ok", "warn", "error"]
-    told: dict[str, dict[str, Any]] = {}
+    worst: dict[str, dict[str, Any]] = {}
     for one in sorted(poller["findings"], key=lambda f: order.index(f["severity"])):
-        told[one["check"]] = one
-    return told
+        worst[one["check"]] = one
+    return worst
 
 
 def wrong(ended: Ended) -> dict[str, str]:

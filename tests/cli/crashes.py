@@ -87,7 +87,7 @@ class Place(ABC):
 
     @contextmanager
     def held(self, step: int, when: str, *arguments: str) -> Iterator[Callable[[], Ended]]:
-        """The command, held there for as long as the block does not call what it is given: that lets it go, and tells
+        """The command, held there for as long as the block does not call what it is given: that lets it go, and returns
         how it ended."""
         process = self._hold(step, when, *arguments)
         ended = None
@@ -281,12 +281,12 @@ def _released_now(body: bytes) -> bytes:
 def lasting(body: bytes) -> dict[str, Any]:
     """What a state document says, but for the moments and the random ids that every write makes anew."""
 
-    def told(value: Any) -> Any:
+    def steady(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {key: bool(one) if key in VOLATILE else told(one) for key, one in value.items()}
+        return {key: bool(one) if key in VOLATILE else steady(one) for key, one in value.items()}
 
-    state: dict[str, Any] = told(json.loads(body))
+    state: dict[str, Any] = steady(json.loads(body))
     state["control"]["last_change"]["id"] = ""
     return state
 

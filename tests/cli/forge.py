@@ -34,7 +34,7 @@ class Forge:
     def __init__(self) -> None:
         self.folder = Path()
         self.environ: Mapping[str, str] = {}
-        self._told = Path(tempfile.mkdtemp(prefix="poller-test-forge-"))
+        self._written = Path(tempfile.mkdtemp(prefix="poller-test-forge-"))
         kept = {k: v for k, v in os.environ.items() if k not in {"POLLER_CONFIG", "AzureWebJobsStorage"}}
         self._process = subprocess.Popen(
             [sys.executable, __file__], env={**kept, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -45,7 +45,7 @@ class Forge:
         """Its process id. Before, within or after that step (from 1) of those in `steps` it kills itself; `stop-before`
         and `stop-after`: it stops itself."""
         order = {"arguments": arguments, "step": step, "when": when}
-        order |= {"folder": str(self.folder), "environ": dict(self.environ), "told": str(self._told)}
+        order |= {"folder": str(self.folder), "environ": dict(self.environ), "written": str(self._written)}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
@@ -60,8 +60,8 @@ class Forge:
 
     def await_stopped(self) -> None:
         """Until what was started last has stopped itself. Raises AssertionError where it ended instead."""
-        told = self._line().strip()
-        assert told == STOPPED, f"it ended with {told}: {self.err}"
+        line = self._line().strip()
+        assert line == STOPPED, f"it ended with {line}: {self.err}"
 
     def run(self, *arguments: str, step: int = 0, when: str = "") -> int:
         self.start(*arguments, step=step, when=when)
@@ -69,16 +69,16 @@ class Forge:
 
     @property
     def out(self) -> str:
-        return (self._told / "out").read_text()
+        return (self._written / "out").read_text()
 
     @property
     def err(self) -> str:
-        return (self._told / "err").read_text()
+        return (self._written / "err").read_text()
 
     @property
     def steps(self) -> list[str]:
         """What the last one did: each call of the embedded store, and each change of a file."""
-        return (self._told / "steps").read_text().splitlines()
+        return (self._written / "steps").read_text().splitlines()
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -86,7 +86,7 @@ class Forge:
         self._process.wait(10)
         assert self._process.stdout is not None
         self._process.stdout.close()
-        shutil.rmtree(self._told)
+        shutil.rmtree(self._written)
 
     def _line(self) -> str:
         assert self._process.stdout is not None
@@ -111,7 +111,7 @@ def _preload() -> None:
             importlib.import_module(name)
 
 
-def _die_at(wanted: int, when: str, steps_told: Path) -> None:
+def _die_at(wanted: int, when: str, steps_file: Path) -> None:
     """Count every step, and die or stop before, within or after one of them."""
     steps = 0
     stop, _, when = when.rpartition("-")
@@ -123,7 +123,7 @@ def _die_at(wanted: int, when: str, steps_told: Path) -> None:
             steps += 1
             mine = steps == wanted
             about = next((one for one in arguments if isinstance(one, (str, Path))), "")
-            with steps_told.open("a") as out:
+            with steps_file.open("a") as out:
                 out.write(f"{name} {about}\n")
             if mine and when == "before":
                 signal.raise_signal(last)  # this very thread goes no further
@@ -153,13 +153,13 @@ def _command(order: dict[str, Any]) -> None:
 
     os.chdir(order["folder"])
     os.environ.update(order["environ"])
-    told = Path(order["told"])
-    for number, name in ((0, os.devnull), (1, told / "out"), (2, told / "err")):
+    written = Path(order["written"])
+    for number, name in ((0, os.devnull), (1, written / "out"), (2, written / "err")):
         opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if number else os.O_RDONLY, 0o644)
         os.dup2(opened, number)
         os.close(opened)
-    (told / "steps").write_text("")
-    _die_at(order["step"], order["when"], told / "steps")
+    (written / "steps").write_text("")
+    _die_at(order["step"], order["when"], written / "steps")
     code = execute(order["arguments"])
     sys.stderr.flush()
     os._exit(code)

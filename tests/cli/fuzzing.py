@@ -136,20 +136,20 @@ def fuzzed(
         with contextlib.chdir(folder):  # where a FILE may be, or come to be
             ended = console.run(*words)
         codes[ended.code] += 1
-        told = f"{words!r}: {ended.err}"
-        assert ended.code in CODES, told
-        assert "is a fault in poller" not in ended.err, told
-        assert SECRET not in ended.out + ended.err, told
-        if ended.code != 0 and not (ended.out and ("--json" in words or words[0] == "check")):  # which tells it all
-            assert any(line.startswith("poller: ") for line in ended.err.splitlines()), told
+        shown = f"{words!r}: {ended.err}"
+        assert ended.code in CODES, shown
+        assert "is a fault in poller" not in ended.err, shown
+        assert SECRET not in ended.out + ended.err, shown
+        if ended.code != 0 and not (ended.out and ("--json" in words or words[0] == "check")):  # which shows it all
+            assert any(line.startswith("poller: ") for line in ended.err.splitlines()), shown
         if ended.code not in changing:
             after = files(folder)
             changed = {name for name in kept.keys() | after.keys() if kept.get(name) != after.get(name)}
-            assert changed <= {"state.db"}, told
+            assert changed <= {"state.db"}, shown
         if ended.code not in changing or only_looks or "--dry-run" in words:
-            assert console.everything() == store, told
+            assert console.everything() == store, shown
         if "--json" in words and ended.code == 0:
-            assert ended.events if words[0] in LINES else ended.json, told
+            assert ended.events if words[0] in LINES else ended.json, shown
         also(ended)
 
     try:

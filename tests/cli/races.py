@@ -1,6 +1,6 @@
 """A command held between two of its steps, somebody else who acts completely meanwhile, and the laws that hold after.
 
-Either the other's write came first, and the command tells of exactly the state that it replaced; or the command came
+Either the other's write came first, and the command reports exactly the state that it replaced; or the command came
 first, and the other met what it had written. Nothing in between.
 """
 
@@ -24,7 +24,7 @@ from tests.cli.project import Ended, Project
 
 ROWS, BATCH = 10, 2
 OURS, OTHERS = "ours", "another's"
-"""Reasons, by which records are told apart."""
+"""Reasons, by which records are distinguished."""
 ANEW = {"reset-to-checkpoint", "clone-checkpoint", "import"}
 """Commands that also write a document that is not there."""
 
@@ -147,7 +147,7 @@ class Scene:
 @dataclass(frozen=True)
 class Intruder:
     """Somebody else. `before` the command starts, `meanwhile` it is held, and `after` it ended; `breaks`: the command
-    is told to break a lease."""
+    is asked to break a lease."""
 
     name: str
     meanwhile: Callable[[Scene], object] = lambda _: None
@@ -217,7 +217,7 @@ def freed(body: bytes) -> bytes:
     return json.dumps(state).encode()
 
 
-def told_of(body: bytes) -> dict[str, Any]:
+def facts_of(body: bytes) -> dict[str, Any]:
     """What an output says of a state."""
     state = json.loads(body)
     return {
@@ -306,37 +306,37 @@ def _never_a_mixture(scene: Scene, outcome: Outcome, *, broken: bool) -> None:
         assert records == []
         if ended.code == 0:
             assert outcome.met is not None
-            here = told_of(outcome.met)
+            here = facts_of(outcome.met)
             assert (ended.json["changed"], ended.json["undo"]) == (False, None)
             assert {**ended.json["before"], **here} == ended.json["before"] == ended.json["after"]
         else:
             assert ended.out == ""
             assert ended.err.splitlines()[-1].startswith("poller: ")
         return
-    told, replaced, wrote = ended.json, outcome.replaced, outcome.wrote
+    output, replaced, wrote = ended.json, outcome.replaced, outcome.wrote
     assert wrote is not None
-    assert told["changed"] is True
-    assert {**told["after"], **told_of(wrote)} == told["after"]
-    assert [one["id"] for one in records] == [told["id"]]
+    assert output["changed"] is True
+    assert {**output["after"], **facts_of(wrote)} == output["after"]
+    assert [one["id"] for one in records] == [output["id"]]
     (record,) = records
-    assert {key: record["after"][key] for key in told_of(wrote)} == told_of(wrote)
+    assert {key: record["after"][key] for key in facts_of(wrote)} == facts_of(wrote)
     if case.at is not None:
         assert position(wrote) == case.at
     if replaced is None:
-        assert (told["before"], told["undo"]) == (None, None)
+        assert (output["before"], output["undo"]) == (None, None)
         return
-    assert {**told["before"], **told_of(replaced)} == told["before"], "it tells of what it replaced"
-    assert {key: record["before"][key] for key in told_of(replaced)} == told_of(replaced)
+    assert {**output["before"], **facts_of(replaced)} == output["before"], "it reports what it replaced"
+    assert {key: record["before"][key] for key in facts_of(replaced)} == facts_of(replaced)
     if not case.fenced:
-        assert told["backup"] is None
+        assert output["backup"] is None
         assert position(wrote) == position(replaced)
         return
-    assert told["after"]["fencing_token"] > told["before"]["fencing_token"]
-    assert told["after"]["paused"] == told["before"]["paused"]
-    assert scene.place.stored(told["backup"]) == replaced, "the backup is what was replaced"
+    assert output["after"]["fencing_token"] > output["before"]["fencing_token"]
+    assert output["after"]["paused"] == output["before"]["paused"]
+    assert scene.place.stored(output["backup"]) == replaced, "the backup is what was replaced"
     if case.at is not None:
         back = position(replaced) - case.at
-        assert (told["effect"]["redelivered"], told["effect"]["skipped"]) == (max(0, back), 0), "nothing unseen"
+        assert (output["effect"]["redelivered"], output["effect"]["skipped"]) == (max(0, back), 0), "nothing unseen"
 
 
 def _lawful(case: Case, outcome: Outcome, *, broken: bool) -> set[int]:
@@ -355,7 +355,7 @@ def _lawful(case: Case, outcome: Outcome, *, broken: bool) -> set[int]:
 
 
 def _history(scene: Scene) -> list[dict[str, Any]]:
-    """What `history` shows: the trail, and the change that only the document tells of as yet."""
+    """What `history` shows: the trail, and the change that only the document holds as yet."""
     found = [json.loads(line) for line in scene.place.store.lines(f"audit/shop/{scene.case.target}.jsonl")]
     body = scene.body
     if body is not None and json.loads(body)["control"]["last_change"] is not None:
@@ -378,7 +378,7 @@ def _worker_lost_nothing(worker: Worker, case: Case, intruder: Intruder, outcome
 
 
 def _goes_on(scene: Scene, outcome: Outcome, *, undo: bool) -> None:
-    """The way back that was told works, and a worker delivers everything behind the checkpoint."""
+    """The way back that was printed works, and a worker delivers everything behind the checkpoint."""
     place, target, end = scene.place, scene.case.target, outcome.end
     if end is None:
         return

@@ -38,7 +38,7 @@ def test_a_poller_whose_database_went_back_is_shown_as_held(project: Project) ->
     assert console.state()["checkpoint"]["cursor"]["value"] == "10"
 
 
-def test_check_tells_of_an_empty_table_that_was_begun_anew(project: Project) -> None:
+def test_check_reports_an_empty_table_that_was_begun_anew(project: Project) -> None:
     console = numbered(project)
     project.execute("DELETE FROM orders")
     assert _checked(console)[0] == "error"
@@ -57,18 +57,18 @@ def test_a_reset_ends_the_hold(project: Project) -> None:
     assert console.state()["checkpoint"]["cursor"]["value"] == "4"
 
 
-def test_a_row_above_the_bound_is_told_as_waiting(project: Project) -> None:
+def test_a_row_above_the_bound_is_shown_as_waiting(project: Project) -> None:
     console = ran(project)
     project.execute("INSERT INTO orders VALUES (?, ?)", (6, "2099-01-01 00:00:00"))
     assert word(console) == "waiting"
     status = console.run("status", "--json").json["pollers"][0]
     assert (status["above_bound"], status["pending"]) == (True, 1)
-    told = f"1 row waits above the bound {status['bound']['value'][:10]}"
+    shown = f"1 row waits above the bound {status['bound']['value'][:10]}"
     screen = console.run("status").out
-    assert told in screen
+    assert shown in screen
     assert "poller check" in screen
     peeked = console.run("peek", "orders").out
-    assert told in peeked
+    assert shown in peeked
     assert "no row" not in peeked
 
 

@@ -1,5 +1,5 @@
 """A command that changes state, killed by SIGKILL between any two of its steps: nothing happened, or all of it, a
-backup of exactly what was replaced exists, the trail tells it once, and the same command works afterwards. On Azurite
+backup of exactly what was replaced exists, the trail has it once, and the same command works afterwards. On Azurite
 each request is held before and after it is applied; on the embedded store each call is."""
 
 from __future__ import annotations

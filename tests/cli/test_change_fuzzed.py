@@ -49,6 +49,6 @@ def test_whatever_is_typed(crowded_console: Console, kind: str) -> None:
     fuzzed(crowded_console, commands(kind), only_looks=kind in LOOKING)
 
 
-def test_bytes_of_another_encoding_are_told(crowded_console: Console, tmp_path: Path) -> None:
+def test_bytes_of_another_encoding_are_refused(crowded_console: Console, tmp_path: Path) -> None:
     crowded_console.refused(2, "pause", "orders", "--yes", "--reason", "caf\udce9", says="--reason is not UTF-8")
     crowded_console.refused(2, "reset-to-checkpoint", "orders", "caf\udce9.json", "--yes", says="FILE is not UTF-8")

@@ -46,7 +46,7 @@ def test_a_sound_poller_is_well_and_nothing_was_written(project: Project) -> Non
 
 
 @pytest.mark.parametrize("database", ["postgres_db", "mariadb_db", "mysql_db"])
-def test_each_finding_is_mended_by_its_own_statement(
+def test_each_finding_is_fixed_by_its_own_statement(
     project: Project, database: str, request: pytest.FixtureRequest
 ) -> None:
     url: str = request.getfixturevalue(database)
@@ -168,8 +168,8 @@ def test_an_invalid_configuration_is_reported_beside_the_others(project: Project
     project.write(text + 'filter = "1 = 1; drop table orders"\n')
     ended = project.run("check", "--json")
     assert ended.code == 2
-    told = {one["name"]: one for one in ended.json["pollers"]}
-    assert (told["invoices"]["errors"], told["orders"]["errors"]) == (1, 0)
+    shown = {one["name"]: one for one in ended.json["pollers"]}
+    assert (shown["invoices"]["errors"], shown["orders"]["errors"]) == (1, 0)
 
 
 def test_without_process_it_guesses_and_says_the_grant(
@@ -266,10 +266,10 @@ def test_handler_host_and_pause_are_looked_at(project: Project) -> None:
     project.configure("orders")
     assert project.run("run", "--once").code == 0
     assert project.run("pause", "orders", "--yes", "--reason", "night").code == 0
-    told = found(project.run("check", "--json"))
-    assert told["state"]["fix"] == "poller resume orders"
-    assert "night" in told["state"]["message"]
-    assert told["host"]["severity"] == "ok"
+    shown = found(project.run("check", "--json"))
+    assert shown["state"]["fix"] == "poller resume orders"
+    assert "night" in shown["state"]["message"]
+    assert shown["host"]["severity"] == "ok"
 
 
 def test_what_a_handlers_module_prints_does_not_spoil_the_json(project: Project) -> None:
@@ -390,8 +390,8 @@ def test_connections_that_do_not_leave_this_machine_are_well(
     config.write_text(config.read_text().replace('store = "sql"', f'store = "blob"\ncontainer = "{container}"'))
     project.environ["AzureWebJobsStorage"] = azurite.connection_string
     (poller,) = project.run("check", "--json").json["pollers"]
-    told = [one["message"] for one in poller["findings"] if one["check"] == "tls"]
-    assert told == [
+    shown = [one["message"] for one in poller["findings"] if one["check"] == "tls"]
+    assert shown == [
         "storage is reached over https, or on this machine",
         "the connection to the database does not leave this machine",
     ]
@@ -545,7 +545,7 @@ def test_an_import_that_fails_has_a_next_step(project: Project) -> None:
         assert step in found["fix"]
 
 
-def test_a_handler_that_may_not_be_read_is_told_by_its_file(project: Project) -> None:
+def test_a_handler_that_may_not_be_read_is_named_by_its_file(project: Project) -> None:
     project.configure("orders", handlers="def handle(batch): pass\n")
     project.insert(1)
     handlers = project.folder / "handlers.py"

@@ -200,9 +200,9 @@ def test_init_prints_it_and_says_where_only_new_rows_come(project: Project, sqli
         "create table orders (id integer primary key not null, updated_at text not null default current_timestamp)",
         "create table log (id integer primary key not null, created_at text not null default current_timestamp)",
     )
-    told = project.run("init", "--url", sqlite_url, "--table", "orders", "--yes")
-    assert "CREATE TRIGGER orders_set_updated_at AFTER UPDATE ON orders" in told.out
-    told = project.run("init", "--url", sqlite_url, "--table", "log", "--yes", "--force")
-    assert "new rows only: created_at" in told.out
-    told = project.run("init", "--url", sqlite_url, "--table", "log", "--yes", "--force", "--json")
-    assert "new rows only" in told.out
+    printed = project.run("init", "--url", sqlite_url, "--table", "orders", "--yes")
+    assert "CREATE TRIGGER orders_set_updated_at AFTER UPDATE ON orders" in printed.out
+    printed = project.run("init", "--url", sqlite_url, "--table", "log", "--yes", "--force")
+    assert "new rows only: created_at" in printed.out
+    printed = project.run("init", "--url", sqlite_url, "--table", "log", "--yes", "--force", "--json")
+    assert "new rows only" in printed.out

@@ -149,7 +149,7 @@ def test_an_export_says_all_that_it_belongs_to(project: Project) -> None:
     assert console.everything() == before
 
 
-def test_a_file_is_not_replaced_unless_told(project: Project) -> None:
+def test_a_file_is_replaced_only_with_overwrite(project: Project) -> None:
     console = ran(project)
     path = project.folder / "kept.json"
     ended = console.run("export-checkpoint", "orders", str(path))

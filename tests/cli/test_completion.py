@@ -80,7 +80,7 @@ def test_commands_and_options_are_completed(shop: Project, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_what_the_shell_is_told_to_run_names_the_command(shop: Project, shell: str) -> None:
+def test_what_the_shell_runs_names_the_command(shop: Project, shell: str) -> None:
     environ = {**os.environ, "_POLLER_COMPLETE": f"source_{shell}"}
     done = subprocess.run(COMMAND, cwd=shop.folder, env=environ, capture_output=True, text=True, check=True)
     assert "_POLLER_COMPLETE=complete_" + shell in done.stdout

@@ -20,7 +20,7 @@ BEYOND = {
 
 
 @pytest.mark.parametrize("kind", BEYOND)
-def test_what_is_beyond_the_limits_is_told_and_put_back(project: Project, kind: str) -> None:
+def test_what_is_beyond_the_limits_is_reported_and_put_back(project: Project, kind: str) -> None:
     console = ran(project)
     file = exported(console)
     console.put(BEYOND[kind](console.document()))
@@ -51,7 +51,7 @@ def test_rows_whose_key_no_document_can_hold_reach_no_handler(project: Project) 
     assert json.loads(console.document())["delivery"]["attempts"] == 0
 
 
-def test_a_long_key_is_cut_in_what_run_tells(project: Project) -> None:
+def test_a_long_key_is_cut_in_what_run_prints(project: Project) -> None:
     project.configure("orders", handlers="def handle(batch): pass\n")
     project.execute("DROP TABLE orders")
     project.execute("CREATE TABLE orders (id TEXT PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")

@@ -17,11 +17,11 @@ from tests.support.services import free_port
 ONCE = ("run", "--once")
 
 
-def failed(ended: Ended, code: int, *told: str, hidden: str | None = None) -> None:
+def failed(ended: Ended, code: int, *expected: str, hidden: str | None = None) -> None:
     """One line that says all of it, nothing on stdout, no secret anywhere."""
     line = ended.error
     assert ended.code == code, line
-    for text in told:
+    for text in expected:
         assert text in line, line
     assert "Traceback" not in ended.err
     if hidden is not None:
@@ -125,17 +125,17 @@ def test_a_missing_setting(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("handlers", "told"),
+    ("handlers", "expected"),
     [
         ("import not_installed_anywhere", "not_installed_anywhere"),
         ("def other(batch): pass", "handle"),
         ("x = 1 / 0", "line 1"),
     ],
 )
-def test_a_handler_that_cannot_be_imported(project: Project, handlers: str, told: str) -> None:
+def test_a_handler_that_cannot_be_imported(project: Project, handlers: str, expected: str) -> None:
     project.configure("orders", handlers=handlers)
     project.insert(1)
-    failed(project.run(*ONCE), 2, "pollers.orders.handler", told)
+    failed(project.run(*ONCE), 2, "pollers.orders.handler", expected)
 
 
 def test_a_missing_file(project: Project) -> None:
@@ -204,13 +204,13 @@ def test_a_byte_order_mark_before_the_configuration_is_accepted(project: Project
     assert project.run("status").code == 0
 
 
-def test_a_url_that_is_none_is_told_with_a_form_that_is_whole(project: Project) -> None:
+def test_an_invalid_url_is_reported_with_a_complete_form(project: Project) -> None:
     with_url(project, "localhost/orders")
     failed(project.run(*ONCE), 2, "url", "dialect://user@host:port/database", "password")
     assert "***" not in project.run(*ONCE).err
 
 
-def test_a_table_that_is_called_as_its_poller_is_told_as_a_table(project: Project) -> None:
+def test_a_table_named_as_its_poller_is_reported_as_a_table(project: Project) -> None:
     project.configure("orders")
     (project.folder / "shop.db").write_bytes(b"something else entirely" * 100)
     assert project.run(*ONCE).error.startswith("poller: orders: table orders: ")
@@ -251,10 +251,10 @@ def test_a_traceback_under_debug_keeps_secrets(
 
     monkeypatch.setattr(main, "build", refuse)
     assert main.execute(["status", "--debug"]) == 1
-    told = capsys.readouterr().err
-    assert "Traceback" in told
-    assert "db.example" in told
-    assert "hunter2" not in told
+    expected = capsys.readouterr().err
+    assert "Traceback" in expected
+    assert "db.example" in expected
+    assert "hunter2" not in expected
 
 
 SECRET = "Jane-Doe-4711"

@@ -1,4 +1,4 @@
-"""At a terminal every event is told in words."""
+"""At a terminal every event is shown in words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES: dict[Any, Any] = {
     datetime: datetime.now(UTC),
 }
 OWN = {"tick", "tick_failed"}
-"""Told by words of their own: of an outcome, of an error."""
+"""Shown in words of their own: of an outcome, of an error."""
 
 
 def made(kind: type[PollerEvent], *, full: bool) -> PollerEvent:
@@ -41,11 +41,11 @@ def made(kind: type[PollerEvent], *, full: bool) -> PollerEvent:
 
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("kind", [one for one in EVENTS if one.name not in OWN], ids=lambda kind: kind.name)
-def test_an_event_is_told_in_words_of_its_own(kind: type[PollerEvent], full: bool) -> None:
+def test_an_event_is_shown_in_words_of_its_own(kind: type[PollerEvent], full: bool) -> None:
     assert kind.name in _WORDS
-    told = words(made(kind, full=full))
-    assert not re.search(r"\w_\w", told), told
-    assert "None" not in told
+    shown = words(made(kind, full=full))
+    assert not re.search(r"\w_\w", shown), shown
+    assert "None" not in shown
 
 
 def test_there_are_words_for_no_event_that_is_not() -> None:

@@ -90,27 +90,27 @@ class Tampered:
         self.console.put(self.healthy, HEALTHY)
         command = [self.file if word == FILE else word for word in command]
         ended = self.console.run(*command)
-        told = f"{'.'.join(map(str, path))} = {value!r:.80}, {' '.join(command)}: {ended.code}\n"
-        told += f"{ended.out}\n{ended.err}"
-        assert ended.code in {0, 1, 2, 3, 4}, told
-        assert "fault in poller" not in ended.err, told
-        assert "Error:" not in ended.err.replace("ValueError: no", ""), told
+        shown = f"{'.'.join(map(str, path))} = {value!r:.80}, {' '.join(command)}: {ended.code}\n"
+        shown += f"{ended.out}\n{ended.err}"
+        assert ended.code in {0, 1, 2, 3, 4}, shown
+        assert "fault in poller" not in ended.err, shown
+        assert "Error:" not in ended.err.replace("ValueError: no", ""), shown
         lines = ended.err.splitlines()
         if command[0] not in ("run", "recheck"):
-            assert all(line.startswith("poller: ") for line in lines), told
+            assert all(line.startswith("poller: ") for line in lines), shown
         if command in SHOWN:
-            assert any("healthy" in line for line in (ended.out + ended.err).splitlines()), told
-            self._shows_the_healthy_one(command, ended.out, told)
+            assert any("healthy" in line for line in (ended.out + ended.err).splitlines()), shown
+            self._shows_the_healthy_one(command, ended.out, shown)
 
-    def _shows_the_healthy_one(self, command: list[str], out: str, told: str) -> None:
+    def _shows_the_healthy_one(self, command: list[str], out: str, shown: str) -> None:
         if command[0] == "run":
             return
         if "--json" not in command:
-            assert "  cursor    2026-01-01 00:00:00 / id=5" in out.partition("healthy")[2], told
+            assert "  cursor    2026-01-01 00:00:00 / id=5" in out.partition("healthy")[2], shown
             return
         pollers = [one.get("status", one) for one in json.loads(out)["pollers"]]
         (healthy,) = [one for one in pollers if one["name"] == "healthy"]
-        assert (healthy["error"], healthy["cursor"]["tiebreaker"]) == (None, {"id": 5}), told
+        assert (healthy["error"], healthy["cursor"]["tiebreaker"]) == (None, {"id": 5}), shown
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ EXTREMES = ("0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59.9999999-05:00")
 
 
 @pytest.mark.parametrize("text", EXTREMES)
-def test_every_command_bears_any_time_in_the_document(project: Project, text: str) -> None:
+def test_every_command_accepts_any_time_in_the_document(project: Project, text: str) -> None:
     console = ran(project)
     state = console.state()
     times = dict.fromkeys(("acquired_at", "heartbeat_at", "expires_at"), text)
@@ -179,7 +179,7 @@ def test_every_command_bears_any_time_in_the_document(project: Project, text: st
     assert output.get("starts_after_seconds", 0) <= 65
 
 
-def test_the_command_that_the_error_names_mends_it(project: Project) -> None:
+def test_the_command_that_the_error_names_fixes_it(project: Project) -> None:
     console = ran(project)
     file = exported(console)
     project.execute(

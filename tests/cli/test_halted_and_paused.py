@@ -1,4 +1,4 @@
-"""A halt and a pause of the same poller: each is told with its own cause, and with what ends it."""
+"""A halt and a pause of the same poller: each is shown with its own cause, and with what ends it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_ends_it_can_be_copied_from_status_and_run(halted: Console) -> None
     assert word(halted) != "halted"
 
 
-def test_a_pause_is_told_once_and_with_what_ends_it(halted: Console) -> None:
+def test_a_pause_is_shown_once_and_with_what_ends_it(halted: Console) -> None:
     halted.done("resume", "orders", "--yes")
     halted.project.environ["POLLER_OPERATOR"] = "ada@desk"
     halted.done("pause", "orders", "--yes", "--reason", "the warehouse moves")

@@ -33,7 +33,7 @@ def test_what_operators_did_newest_last(project: Project) -> None:
     assert "generation 0 -> 1" in screen
 
 
-def test_a_change_that_only_the_document_knows_is_told_once(project: Project) -> None:
+def test_a_change_that_only_the_document_knows_is_shown_once(project: Project) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
     project.execute("DELETE FROM poller_log", database="state.db")
@@ -48,7 +48,7 @@ def test_a_change_that_only_the_document_knows_is_told_once(project: Project) ->
 
 
 def test_the_order_is_the_trails_where_times_are_too_coarse(project: Project) -> None:
-    """A blob's server tells whole seconds: of two commands within one, the later may bear the earlier time."""
+    """A blob's server gives whole seconds: of two commands within one, the later may have the earlier time."""
     console = ran(project)
     with console.store() as store:
         for number, second in enumerate(("10.9", "10.1", "20.0", "04.0", "20.5")):
@@ -67,7 +67,7 @@ def test_the_next_writer_copies_what_an_interrupted_command_left(project: Projec
         assert [json.loads(line)["kind"] for line in store.lines(TRAIL)] == ["pause", "resume"]
 
 
-def test_history_is_told_of_a_document_that_is_gone(project: Project) -> None:
+def test_history_is_facts_of_a_document_that_is_gone(project: Project) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
     console.put("broken")

@@ -155,13 +155,13 @@ class Shared:
     def address(self, of: str = "blob", *, key: str = KEY, hours: float = 1, permission: str = "r") -> str:
         until, names = datetime.now(UTC) + timedelta(hours=hours), (ACCOUNT, self.container.container_name)
         if of == "blob":
-            told = generate_blob_sas(*names, self.blob.blob_name, account_key=key, permission=permission, expiry=until)
+            token = generate_blob_sas(*names, self.blob.blob_name, account_key=key, permission=permission, expiry=until)
         elif of == "container":
-            told = generate_container_sas(*names, account_key=key, permission=permission, expiry=until)
+            token = generate_container_sas(*names, account_key=key, permission=permission, expiry=until)
         else:
-            told = generate_account_sas(ACCOUNT, key, ResourceTypes(object=True), permission, until)
-        self.tokens.append(told)
-        return f"{self.blob.url}?{told}"
+            token = generate_account_sas(ACCOUNT, key, ResourceTypes(object=True), permission, until)
+        self.tokens.append(token)
+        return f"{self.blob.url}?{token}"
 
     def silent(self, *texts: str) -> None:
         """No signature stands in these, in whatever form."""

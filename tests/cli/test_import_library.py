@@ -19,8 +19,8 @@ from tests.support.azurite import Azurite
 
 
 def options(**changed: Any) -> SourceConfig:
-    told = {"url": "sqlite:////data/shop.db", "table": "orders", "cursor_column": "updated_at", "pk_columns": ["id"]}
-    return SourceConfig.model_validate(told | changed)
+    given = {"url": "sqlite:////data/shop.db", "table": "orders", "cursor_column": "updated_at", "pk_columns": ["id"]}
+    return SourceConfig.model_validate(given | changed)
 
 
 URL = "postgresql+psycopg://reader:s3cret@db.example:5432/shop"

@@ -145,7 +145,7 @@ def test_nothing_is_overwritten_unless_forced(project: Project, sqlite_url: str)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ([], "--url is missing"),
         (["--url", "nonsense"], "no SQLAlchemy URL"),
@@ -159,13 +159,13 @@ def test_nothing_is_overwritten_unless_forced(project: Project, sqlite_url: str)
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_written(
-    project: Project, sqlite_url: str, arguments: list[str], told: str
+    project: Project, sqlite_url: str, arguments: list[str], expected: str
 ) -> None:
     make_orders(sqlite_url, STAMPS)
     execute(sqlite_url, "create table customers (id integer not null primary key)")
     ended = project.run("init", "--yes", *[sqlite_url if part == "URL" else part for part in arguments])
     assert ended.code in (1, 2)
-    assert told in ended.error
+    assert expected in ended.error
     assert list(project.folder.glob("*.toml")) == []
 
 
@@ -246,7 +246,7 @@ def test_the_next_commands_can_be_copied_whatever_the_folders_name(orders_shop: 
     ]
 
 
-def test_what_cannot_run_as_it_is_fails_and_says_to_mend_it_first(orders_shop: Project) -> None:
+def test_what_cannot_run_as_it_is_fails_and_says_to_fix_it_first(orders_shop: Project) -> None:
     orders_shop.execute("CREATE TABLE people (id INTEGER PRIMARY KEY NOT NULL, customer TEXT)")
     orders_shop.execute("INSERT INTO people VALUES (1, 'Ada')")
     arguments = ("--url", "sqlite:///shop.db", "--table", "people", "--cursor", "customer", "--yes")
@@ -296,23 +296,25 @@ def test_a_second_init_adds_a_poller_and_both_run(shop: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "expected"),
     [
         (("--name", "orders"), 3, "has a poller 'orders' already"),
         (("--app", "bakery"), 2, "--app is 'bakery'"),
         (("--state", "blob"), 2, "--state is 'blob'"),
     ],
 )
-def test_what_contradicts_the_file_is_refused(shop: Project, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_what_contradicts_the_file_is_refused(
+    shop: Project, arguments: tuple[str, ...], code: int, expected: str
+) -> None:
     assert shop.run(*FIRST).code == 0
     before = texts(shop)
     ended = shop.run(*SECOND, *arguments)
-    assert (ended.code, told in ended.error) == (code, True), ended.err
+    assert (ended.code, expected in ended.error) == (code, True), ended.err
     assert texts(shop) == before
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("app_name = ", "is not valid TOML"),
         ('app_name = "shop"\nbatch = 1\n', "batch: there is no such key"),
@@ -320,11 +322,11 @@ def test_what_contradicts_the_file_is_refused(shop: Project, arguments: tuple[st
     ],
     ids=["no TOML", "unknown key", "inline"],
 )
-def test_a_file_that_is_wrong_is_named_and_left_alone(shop: Project, text: str, told: str) -> None:
+def test_a_file_that_is_wrong_is_named_and_left_alone(shop: Project, text: str, expected: str) -> None:
     shop.write(text, "def on_orders(batch): pass\n")
     before = texts(shop)
     ended = shop.run(*SECOND)
-    assert (ended.code, told in ended.error) == (2, True), ended.err
+    assert (ended.code, expected in ended.error) == (2, True), ended.err
     assert "/tmp" not in ended.error
     assert texts(shop) == before
 

@@ -25,7 +25,7 @@ def changed(project: Project, *tables: str) -> Console:
     return console
 
 
-def until_told(worker: Popen[str]) -> None:
+def until_reported(worker: Popen[str]) -> None:
     """Until it has found the changed source."""
     assert worker.stdout is not None
     assert any("belongs to another source" in line for line in worker.stdout)
@@ -34,7 +34,7 @@ def until_told(worker: Popen[str]) -> None:
 def test_a_rebind_is_noticed_by_the_process_that_runs(project: Project) -> None:
     console = changed(project, "orders")
     worker = project.start("run", "--json")
-    until_told(worker)
+    until_reported(worker)
     assert console.run("rebind", "orders", "--yes").code == 0
     project.insert(1)
     project.insert(1, table="invoices")
@@ -43,11 +43,11 @@ def test_a_rebind_is_noticed_by_the_process_that_runs(project: Project) -> None:
     assert end(worker).code == 0
 
 
-def test_it_ends_with_4_where_it_was_not_mended(project: Project) -> None:
+def test_it_ends_with_4_where_it_was_not_fixed(project: Project) -> None:
     changed(project, "orders")
     worker = project.start("run", "--json")
     project.insert(1, table="invoices")
-    until_told(worker)
+    until_reported(worker)
     wait_until(lambda: any(line.startswith("invoices 4 ") for line in project.lines("seen")))
     worker.send_signal(signal.SIGTERM)
     ended = end(worker)

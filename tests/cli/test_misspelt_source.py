@@ -24,9 +24,9 @@ def test_a_source_that_does_not_exist_is_to_be_put_back(project: Project, old: s
         assert error.index("cannot be read") < error.index("belongs to another source")
     for looking in ("status", "check"):
         ended = console.run(looking, "orders")
-        told = ended.out + ended.err
+        shown = ended.out + ended.err
         assert ended.code == 4
-        assert " ".join(told.split()).count(f"Put it back: {says}") == 1
+        assert " ".join(shown.split()).count(f"Put it back: {says}") == 1
 
 
 def test_a_rebind_to_a_missing_table_names_the_former_one(project: Project) -> None:

@@ -107,10 +107,10 @@ def blobs(shop: Project, azurite: Azurite, container: str) -> Iterator[Container
 
 
 def ended(forge: Forge, *arguments: str) -> Ended:
-    told = Ended(forge.run(*arguments), forge.out, forge.err)
-    assert KEY not in told.out + told.err
-    assert "Traceback" not in told.err
-    return told
+    result = Ended(forge.run(*arguments), forge.out, forge.err)
+    assert KEY not in result.out + result.err
+    assert "Traceback" not in result.err
+    return result
 
 
 def test_the_table_has_every_command() -> None:
@@ -124,14 +124,14 @@ def test_every_command_once_done(shop: Project, forge: Forge) -> None:
     for row in TABLE:
         if row.done is None:
             continue
-        told = ended(forge, row.command, *row.done, "--json")
-        assert told.code == 0, (row.command, told.out, told.err)
-        lines = told.out.splitlines() if row.command in BY_LINE else [told.out]
+        result = ended(forge, row.command, *row.done, "--json")
+        assert result.code == 0, (row.command, result.out, result.err)
+        lines = result.out.splitlines() if row.command in BY_LINE else [result.out]
         assert lines, row.command
         for line in lines:
             validator(row.schema).validate(json.loads(line))
         if row.schema == "change":
-            assert told.json["changed"] is True, row.command
+            assert result.json["changed"] is True, row.command
 
 
 def test_every_command_once_refused_and_nothing_changed(shop: Project, forge: Forge, blobs: ContainerClient) -> None:
@@ -146,9 +146,9 @@ def test_every_command_once_refused_and_nothing_changed(shop: Project, forge: Fo
     assert ended(forge, "pause", "orders", "--yes").code == 0
     before = everything()
     for row in TABLE:
-        told = ended(forge, row.command, *row.refused, "--json")
-        assert (told.code, told.out if row.code != 1 else "") == (row.code, ""), (row.command, told.err)
-        assert row.says in told.err.splitlines()[-1], row.command
+        result = ended(forge, row.command, *row.refused, "--json")
+        assert (result.code, result.out if row.code != 1 else "") == (row.code, ""), (row.command, result.err)
+        assert row.says in result.err.splitlines()[-1], row.command
         assert everything() == before, row.command
     paused = ended(forge, "run", "orders", "--once")
     moved = ended(forge, "run", "orders", "--once", "-c", "moved.toml")
@@ -238,7 +238,7 @@ def test_a_worker_is_broken_only_when_asked_and_undone_as_printed(
     assert json.loads(project.run("run", "--once", "--json").out.splitlines()[-1])["outcome"] == "held_elsewhere"
 
 
-def test_the_database_down_is_told_and_a_way_back_still_goes(project: Project, servers: psycopg.Connection) -> None:
+def test_with_the_database_down_a_reset_back_still_works(project: Project, servers: psycopg.Connection) -> None:
     assert project.run("run", "--once").code == 0
     servers.execute("ALTER TABLE orders RENAME TO away")
     done(project, "peek", "orders", code=1)
@@ -301,7 +301,7 @@ def test_a_range_that_may_still_be_written_into_is_refused(project: Project, ser
     assert [line.split()[1] for line in project.lines("seen")] == ["77"]
 
 
-def test_watch_tells_of_each_look_on_one_line(project: Project, servers: psycopg.Connection) -> None:
+def test_watch_prints_each_look_on_one_line(project: Project, servers: psycopg.Connection) -> None:
     assert project.run("run", "--once").code == 0
     ended = project.run("watch", "--json", "--count", "2", "--interval", "100ms")
     assert ended.code == 0

@@ -1,4 +1,4 @@
-"""Numbers that no column can hold, typed or found in a state document: told as what they are, by every command."""
+"""Numbers that no column can hold, typed or found in a state document: every command calls them what they are."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def numbered(project: Project) -> Console:
 @pytest.mark.parametrize("command", [("status",), ("peek", "orders"), ("run", "--once"), ("check",)])
 def test_a_document_with_a_key_that_no_column_holds(numbered: Console, command: tuple[str, ...]) -> None:
     ended = numbered.run(*command)
-    told = ended.out + ended.err
+    shown = ended.out + ended.err
     assert ended.code == 1
-    assert "out of the column's range" in told
-    assert "fault in poller" not in told
+    assert "out of the column's range" in shown
+    assert "fault in poller" not in shown
 
 
 def test_a_typed_number_that_no_column_holds(project: Project) -> None:

@@ -161,7 +161,7 @@ def test_a_stdout_that_takes_nothing_is_an_error_of_one_line(
     assert line.startswith("poller: The output could not be written to stdout: "), line
 
 
-def test_a_change_that_nobody_could_be_told_of_is_not_made(project: Project) -> None:
+def test_a_change_that_nobody_could_be_facts_of_is_not_made(project: Project) -> None:
     project.configure("orders")
     assert project.run("run", "--once").code == 0
     assert redirected(project, ">&-", "pause", "orders", "--yes", "--json").returncode == 1
@@ -201,7 +201,7 @@ def test_rows_of_all_scripts_are_shown(project: Project, encoding: str) -> None:
     assert json.loads(out.decode(encoding))["rows"][0]["note"] == NAME
 
 
-def test_a_change_is_told_with_its_undo(project: Project) -> None:
+def test_a_change_is_printed_with_its_undo(project: Project) -> None:
     console = ran(project)
     code, out, err = said(project, "ascii", "reset-to-beginning", "orders", "--yes", "--reason", NAME)
     assert (code, err) == (0, b"")

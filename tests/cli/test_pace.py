@@ -56,14 +56,14 @@ def test_time_left_is_by_how_much_rows_outrun_the_clock() -> None:
     assert left == pytest.approx(900 / 10)
 
 
-def test_a_few_rows_times_tell_no_time_left() -> None:
+def test_a_few_rows_times_give_no_time_left() -> None:
     pace = Pace(by_times=False)
     catch_up(pace, seconds=2, rows=7, speed=11, behind=timedelta(days=1000))
     assert pace.left() is None
 
 
 @pytest.mark.parametrize("speed", [0.0, 0.5, 1.0])
-def test_one_that_does_not_catch_up_has_no_time_left_to_tell(speed: float) -> None:
+def test_one_that_does_not_catch_up_has_no_time_left_to_show(speed: float) -> None:
     pace = Pace()
     catch_up(pace, seconds=10, rows=7, speed=speed, behind=timedelta(hours=1))
     assert pace.left() is None
@@ -76,7 +76,7 @@ def test_towards_an_end_in_the_past_the_present_does_not_run_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "expected"),
     [
         (0, "0 s"),
         (99.4, "99 s"),
@@ -87,5 +87,5 @@ def test_towards_an_end_in_the_past_the_present_does_not_run_away() -> None:
         (200_000, "2 d 7 h"),
     ],
 )
-def test_lengths_of_time_in_few_characters(seconds: float, told: str) -> None:
-    assert span(seconds) == told
+def test_lengths_of_time_in_few_characters(seconds: float, expected: str) -> None:
+    assert span(seconds) == expected

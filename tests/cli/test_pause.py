@@ -97,7 +97,7 @@ def test_a_batch_in_hand_is_finished_and_no_other_starts(project: Project) -> No
     assert len(project.lines("seen")) < 6
 
 
-def test_the_operator_is_user_and_host_unless_told(project: Project) -> None:
+def test_the_operator_is_user_and_host_by_default(project: Project) -> None:
     console = ran(project)
     assert "@" in console.done("pause", "orders", "--yes")["by"]
 
@@ -107,8 +107,8 @@ def test_a_dry_run_of_a_pause_already_made_says_so_too(project: Project, command
     console = ran(project)
     if command == "pause":
         console.done("pause", "orders", "--yes")
-    told = console.run(command, "orders", "--yes").out
-    assert told.endswith("Nothing was changed.\n")
-    assert len(told) > len("Nothing was changed.\n")
+    shown = console.run(command, "orders", "--yes").out
+    assert shown.endswith("Nothing was changed.\n")
+    assert len(shown) > len("Nothing was changed.\n")
     dry = console.run(command, "orders", "--dry-run").out
-    assert dry == told.replace("Nothing was changed.", "A dry run: nothing was changed.")
+    assert dry == shown.replace("Nothing was changed.", "A dry run: nothing was changed.")

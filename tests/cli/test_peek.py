@@ -38,7 +38,7 @@ def test_before_the_first_tick_peek_creates_nothing(project: Project) -> None:
     assert "no row after the beginning" in console.run("peek", "orders").out
 
 
-def test_peek_tells_of_the_bound_only_where_it_is_held(project: Project) -> None:
+def test_peek_shows_the_bound_only_where_it_is_held(project: Project) -> None:
     console = ran(project)
     assert console.run("peek", "orders").out == "orders: no row after 2026-01-01 00:00:00 / id=5\n"
     project.execute("PRAGMA journal_mode = wal")
@@ -101,7 +101,7 @@ def test_in_a_pipe_a_long_cell_is_whole_and_pads_no_other_row(project: Project) 
     assert max(map(len, [*lines[:3], *lines[4:]])) < 100
 
 
-def test_no_value_and_an_empty_text_are_told_apart(project: Project) -> None:
+def test_no_value_and_an_empty_text_look_different(project: Project) -> None:
     lines = filled(project, None, "").run("peek", "orders").out.splitlines()
     assert lines[3].startswith("NULL ")
     assert lines[4].startswith("  ")

@@ -1,4 +1,4 @@
-"""How the console counts, tells the time, and says what is next."""
+"""How the console counts, shows the time, and says what is next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_one_row_is_one_row_in_one_batch(project: Project) -> None:
     assert "delivered, 1 row in 1 batch, " in shown
 
 
-def test_a_run_on_a_terminal_tells_the_time_in_utc(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_on_a_terminal_shows_the_time_in_utc(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.configure("orders")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     before = datetime.now(UTC)
@@ -43,7 +43,7 @@ def test_history_names_the_beginning_and_gives_no_zone_to_no_time(project: Proje
     assert "unknown time  pause  by ada" in screen
 
 
-def test_an_error_tells_a_table_from_a_poller_of_the_same_name(project: Project) -> None:
+def test_an_error_distinguishes_a_table_and_a_poller_of_one_name(project: Project) -> None:
     console = ran(project)
     state = console.state()
     state["checkpoint"]["cursor"]["tiebreaker"]["id"] = 10**30

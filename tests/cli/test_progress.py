@@ -57,14 +57,14 @@ def stepped(project: Project, child: pexpect.spawn, batches: int, size: int) -> 
     return re.sub(STYLED, "", shown.getvalue())
 
 
-def test_a_poller_that_catches_up_tells_rate_lag_and_time_left(project: Project) -> None:
+def test_a_poller_that_catches_up_shows_rate_lag_and_time_left(project: Project) -> None:
     project.configure("orders", handlers=STEPS, poller="batch_size = 100")
     project.insert(400)
     child = spawn(project, "run", "--until-idle")
     shown = stepped(project, child, 4, 100)
     assert child.exitstatus == 0
     assert re.search(r"orders .* [1-3]00 rows .*[\d,]+ rows/s .*\d+ d \d+ h behind, \d+ s left", shown)
-    assert not re.search(r" h left", shown), "how long it takes is told by the rows' number, not by how old they are"
+    assert not re.search(r" h left", shown), "how long it takes follows from the rows' number, not by how old they are"
     assert "delivered, 400 rows in 4 batches" in shown
 
 

@@ -152,7 +152,7 @@ def around_it(steps: list[str], _: int) -> list[tuple[int, str]]:
 
 
 def every_moment(steps: list[str], _: int) -> list[tuple[int, str]]:
-    """What follows once it is made only tells of it."""
+    """What follows once it is made only reports it."""
     return [
         *((number, "before") for number in range(1, write(steps) + 1)),
         (write(steps), "after"),
@@ -228,7 +228,7 @@ def overtaken(place: Place, intruder: str, step: int, *command: str) -> Ended:
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-def test_the_text_tells_of_what_was_replaced_not_of_what_was_shown(place: Place) -> None:
+def test_the_text_names_what_was_replaced_not_what_was_shown(place: Place) -> None:
     command = started(place, "reset-to-cursor")
     ended = overtaken(place, "a worker commits", 3, *command)
     assert ended.code == 0, ended.err

@@ -198,7 +198,7 @@ def _nothing(batch: Batch) -> None:
     pass
 
 
-def test_every_n_ticks_it_looks_back_and_tells(sqlite_url: str) -> None:
+def test_every_n_ticks_it_looks_back_and_reports(sqlite_url: str) -> None:
     make_orders(sqlite_url, stamps(10))
     events: list[PollerEvent] = []
     with _poller(sqlite_url, MemoryStore(), events, audit_window="1h", recheck_every=2) as poller:
@@ -206,9 +206,9 @@ def test_every_n_ticks_it_looks_back_and_tells(sqlite_url: str) -> None:
         execute(sqlite_url, "insert into orders values (99, '2025-01-01 00\\:00\\:00', 'open', 1)")
         assert not [event for event in events if isinstance(event, Rechecked)]
         poller.tick(_nothing)
-    (told,) = [event for event in events if isinstance(event, LateRows)]
-    assert told.rows == 1
-    assert "id=99" in told.examples[0]
+    (event,) = [event for event in events if isinstance(event, LateRows)]
+    assert event.rows == 1
+    assert "id=99" in event.examples[0]
 
 
 def test_the_metric_is_what_the_last_look_found() -> None:
@@ -237,7 +237,7 @@ def test_without_a_window_nothing_is_noted(sqlite_url: str) -> None:
     assert list(store.names("seen/")) == []
 
 
-def test_notes_in_blobs_are_read_back(sqlite_url: str, azurite: Azurite, container: str) -> None:
+def test_delivery_logs_in_blobs_are_read_back(sqlite_url: str, azurite: Azurite, container: str) -> None:
     make_orders(sqlite_url, stamps(25))
     store = BlobStore.from_connection_string(azurite.connection_string, container)
     with _poller(sqlite_url, store, [], audit_window="1h", batch_size=10) as poller:
@@ -250,7 +250,7 @@ def test_notes_in_blobs_are_read_back(sqlite_url: str, azurite: Azurite, contain
     assert (found.compared, found.stretches, len(lines)) == (26, 1, 3)
 
 
-def test_a_note_that_cannot_be_written_fails_no_tick(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_delivery_log_that_cannot_be_written_fails_no_tick(sqlite_url: str, tmp_path: Path) -> None:
     from poller.errors import StoreUnavailable
 
     class Deaf(MemoryStore):
@@ -387,12 +387,12 @@ def _redelivered(project: Project, handler: str, options: str) -> str:
         ("exits_in_a_loop", "SystemExit"),
     ],
 )
-def test_what_it_says_is_told_only_where_it_may_be(project: Project, handler: str, kind: str) -> None:
-    told = _redelivered(project, handler, "error_text = false")
-    assert told.endswith(f"orders: the handler failed on a batch of late rows: {kind}. {FIX}\n")
-    assert SAID not in told
+def test_what_it_says_is_shown_only_where_it_may_be(project: Project, handler: str, kind: str) -> None:
+    event = _redelivered(project, handler, "error_text = false")
+    assert event.endswith(f"orders: the handler failed on a batch of late rows: {kind}. {FIX}\n")
+    assert SAID not in event
 
 
 @pytest.mark.parametrize("options", ["", 'isolation = "process"'])
-def test_its_type_and_first_line_are_told_wherever_it_ran(project: Project, options: str) -> None:
+def test_its_type_and_first_line_are_shown_wherever_it_ran(project: Project, options: str) -> None:
     assert _redelivered(project, "raises", options).endswith(f"late rows: ValueError: {SAID}. {FIX}\n")

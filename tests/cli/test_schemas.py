@@ -25,7 +25,7 @@ def test_the_committed_schemas_are_up_to_date(project: Project) -> None:
     assert sorted(ended.json["unchanged"]) == [path.name for path in FILES]
 
 
-def test_a_changed_or_missing_schema_is_told_and_mended(project: Project) -> None:
+def test_a_changed_or_missing_schema_is_reported_and_fixed(project: Project) -> None:
     assert project.run("schema", "export").code == 0
     changed = project.folder / "schemas" / "state.schema.json"
     changed.write_text("{}")

@@ -126,7 +126,7 @@ def test_the_document_is_shown_when_the_database_is_away(project: Project) -> No
     assert screen.code == 1
 
 
-def test_a_store_that_is_away_is_told_for_each_poller(project: Project) -> None:
+def test_an_unreachable_store_is_reported_for_each_poller(project: Project) -> None:
     project.configure("orders", "invoices")
     text = (project.folder / "poller.toml").read_text()
     project.write(text.replace('store = "sql"', 'store = "blob"'))
@@ -214,7 +214,7 @@ def test_rows_without_a_cursor_are_counted(project: Project) -> None:
     ended = console.run("status", "--json")
     (status,) = ended.json["pollers"]
     assert ended.code == 1
-    assert (status["null_cursors"], status["pending"]) == (2, 3), "what could be counted is told beside the error"
+    assert (status["null_cursors"], status["pending"]) == (2, 3), "what could be counted is shown beside the error"
 
 
 def test_the_screen_says_since_when_the_lease_is_held(project: Project) -> None:
@@ -255,7 +255,7 @@ def test_where_a_poller_that_never_ran_will_start(project: Project) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "peek"])
-def test_of_an_empty_table_the_kind_of_the_bound_is_told(project: Project, command: str) -> None:
+def test_of_an_empty_table_the_kind_of_the_bound_is_shown(project: Project, command: str) -> None:
     project.configure("orders")
     found = Console(project).run(command, "orders", "--json").json
     bound = found["pollers"][0]["bound"] if command == "status" else found["bound"]

@@ -22,13 +22,13 @@ def test_a_lease_that_an_operator_keeps_is_nobodys_work(project: Project) -> Non
     assert "no worker starts for more than 1,000 years" in console.run("status").out
 
 
-@pytest.mark.parametrize(("kept", "told"), [(False, "pausing"), (True, "paused")])
-def test_a_paused_poller_is_pausing_while_its_batch_is_in_hand(project: Project, kept: bool, told: str) -> None:
+@pytest.mark.parametrize(("kept", "expected"), [(False, "pausing"), (True, "paused")])
+def test_a_paused_poller_is_pausing_while_its_batch_is_in_hand(project: Project, kept: bool, expected: str) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
     assert word(console) == "paused"
     at_work(console, "operator/ada@desk/1234abcd", kept=kept)
-    assert word(console) == told
+    assert word(console) == expected
 
 
 def test_a_pause_under_a_real_batch(project: Project) -> None:

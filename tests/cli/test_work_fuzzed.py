@@ -94,9 +94,9 @@ def test_import(crowded_console: Console) -> None:
     )
     file = blobs.map(lambda name: [name])
     target = nearly("orders", "orders", "invoices").map(lambda name: ["--name", name])
-    told = mostly("--yes", "--overwrite", "--allow-skip")
+    confirmed = mostly("--yes", "--overwrite", "--allow-skip")
     flags = some_of("--dry-run", "--break-lease")
-    fuzzed(crowded_console, joined("import", "azure-functions-db", file, target, told, flags))
+    fuzzed(crowded_console, joined("import", "azure-functions-db", file, target, confirmed, flags))
 
 
 def test_init(crowded_console: Console) -> None:

@@ -77,7 +77,7 @@ class Site:
     """Where it is done: a store, a table, and the handler's ledger.
 
     Attributes:
-        proxy: whose clock tells when a lease has ended, where the store is Azurite.
+        proxy: whose clock decides when a lease has ended, where the store is Azurite.
     """
 
     project: Project

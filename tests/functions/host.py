@@ -40,7 +40,7 @@ def functions(app: func.FunctionApp) -> dict[str, Function]:
 
 
 def bindings(function: Function) -> list[dict[str, Any]]:
-    """What the worker tells the host about a function: its bindings as JSON."""
+    """What the worker reports to the host about a function: its bindings as JSON."""
     return [json.loads(raw) for raw in function.get_raw_bindings()]
 
 

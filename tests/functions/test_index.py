@@ -178,22 +178,22 @@ def test_missing_file_is_one_clear_line(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("app_name = ", "is not valid TOML"),
         ('app_name = "shop"\n[state]\nstore = "sql"\n', "pollers: is missing"),
         ('app_name = "shop"\npollers = 1\n', "pollers: must be a table"),
     ],
 )
-def test_a_file_without_pollers_to_tell_fails_the_index(folder: Folder, text: str, told: str) -> None:
+def test_a_file_without_valid_pollers_fails_the_index(folder: Folder, text: str, expected: str) -> None:
     (folder.path / "poller.toml").write_text(text)
 
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=expected):
         host.load(folder.path)
 
 
 @pytest.mark.parametrize(
-    ("options", "url", "told"),
+    ("options", "url", "expected"),
     [
         ('handler = "handlers:on_oders"', "", 'pollers.orders.handler: module "handlers" has no "on_oders"'),
         ('handler = "handles:on_orders"', "", 'pollers.orders.handler: there is no module "handles"'),
@@ -210,7 +210,7 @@ def test_a_wrong_poller_fails_at_each_tick_and_harms_no_other(
     caplog: pytest.LogCaptureFixture,
     options: str,
     url: str,
-    told: str,
+    expected: str,
 ) -> None:
     monkeypatch.delenv("ORDERS_DB_URL", raising=False)
     folder.poller(options=options, url=url)
@@ -221,12 +221,12 @@ def test_a_wrong_poller_fails_at_each_tick_and_harms_no_other(
 
     worker = folder.worker()
     assert set(worker.functions) == {"orders", "refunds"}
-    assert told in caplog.text, "while the host indexes, before any tick"
+    assert expected in caplog.text, "while the host indexes, before any tick"
     assert worker.invoke("refunds") is None
     assert folder.handlers.seen == [1, 2]
     error = refused(folder)
     assert str(folder.path / "poller.toml") in str(error)
-    assert told in str(error)
+    assert expected in str(error)
 
 
 def test_what_nobody_foresaw_of_one_poller_harms_no_other(

@@ -123,14 +123,14 @@ def test_paused_poller_returns_none_and_pages_nobody(shop: Folder, caplog: pytes
 
 
 def test_heartbeats_log_lines_belong_to_the_invocation(shop: Folder, caplog: pytest.LogCaptureFixture) -> None:
-    """The worker tells invocations apart by a context variable, also in lines that come from another thread."""
+    """The worker distinguishes invocations by a context variable, also in lines that come from another thread."""
     invocation: ContextVar[str] = ContextVar("invocation")
-    told: list[tuple[str, str | None]] = []
+    logged: list[tuple[str, str | None]] = []
     renewed = threading.Event()
 
     class Worker(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.append((record.getMessage(), invocation.get(None)))
+            logged.append((record.getMessage(), invocation.get(None)))
             if "lease_renewed" in record.getMessage():
                 renewed.set()
 
@@ -145,8 +145,8 @@ def test_heartbeats_log_lines_belong_to_the_invocation(shop: Folder, caplog: pyt
     finally:
         logging.getLogger("poller").removeHandler(handler)
 
-    assert any("lease_renewed" in message for message, _ in told)
-    assert {belongs_to for _, belongs_to in told} == {"e7a5"}
+    assert any("lease_renewed" in message for message, _ in logged)
+    assert {belongs_to for _, belongs_to in logged} == {"e7a5"}
 
 
 # --- handlers of every kind -------------------------------------------------------------------------------------------

@@ -68,13 +68,13 @@ def test_batch_of_a_killed_worker_reaches_another_instance(
     killed.communicate()
     (folder.path / "hang").unlink()
 
-    told = ""
+    printed = ""
     end = time.monotonic() + 60
     while not seen.exists():
         next_instance = _fire(folder)
-        told += next_instance.communicate(timeout=60)[0]
-        assert next_instance.returncode == 0, told
-        assert time.monotonic() < end, told
+        printed += next_instance.communicate(timeout=60)[0]
+        assert next_instance.returncode == 0, printed
+        assert time.monotonic() < end, printed
 
     assert seen.read_text() == "1:2 2:2 3:2 "
-    assert "lease_taken_over" in told
+    assert "lease_taken_over" in printed

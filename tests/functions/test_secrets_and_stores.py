@@ -65,13 +65,13 @@ def test_an_error_that_cannot_be_printed_fails_the_invocation(shop: Folder) -> N
     """Handed to the host as it is, it would end the worker, or have five million characters logged."""
     worker = shop.worker()
     hostile = type("Hostile", (Exception,), {"__notes__": property(_notes)})
-    for error, told in ((hostile("no"), "Hostile: no"), (ValueError("y" * 5_000_000), "ValueError: yyy")):
+    for error, expected in ((hostile("no"), "Hostile: no"), (ValueError("y" * 5_000_000), "ValueError: yyy")):
 
         def hook(_: object, error: Exception = error) -> None:
             raise error
 
         shop.handlers.hook = hook
-        with pytest.raises(UnsuccessfulTick, match=f"handler_failed: {told}") as failed:
+        with pytest.raises(UnsuccessfulTick, match=f"handler_failed: {expected}") as failed:
             worker.invoke("orders")
         assert len(_shown(failed.value)) < 10_000
 

@@ -73,9 +73,9 @@ def test_worker_reports_a_wrong_poller_in_one_line(folder: Folder) -> None:
     (invocation,) = _work(folder, "orders")["invocations"]
 
     file = folder.path / "poller.toml"
-    told = f'{file}: pollers.orders.batch_sise: there is no such key; did you mean "batch_size"?'
+    expected = f'{file}: pollers.orders.batch_sise: there is no such key; did you mean "batch_size"?'
     assert not invocation["ok"]
-    assert told in invocation["error"]
+    assert expected in invocation["error"]
 
 
 def test_worker_reports_a_file_that_cannot_be_read_in_one_line(folder: Folder) -> None:
@@ -83,5 +83,5 @@ def test_worker_reports_a_file_that_cannot_be_read_in_one_line(folder: Folder) -
 
     failure = _work(folder)["failure"]
 
-    told = f"Message: ConfigError: {folder.path / 'poller.toml'}: is not valid TOML"
-    assert failure.partition(" | ")[0].startswith(told)
+    expected = f"Message: ConfigError: {folder.path / 'poller.toml'}: is not valid TOML"
+    assert failure.partition(" | ")[0].startswith(expected)

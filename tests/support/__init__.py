@@ -39,7 +39,7 @@ Modules, for tests that need a server of their own (to stop, restart or configur
     ``load(engine, table, rows)``, ``YEAR_ROWS``, ``JANUARY_ROWS``.
 ``tests.support.services``
     ``free_port()`` (given to one test process only), ``wait_until(condition, what)``, ``Service`` (a child process
-    that dies with the test process), ``Unavailable`` (what the ``start`` methods raise where a server cannot be had),
+    that dies with the test process), ``Unavailable`` (what the ``start`` methods raise without a server),
     ``OptionalService`` (the same of one that CI may lack too), ``unavailable(reason)``: skips on a laptop, fails
     where ``CI=true``.
 
@@ -47,6 +47,6 @@ Where a server comes from. Azurite: ``POLLER_TEST_AZURITE`` (path of its executa
 PostgreSQL: ``POLLER_TEST_POSTGRES_URL``, else a cluster of our own from local server binaries, else Docker.
 MariaDB: ``POLLER_TEST_MARIADB_URL``, else likewise. MySQL: ``POLLER_TEST_MYSQL_URL``, else likewise; its binary is
 ``POLLER_TEST_MYSQLD`` (a path) or a ``mysqld`` in ``PATH`` whose ``--version`` is not MariaDB's. A MariaDB that
-``POLLER_TEST_MYSQL_URL`` names is recognised by its version() and serves the tests of MariaDB. Where MySQL cannot be
-had its tests skip, in CI too: Debian stable ships only MariaDB. It is the one exception to "CI has every server".
+``POLLER_TEST_MYSQL_URL`` names is recognised by its version() and serves the tests of MariaDB. Where MySQL is not
+available its tests skip, in CI too: Debian stable ships only MariaDB. It is the one exception to "CI has every server".
 """

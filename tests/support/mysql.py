@@ -95,7 +95,7 @@ def binary() -> Path | None:
     if " Ver " in version and "mariadb" not in version.lower():
         return found
     if named:
-        raise Unavailable(f"{_PROGRAM} is no MySQL server: {version.strip() or 'it tells no version'}")
+        raise Unavailable(f"{_PROGRAM} is no MySQL server: {version.strip() or 'it gives no version'}")
     return None
 
 

@@ -16,7 +16,7 @@ class DatabaseServer(ABC):
     """One server; its data outlives `stop` and `restart`. Its superuser has no password.
 
     Attributes:
-        driver: SQLAlchemy's name for what speaks to it; default_port: where it listens unless told otherwise.
+        driver: SQLAlchemy's name for what speaks to it; default_port: where it listens unless it is set.
     """
 
     driver: ClassVar[str]

@@ -32,7 +32,7 @@ _libc = ctypes.PyDLL(None) if sys.platform == "linux" else None
 
 
 class Unavailable(Exception):
-    """A service cannot be had on this machine; the text says why and what would help."""
+    """A service is not available on this machine; the text says why and what would help."""
 
 
 class OptionalService(Unavailable):
@@ -51,7 +51,7 @@ def unavailable(missing: Unavailable | str) -> NoReturn:
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on, and that no other test process is given while this one lives.
 
-    A UDP socket of the same number, kept open, is what tells the others.
+    A UDP socket of the same number, kept open, is what the others see.
     """
     for port in _candidates():
         reservation = socket.socket(type=socket.SOCK_DGRAM)

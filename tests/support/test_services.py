@@ -150,7 +150,7 @@ def test_a_url_serves_the_tests_of_the_kind_of_server_that_answers(
     assert mysql.obtain().url == "mysql+pymysql://started"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux notifies a child of its parent's death")
 def test_servers_die_with_a_killed_test_process(tmp_path: Path) -> None:
     code = (
         "from tests.support.azurite import Azurite; from tests.support.postgres import PostgresServer;"

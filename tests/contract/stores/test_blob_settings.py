@@ -125,7 +125,7 @@ def test_a_name_that_no_container_can_have_is_refused(container: str) -> None:
 
 
 class Refusing:
-    """A credential that cannot be had, as azure-identity says it."""
+    """An unavailable credential, as azure-identity says it."""
 
     def get_token(self, *scopes: str, **kwargs: object) -> AccessToken:
         raise ClientAuthenticationError(message=f"tried everything with {SECRET}")

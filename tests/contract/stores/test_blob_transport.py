@@ -131,7 +131,7 @@ def test_waiting_for_an_answer_ends_within_our_limit() -> None:
 # --- what is asked of a connection
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="this system does not tell when it probes")
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="this system does not show when it probes")
 def test_a_kept_connection_is_probed_before_a_gateway_forgets_it(tls: ssl.SSLContext | None) -> None:
     """Azure's forgets one after 4 minutes without a word: a slower schedule would wait for ever for an answer on it."""
     with Canned(WHOLE, tls=tls) as server:

@@ -92,11 +92,11 @@ def test_a_listing_that_is_none_says_what_to_check() -> None:
         store.close()
 
 
-@pytest.mark.parametrize("told", [b"Tue, 07 Apr 2026 01:23:45 -0000", b"Tue, 07 Apr 2026 03:23:45 +0200"])
-def test_a_servers_time_has_a_zone_in_whatever_form_it_comes(told: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"Tue, 07 Apr 2026 01:23:45 -0000", b"Tue, 07 Apr 2026 03:23:45 +0200"])
+def test_a_servers_time_has_a_zone_in_whatever_form_it_comes(sent: bytes) -> None:
     """A time without one cannot be compared with one that has it."""
-    given = answer(206, body=b"{}", ETag=TAG, Content_Range="bytes 0-1/2", Last_Modified=told.decode())
-    with Canned(given.replace(TOLD, told)) as server:
+    given = answer(206, body=b"{}", ETag=TAG, Content_Range="bytes 0-1/2", Last_Modified=sent.decode())
+    with Canned(given.replace(TOLD, sent)) as server:
         store = BlobStore.from_connection_string(server.connection_string)
         found = store.read(NAME, timeout=QUICK)
         store.close()
@@ -105,12 +105,12 @@ def test_a_servers_time_has_a_zone_in_whatever_form_it_comes(told: bytes) -> Non
     assert found.server_time.utcoffset() == timedelta(0)
 
 
-@pytest.mark.parametrize("told", ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_a_servers_time_that_cannot_be_is_none(told: str) -> None:
+@pytest.mark.parametrize("sent", ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_servers_time_that_cannot_be_is_none(sent: str) -> None:
     """A proxy's clock that was never set, or the end of time: it was an OverflowError, or no lease ever expired."""
     span = f"bytes 0-{len(EXAMPLE) - 1}/{len(EXAMPLE)}"
     given = answer(206, body=EXAMPLE, ETag=TAG, Content_Range=span, Last_Modified="Tue, 07 Apr 2026 01:20:00 GMT")
-    with Canned(given.replace(TOLD, told.encode())) as server:
+    with Canned(given.replace(TOLD, sent.encode())) as server:
         store = BlobStore.from_connection_string(server.connection_string)
         runtime, timing = SystemRuntime(), Timing(60.0, 15.0)
         file = StateFile(store, app_name="shop", poller_name="orders", runtime=runtime, timing=timing)

@@ -140,7 +140,7 @@ def test_an_outage_needs_no_restart_of_ours(postgres_server: PostgresServer, pos
         _end_connections(url, kill)
         assert body_of(store) == b"1"  # a connection that died idle is replaced unnoticed by a reader
         _end_connections(url, kill)
-        with pytest.raises(StoreUnavailable):  # a writer is told, since its write may have been applied
+        with pytest.raises(StoreUnavailable):  # a writer gets an error, since its write may have been applied
             store.write(NAME, b"2", if_tag=tag)
         store.write(NAME, b"2", if_tag=tag)
         assert body_of(store) == b"2"

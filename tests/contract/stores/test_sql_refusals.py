@@ -21,7 +21,7 @@ SECRET = "topsecret"
 
 
 @pytest.mark.parametrize("url", [f"postgresql+psycopg://user:p@x:{SECRET}@host/db", f"mysql://u@h:{SECRET}/db"])
-def test_a_url_that_cannot_be_read_is_told_without_a_word_of_it(url: str) -> None:
+def test_an_unreadable_url_is_reported_without_a_word_of_it(url: str) -> None:
     with pytest.raises(ConfigError) as refused:
         SqlStore(url)
     assert refused.value.key == "state.url"
@@ -101,7 +101,7 @@ def test_a_url_with_an_unavailable_driver_names_the_next_step(url: str, words: t
     assert SECRET not in "".join(traceback.format_exception(refused.value))
 
 
-def test_a_driver_without_its_system_library_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_without_its_system_library_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = ImportError("libodbc.so.2: cannot open shared object file", name="pyodbc")
 
     def fail(*_: object, **__: object) -> None:

@@ -15,7 +15,7 @@ from poller.stores import SqlStore
 NAME = "state/shop/orders.json"
 
 
-def test_a_state_file_that_was_deleted_is_told_and_not_begun_anew(tmp_path: Path) -> None:
+def test_a_deleted_state_file_is_reported_and_not_begun_anew(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     store = SqlStore(f"sqlite:///{file}")
     store.write(NAME, b"{}", if_tag=None)

@@ -109,7 +109,7 @@ def test_a_server_that_fell_above_the_checkpoint_is_read_as_usual(kind: CursorKi
         ("2026-07-02T00:00:00", False, False),  # start_from: somebody means to begin then
     ],
 )
-def test_a_checkpoint_ahead_of_the_clock_is_told_as_that(value: str, delivered: bool, ahead: bool) -> None:
+def test_a_checkpoint_ahead_of_the_clock_is_named_as_that(value: str, delivered: bool, ahead: bool) -> None:
     keeper = _keeper("timestamp+pk", ("2026-07-01T11:59:59", ""))
     bound = keeper.sample(_NOWHERE, _at("timestamp+pk", value, delivered=delivered))
     assert bound.below_checkpoint is ahead

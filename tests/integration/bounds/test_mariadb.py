@@ -51,7 +51,7 @@ def test_an_idle_servers_bound_goes_on_without_a_cache_look(mariadb_db: str) -> 
     with source(mariadb_db) as reader, session(mariadb_db, "select 1") as writer:
         freshly(reader)
         connection = reader._session.database.connection()
-        sa.event.listen(connection.engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+        sa.event.listen(connection.engine, "before_cursor_execute", lambda *facts: asked.append(facts[2]))
         bounds = [reader.page(None, 10).bound.value for _ in range(5)]
         assert not [sql for sql in asked if "innodb_trx" in sql]
         assert len(set(bounds)) == 5

@@ -110,7 +110,7 @@ NAMED = SimpleNamespace(definition=None, base="[far].[shop].[dbo].[t]", outside=
 
 
 @pytest.mark.parametrize(
-    ("changes", "about", "told"),
+    ("changes", "about", "expected"),
     [
         ({"query": "select * from far.shop.dbo.t", "table": None}, None, "linked server"),
         ({"query": "select * from openquery(far, 'select 1')", "table": None}, None, "OPENQUERY"),
@@ -122,11 +122,11 @@ NAMED = SimpleNamespace(definition=None, base="[far].[shop].[dbo].[t]", outside=
         ({}, SimpleNamespace(definition=None, base=None, outside=1), "external table"),
     ],
 )
-def test_sql_servers_rows_from_elsewhere_are_a_guess(changes: dict[str, Any], about: Any, told: str) -> None:
+def test_sql_servers_rows_from_elsewhere_are_a_guess(changes: dict[str, Any], about: Any, expected: str) -> None:
     answers = [PRIMARY, opened(None, None), CLOCK, *([("OBJECT_DEFINITION", about)] if about else [])]
     bound = sample("mssql", answers, **changes)
     assert bound.kind == "heuristic"
-    assert told in str(bound.reason)
+    assert expected in str(bound.reason)
 
 
 def test_sql_servers_rows_of_its_own_stay_exact() -> None:
@@ -193,7 +193,7 @@ def test_oracle_without_its_views_is_left_to_the_heuristic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "about", "told"),
+    ("query", "about", "expected"),
     [
         ("select * from t@far", (None, None, None), "t@far"),
         ("select * from table(made(1))", (None, None, None), "table("),
@@ -204,13 +204,13 @@ def test_oracle_without_its_views_is_left_to_the_heuristic() -> None:
         ("select x from t -- ask a@b", (None, None, None), ""),
     ],
 )
-def test_oracles_rows_from_elsewhere_are_a_guess(query: str | None, about: tuple[Any, ...], told: str) -> None:
+def test_oracles_rows_from_elsewhere_are_a_guess(query: str | None, about: tuple[Any, ...], expected: str) -> None:
     found = SimpleNamespace(synonym=about[0], behind=about[1], outside=about[2])
     clock = ("CLOCK", "2026-07-01T12:00:00.000000+00:00")
     answers = [OPEN_ROLE, ("all_synonyms", found), oracle(None, None), ("dba_2pc_pending", 0), clock]
     bound = sample("oracle", answers, query=query, table=None if query else "orders")
-    assert bound.kind == ("heuristic" if told else "exact")
-    assert told in str(bound.reason)
+    assert bound.kind == ("heuristic" if expected else "exact")
+    assert expected in str(bound.reason)
 
 
 def test_another_schema_of_oracle_may_use_the_tables_name() -> None:

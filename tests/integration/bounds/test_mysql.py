@@ -1,4 +1,4 @@
-"""What only MySQL has: privileges of its own, starts told in whole seconds or finely, two transactions of a session."""
+"""What only MySQL has: privileges of its own, starts in whole seconds or finer, two transactions of a session."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def bound_at(bound: Bound) -> datetime:
     return bound.at
 
 
-@pytest.mark.parametrize(("grants", "told_finely"), [((GLOBAL,), False), ((GLOBAL, FINE), True)])
+@pytest.mark.parametrize(("grants", "measured_finely"), [((GLOBAL,), False), ((GLOBAL, FINE), True)])
 def test_a_statement_holds_from_its_finely_measured_start(
-    mysql_db: str, grants: tuple[str, ...], told_finely: bool
+    mysql_db: str, grants: tuple[str, ...], measured_finely: bool
 ) -> None:
     make(mysql_db)
     with user(mysql_db, *grants) as url, running(mysql_db) as (number, later_than_its_start), source(url) as reader:
@@ -100,7 +100,7 @@ def test_a_statement_holds_from_its_finely_measured_start(
         with session(url) as connection:
             rows = connection.execute(mysql_look.sessions_statement(connection, mariadb=False)).all()
     (took,) = [row.took for row in rows if row.id == number]
-    assert (took is not None) == told_finely
+    assert (took is not None) == measured_finely
     assert all(row.took is None for row in rows if row.command == "Sleep")
 
 
@@ -158,12 +158,12 @@ def seen(at: float, *transactions: tuple[int, int, str], began: float | None = N
     [(False, [10, 10, 10.6, 12]), (True, [8.9, 8.9, 8.9, 12])],
 )
 def test_a_statement_in_whole_seconds_began_after_the_last_sample(mariadb: bool, opened: list[float]) -> None:
-    """MariaDB tells it finely; there its word is taken."""
+    """MariaDB measures it finely; there its value is taken."""
     tracked = mysql_tracked.Tracked("server", mysql_look.MYSQL, seen(10), mariadb=mariadb)
     looks = [seen(10.2, began=8.9), seen(10.4, began=8.9), seen(10.6), seen(10.8, began=8.9), seen(13, began=12)]
-    told = [tracked._judge(look).oldest for look in looks]
-    del told[2]  # at rest
-    assert told == [NOON + timedelta(seconds=second) for second in opened]
+    ages = [tracked._judge(look).oldest for look in looks]
+    del ages[2]  # at rest
+    assert ages == [NOON + timedelta(seconds=second) for second in opened]
 
 
 READS = (5, 1 << 48, "y")

@@ -107,9 +107,9 @@ def test_what_the_counter_knew_goes_on_in_another_process(postgres_db: str) -> N
         assert ids(warm) == [1]
 
 
-@pytest.mark.parametrize(("cache", "told"), [(50, "CACHE 50"), (None, "no sequence")])
+@pytest.mark.parametrize(("cache", "finding"), [(50, "CACHE 50"), (None, "no sequence")])
 def test_numbers_that_no_sequence_orders_are_left_to_the_heuristic(
-    postgres_db: str, cache: int | None, told: str
+    postgres_db: str, cache: int | None, finding: str
 ) -> None:
     if cache is None:
         make(postgres_db, "id bigint primary key")
@@ -119,7 +119,7 @@ def test_numbers_that_no_sequence_orders_are_left_to_the_heuristic(
     with source(postgres_db, **INTEGER, commit_delay="1h") as reader:
         bound = reader.bound()
         assert bound.kind == "heuristic"
-        assert told in str(bound.reason)
+        assert finding in str(bound.reason)
         assert ids(reader) == []  # nothing has been there for an hour yet
     with source(postgres_db, **INTEGER, commit_delay="0s") as reader:
         assert ids(reader) == [1, 2]
@@ -177,15 +177,15 @@ def test_a_sequence_of_any_name_fills_its_column(postgres_db: str, quoted: str) 
 
 
 def test_check_names_rows_that_stand_above_the_counter(postgres_db: str) -> None:
-    """Loaded with their numbers, or numbered by an application: none is read, and nothing else would tell."""
+    """Loaded with their numbers, or numbered by an application: none is read, and nothing else would show it."""
     make_counted(postgres_db)
     add(postgres_db, 100, 101)
     with source(postgres_db, **INTEGER) as reader:
         assert ids(reader) == []
-        (told,) = (f for f in reader.checkup(None, lambda: datetime.now(UTC)).findings if f.check == "bound")
-    assert told.severity == "error"
-    assert "id = 101" in told.message
-    assert "stamped_by" in told.fix
+        (finding,) = (f for f in reader.checkup(None, lambda: datetime.now(UTC)).findings if f.check == "bound")
+    assert finding.severity == "error"
+    assert "id = 101" in finding.message
+    assert "stamped_by" in finding.fix
     with source(postgres_db, **INTEGER, stamped_by="application", commit_delay="0s") as reader:
         assert ids(reader) == [100, 101]
     execute(postgres_db, "select setval('stamped_id_seq', 102, false)")

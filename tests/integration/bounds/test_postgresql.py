@@ -65,7 +65,7 @@ def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: st
 
 
 def test_a_long_open_transaction_is_not_looked_at_again_and_again(postgres_db: str) -> None:
-    """Two looks tell that it stays; with 150 sessions each costs half a millisecond."""
+    """Two looks show that it stays; with 150 sessions each costs half a millisecond."""
     make(postgres_db)
     looks: list[str] = []
 

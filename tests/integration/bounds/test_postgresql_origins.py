@@ -187,10 +187,10 @@ def test_check_says_whose_rows_they_are(foreign: str) -> None:
         ({"table": "stamped"}, ""),
     ):
         with source(foreign, **keys) as reader:
-            told = [
+            shown = [
                 f.message for f in reader.checkup(None, lambda: datetime.now(UTC)).findings if f.check == "relation"
             ]
-        assert [words in one for one in told] == ([True] if words else []), told
+        assert [words in one for one in shown] == ([True] if words else []), shown
 
 
 def test_what_a_foreign_table_claims_to_be_never_null_is_looked_at(foreign: str) -> None:

@@ -27,12 +27,12 @@ LOOKS = {"postgres": "from pg_stat_activity\n where datid", "mariadb": "innodb_t
 
 
 @contextlib.contextmanager
-def looks(told: str) -> Iterator[list[str]]:
+def looks(words: str) -> Iterator[list[str]]:
     """The statements of every connection that look at what is open."""
     found: list[str] = []
 
     def note(connection: object, cursor: object, statement: str, *_: object) -> None:
-        if told in statement and "_lock('" not in statement:
+        if words in statement and "_lock('" not in statement:
             found.append(statement)
 
     sa.event.listen(sa.Engine, "before_cursor_execute", note)
@@ -113,7 +113,7 @@ def test_behind_a_pooler_nothing_is_shared(postgres_db: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", ["postgres", "mariadb"])
-def test_a_server_is_told_from_itself_before_its_restart(name: str, request: pytest.FixtureRequest) -> None:
+def test_a_restarted_server_is_another_than_before(name: str, request: pytest.FixtureRequest) -> None:
     """Session numbers begin anew with it, so that ours of before may be a writer's now."""
     server: PostgresServer | MariaDbServer = request.getfixturevalue(f"{name}_server")
 

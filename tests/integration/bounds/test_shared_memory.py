@@ -1,5 +1,5 @@
 """What a document remembers reaches the samples of every poller of that server: one that is wrong must not hold the
-others up, nor tell them too much. The server is pretended: two looks at what is open."""
+others up, nor promise them too much. The server is pretended: two looks at what is open."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def test_samples_that_left_out_more_users_are_not_gone_on_from(server: PostgreSq
     server.begin()
     before = reader(Samplers(), server, "etl")
     before.take(connection)
-    told = before.remember()
-    assert told is not None
+    remembered = before.remember()
+    assert remembered is not None
     server.now = 10
     after = reader(Samplers(), server)
-    after.recall(told)
+    after.recall(remembered)
     assert after.take(connection).oldest is None
     again = reader(Samplers(), server, "etl", "backup")
     again.recall(memory(1, ignored=["etl"]))
@@ -123,8 +123,8 @@ def test_what_is_remembered_meanwhile_is_of_one_moment(server: PostgreSql) -> No
     tracker.__class__ = Watched
     one.recall(memory(-3600))
     assert seen
-    for told in seen:
-        assert told is None or (told["sampled_at"] == at(0).isoformat()) == bool(told["open"])
+    for remembered in seen:
+        assert remembered is None or (remembered["sampled_at"] == at(0).isoformat()) == bool(remembered["open"])
 
 
 def test_what_will_not_do_once_more_is_looked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:

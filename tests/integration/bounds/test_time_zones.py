@@ -48,9 +48,9 @@ def role(postgres_db: str) -> Iterator[str]:
 def test_a_database_in_another_zone_is_refused_at_the_first_page(postgres_db: str) -> None:
     make(in_new_york(postgres_db), f"{NAIVE} default now()")
     execute(postgres_db, "insert into stamped values (1)")
-    told = refused(postgres_db)
+    error = refused(postgres_db)
     for part in ("updated_at", NEW_YORK, f'ALTER DATABASE "{database(postgres_db)}"', "UTC", "stamped_by", "allow_dst"):
-        assert part in told
+        assert part in error
     with source(postgres_db, cursor_time_zone=NEW_YORK, allow_dst=True, bound_wait="5s") as reader:
         assert reader.page(None, 10).bound.kind == "exact"
 
@@ -90,10 +90,10 @@ def test_a_role_in_another_zone_counts_where_it_may_write(postgres_db: str, role
     own = sa.make_url(postgres_db).set(username=role).render_as_string()
     for url, keys in ((postgres_db, {}), (own, {}), (postgres_db, {"bound_ignore_users": [role]})):
         if "update" in may and not keys:
-            told = refused(url)
-            assert f'ALTER ROLE "{role}" SET timezone' in told
-            assert f'bound_ignore_users = ["{role}"]' in told
-            assert url == own or "Set cursor_time_zone" not in told, "with that the others' zone would be refused"
+            error = refused(url)
+            assert f'ALTER ROLE "{role}" SET timezone' in error
+            assert f'bound_ignore_users = ["{role}"]' in error
+            assert url == own or "Set cursor_time_zone" not in error, "with that the others' zone would be refused"
         else:
             with source(url, **keys) as reader:
                 assert reader.page(None, 10).bound.kind != "heuristic"
@@ -229,18 +229,18 @@ def test_mysql_and_mariadb_stamp_in_the_servers_zone(family_server: MySqlFamilyS
         name="instant",
     )
     execute(family_db, "create view seen as select id, updated_at as at from stamped")
-    execute(family_db, "insert into stamped (id) values (1)")  # a query tells its types by its first row
+    execute(family_db, "insert into stamped (id) values (1)")  # a query's types are known by its first row
     family_server.execute("set global time_zone = '-05:00'")
     try:
         for keys in ({}, {"table": "seen", "cursor_column": "at"}, {"table": None, "query": "select * from stamped"}):
-            told = refused(family_db, **keys)
+            error = refused(family_db, **keys)
             assert (
                 "stamps {} in UTC-05:00 (the server's time_zone = -05:00)".format(
                     keys.get("cursor_column", "updated_at")
                 )
-                in told
+                in error
             )
-            assert 'cursor_time_zone = "Etc/GMT+5"' in told
+            assert 'cursor_time_zone = "Etc/GMT+5"' in error
         for keys in ({"table": "fixed"}, {"table": "instant"}, {"cursor_time_zone": "Etc/GMT+5"}):
             with source(family_db, **keys) as reader:
                 assert reader.page(None, 10).bound.kind == "observed"
@@ -292,9 +292,9 @@ def test_a_time_before_the_moment_is_refused_as_a_stamp(server: str, request: py
         for keys in ({}, {"bound": "heuristic"}, {"bound_margin": "61s"}):
             with source(url, **keys) as reader:
                 if not keys:
-                    with pytest.raises(ConfigError, match="a time before the present") as told:
+                    with pytest.raises(ConfigError, match="a time before the present") as error:
                         reader.page(None, 10)
-                    assert told.value.key == "bound_margin"
+                    assert error.value.key == "bound_margin"
                 else:
                     reader.page(None, 10)
         execute(url, "drop table stamped")

@@ -119,7 +119,7 @@ def test_a_hold_outlives_the_next_change_of_an_operator(world: World) -> None:
 
 
 def test_a_hold_of_a_document_without_the_mark_is_still_read(world: World) -> None:
-    """An earlier version kept it: the newest change's record tells whose it is, and nothing else does."""
+    """An earlier version kept it: the newest change's record says whose it is, and nothing else does."""
     world.reset(break_lease=True)
     rewrite(world, operator_token=None)
     assert kept_by(world.state) == "ada"

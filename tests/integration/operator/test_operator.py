@@ -111,7 +111,7 @@ def test_it_is_made_once_though_its_write_id_is_forgotten(world: World) -> None:
     assert applied.change.id == (world.state.control.last_change.id if world.state.control.last_change else "")
 
 
-def test_after_three_lost_races_a_note_is_left_and_taken_back(world: World) -> None:
+def test_after_three_lost_races_a_yield_is_requested_and_withdrawn(world: World) -> None:
     notes: list[Any] = []
 
     def quicker(number: int) -> Callable[[], None]:
@@ -136,7 +136,7 @@ def test_after_three_lost_races_a_note_is_left_and_taken_back(world: World) -> N
 
 
 def test_an_operator_who_missed_the_yield_requests_another(world: World) -> None:
-    """A worker makes way once for each note, and the first time another operator was quicker."""
+    """A worker yields once for each request, and the first time another operator took the lease first."""
     heeded: list[str] = []
 
     def busy() -> None:
@@ -154,7 +154,7 @@ def test_an_operator_who_missed_the_yield_requests_another(world: World) -> None
     assert world.runtime.monotonic() < 2 * TIMING.heartbeat + YIELD_WITHIN
 
 
-def test_patience_ends_with_nothing_changed_and_no_note_left(world: World) -> None:
+def test_patience_ends_with_nothing_changed_and_no_request_left(world: World) -> None:
     def quicker() -> None:
         world.runtime.sleep(5.0)
         world.commit(6, release=True)
@@ -191,7 +191,7 @@ def test_the_change_before_is_in_the_trail_before_it_is_pushed_out(world: World)
     assert kinds == ["pause", "resume"]
 
 
-def test_a_document_that_is_gone_is_told_from_one_that_never_was(world: World) -> None:
+def test_a_deleted_document_differs_from_one_that_never_was(world: World) -> None:
     delete(world.memory, STATE)
     with pytest.raises(StoreError, match="never ran") as never:
         world.operator.look()

@@ -112,7 +112,7 @@ def test_a_reset_is_before_or_after_a_commit_and_never_mixed(
             with worker(url, Recording(open_store(), written), batch_size=BATCH, max_batches_per_tick=2) as poller:
                 while not over.is_set():
                     poller.tick(handle)
-        except BaseException as error:  # noqa: BLE001 - told below
+        except BaseException as error:  # noqa: BLE001 - raised below
             failures.append(error)
 
     first = worker(url, open_store(), batch_size=BATCH, max_batches_per_tick=1)

@@ -87,7 +87,7 @@ class Clockwork:
                     target()
             except Ended:
                 pass
-            except BaseException as error:  # noqa: BLE001 - told by `close`
+            except BaseException as error:  # noqa: BLE001 - raised by `close`
                 self.errors.append(error)
             task.done = True
             if not self._over:

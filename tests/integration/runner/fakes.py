@@ -52,7 +52,7 @@ class Table:
 
     `begin`: what `start_from` means. `faults`: raised by the next pages, one each (None: that page works).
     `page_seconds`: how long a page takes. `pages`: after which cursors it was asked. `bound`: of its pages; while
-    its value is None and its kind not `none`, they are empty. `memory`: what it remembers; `recalled`: what it is told.
+    its value is None and its kind not `none`, they are empty. `memory`: what it remembers; `recalled`: what it gets.
     """
 
     def __init__(self, runtime: Clockwork, rows: Sequence[dict[str, Any]] = ()) -> None:
@@ -248,7 +248,7 @@ class World:
     def delete(self, name: str = STATE) -> None:
         del self.store._documents[name]
 
-    def told(self, kind: type[E]) -> list[E]:
+    def emitted(self, kind: type[E]) -> list[E]:
         """The events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
@@ -292,4 +292,4 @@ def add(world: World, first: int, count: int) -> None:
 
 
 def once(world: World, kind: type[PollerEvent]) -> None:
-    assert len(world.told(kind)) == 1, world.names()
+    assert len(world.emitted(kind)) == 1, world.names()

@@ -92,7 +92,7 @@ def test_an_async_handler_runs_even_where_a_loop_runs_already(worlds: Worlds) ->
     assert len(set(map(id, loops))) == 2
 
 
-def test_a_failure_inside_a_running_loop_is_told_as_elsewhere(worlds: Worlds) -> None:
+def test_a_failure_inside_a_running_loop_is_reported_as_elsewhere(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
     async def handle(batch: Batch) -> None:
@@ -159,7 +159,7 @@ def test_an_async_handler_that_ignores_cancellation_never_commits(worlds: Worlds
             world.wire.write_faults.clear()
 
     assert world.tick(handle).outcome == "lease_lost"
-    assert len(world.told(StaleCommitRefused)) == 1
+    assert len(world.emitted(StaleCommitRefused)) == 1
     assert world.state.checkpoint.cursor is None
 
 
@@ -187,7 +187,7 @@ def test_an_interrupt_ends_an_async_handler_before_the_release(worlds: Worlds) -
 
 
 def _refused(world: World, handler: Handler) -> str:
-    """What is told of a handler that is refused before the lease is taken."""
+    """What is said of a handler that is refused before the lease is taken."""
     world.begun()
     with pytest.raises(ConfigError) as caught:
         world.tick(handler)

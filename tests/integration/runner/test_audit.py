@@ -37,8 +37,8 @@ def test_an_unwritable_audit_trail_is_reported_and_stops_nothing(worlds: Worlds)
     world.runtime.sleep(TTL + MARGIN)
     world.wire.append_faults.append(lost_before)
     assert world.tick().outcome == "delivered"
-    (told,) = world.told(AuditFailed)
-    assert "No answer" in told.error
+    (event,) = world.emitted(AuditFailed)
+    assert "No answer" in event.error
 
 
 class Ahead:
@@ -78,7 +78,7 @@ def test_an_unexpected_error_is_reported_and_the_trail_goes_on(worlds: Worlds) -
             world.wire.append_faults.append(broken)
         assert world.tick().outcome == "delivered"
         world.table.rows += [row(last)]
-    (told,) = world.told(AuditFailed)
-    assert told.error == "OSError: [Errno 116] Stale file handle"
+    (event,) = world.emitted(AuditFailed)
+    assert event.error == "OSError: [Errno 116] Stale file handle"
     assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["takeover"]
     assert world.runtime.errors == []

@@ -62,17 +62,17 @@ def test_a_slow_store_gets_one_thread_for_any_number_of_batches(
     assert runtime.most["poller-seen"] == 1
     world.runtime.sleep(100)
     assert notes(world) == 60
-    assert not world.told(AuditFailed)
+    assert not world.emitted(AuditFailed)
 
 
-def test_a_store_that_hangs_costs_notes_that_are_told_and_no_row(
+def test_a_store_that_hangs_costs_reported_records_and_no_row(
     counted: Callable[..., tuple[World, Counted]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("poller.journal.delivery_log.ROWS_WAITING", 10 * NOTE_COSTS)
     world, runtime = counted(rows=40, batch_size=1, audit_window="1h")
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(300)))
     assert world.tick().rows == 40
-    lost = world.told(AuditFailed)
+    lost = world.emitted(AuditFailed)
     assert len(lost) in (29, 30), "ten wait behind the one that hangs, if it began"
     assert "not noted for rechecks" in lost[0].error
     assert runtime.most["poller-seen"] == 1
@@ -121,7 +121,7 @@ def test_a_write_that_blows_up_stops_none_behind_it() -> None:
     runtime.close()
 
 
-def test_a_process_without_threads_left_loses_the_note_and_no_tick(
+def test_a_process_without_threads_left_loses_a_record_and_no_tick(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = worlds(rows=3, batch_size=3, audit_window="1h")
@@ -134,7 +134,7 @@ def test_a_process_without_threads_left_loses_the_note_and_no_tick(
 
     monkeypatch.setattr(world.runtime, "spawn", none_left)
     assert world.tick().outcome == "delivered"
-    (lost,) = world.told(AuditFailed)
+    (lost,) = world.emitted(AuditFailed)
     assert "not noted" in lost.error
 
 
@@ -151,6 +151,6 @@ def test_audit_records_come_from_one_thread_in_their_order(
     world.runtime.sleep(100)
     kept = [entry["number"] for entry in trail.entries()]
     assert kept == list(range(len(kept)))
-    assert len(kept) + len(world.told(AuditFailed)) == 70
+    assert len(kept) + len(world.emitted(AuditFailed)) == 70
     assert 50 <= len(kept) <= 51
     assert runtime.most["poller-audit"] == 1

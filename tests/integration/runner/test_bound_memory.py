@@ -1,4 +1,4 @@
-"""What is known of the bound goes with the commits, and without one at most once a minute; what holds it is told."""
+"""What is known of the bound goes with the commits, and without one at most once a minute; its holder is reported."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def test_the_first_document_already_holds_what_was_seen() -> None:
     assert world.state.bound["kept_at"] == stamp(world.state.checkpoint.updated_at or world.runtime.utcnow())
 
 
-def test_what_holds_the_bound_is_told_once_per_change_of_reason() -> None:
+def test_what_holds_the_bound_is_reported_once_per_reason() -> None:
     world = World(rows=1)
     held = replace(KNOWN, held_by="pid 7, open since 00:00", reason="an open transaction", age_seconds=3.0)
     for bound in (held, replace(held, held_by="pid 7, open since 00:00, idle", age_seconds=9.0), KNOWN, held):
         world.table.bound = bound
         world.tick()
-    told = [event for event in world.events if isinstance(event, BoundHeld)]
-    assert [event.held_by for event in told] == ["pid 7, open since 00:00"] * 2
-    assert told[0].age_seconds == 3.0
+    events = [event for event in world.events if isinstance(event, BoundHeld)]
+    assert [event.held_by for event in events] == ["pid 7, open since 00:00"] * 2
+    assert events[0].age_seconds == 3.0
 
 
 def test_a_clock_that_went_back_is_an_event_of_its_own() -> None:
@@ -95,5 +95,5 @@ def test_a_clock_that_went_back_is_an_event_of_its_own() -> None:
     world.table.bound = replace(KNOWN, clock_went_back=True, reason="it went back: 1 < 2")
     world.tick()
     world.tick()
-    told = [event for event in world.events if isinstance(event, ClockWentBack)]
-    assert [event.reason for event in told] == ["it went back: 1 < 2"]
+    events = [event for event in world.events if isinstance(event, ClockWentBack)]
+    assert [event.reason for event in events] == ["it went back: 1 < 2"]

@@ -52,7 +52,7 @@ def test_a_failure_moves_nothing_and_releases_by_one_write(worlds: Worlds) -> No
     assert (last.type, last.message) == ("ValueError", "bad row")
     assert last.batch_id is not None
     assert last.at is not None
-    (event,) = world.told(HandlerFailed)
+    (event,) = world.emitted(HandlerFailed)
     assert (event.error, event.attempt, event.batch_id) == ("ValueError: bad row", 1, last.batch_id)
 
 
@@ -96,7 +96,7 @@ def test_errors_that_python_treats_apart_are_failures_too(worlds: Worlds, error:
     assert world.state.delivery.attempts == 1
 
 
-def test_a_failure_that_cannot_be_written_is_still_told(worlds: Worlds) -> None:
+def test_a_failure_that_cannot_be_written_is_still_reported(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
     def handle(batch: Batch) -> None:
@@ -132,8 +132,8 @@ def test_with_error_text_off_only_the_type_is_kept_or_logged(worlds: Worlds, cap
     assert last is not None
     assert (last.type, last.message) == ("ValueError", "")
     assert result.error == "ValueError"
-    for told in (caplog.text, str(result.as_json()), str(world.events), world.body.decode()):
-        assert "Ann" not in told
+    for shown in (caplog.text, str(result.as_json()), str(world.events), world.body.decode()):
+        assert "Ann" not in shown
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_last_of_max_attempts_halts_in_its_own_write(worlds: Worlds) -> None
     control = world.state.control
     assert (control.halted, control.by) == (True, "poller")
     assert "ValueError" in (control.reason or "")
-    assert len(world.told(PollerHalted)) == 1
+    assert len(world.emitted(PollerHalted)) == 1
 
 
 def test_a_halted_poller_runs_nothing_writes_nothing_and_says_why(worlds: Worlds) -> None:

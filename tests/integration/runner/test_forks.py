@@ -42,9 +42,9 @@ TABLE = {
 def run(folder: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
     """What all the processes noted."""
     ledger = folder / "ledger"
-    told = json.dumps({"isolation": "thread", **asked, "ledger": str(ledger)})
+    settings = json.dumps({"isolation": "thread", **asked, "ledger": str(ledger)})
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.runner.forked", told],
+        [sys.executable, "-m", "tests.integration.runner.forked", settings],
         cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'cli'}"},
         capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip

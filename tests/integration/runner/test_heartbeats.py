@@ -38,16 +38,16 @@ def test_a_handler_longer_than_three_ttls_keeps_its_lease(worlds: Worlds) -> Non
     world.runtime.start(compete)
     assert world.tick(world.busy(3.3 * TTL)).outcome == "delivered"
     assert set(results) == {"held_elsewhere"}
-    renewals = world.told(LeaseRenewed)
+    renewals = world.emitted(LeaseRenewed)
     assert len(renewals) == 13, "every 15 s of 198 s"
     assert world.delivered == [1, 2, 3, 4, 5]
-    assert world.told(LeaseLostEvent) == []
+    assert world.emitted(LeaseLostEvent) == []
 
 
 def test_a_commit_is_a_heartbeat_and_resets_its_timer(worlds: Worlds) -> None:
     world = worlds(rows=100)
     assert world.tick(world.busy(10)).rows == 100
-    assert world.told(LeaseRenewed) == []
+    assert world.emitted(LeaseRenewed) == []
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyboardInterrupt()])
@@ -128,8 +128,8 @@ def test_a_hung_handler_is_named_and_then_outlived(worlds: Worlds) -> None:
     result = world.tick(handle)
     assert result.outcome == "lease_lost"
     assert 100 + TTL <= when[0] <= 100 + TTL + MARGIN + 1
-    (told,) = world.told(HandlerTimedOut)
-    assert told.seconds == pytest.approx(100)
+    (event,) = world.emitted(HandlerTimedOut)
+    assert event.seconds == pytest.approx(100)
     assert (world.delivered, world.state.checkpoint.cursor) == ([1, 2, 3, 4, 5], cursor_of(row(5)))
 
 
@@ -162,7 +162,7 @@ def test_a_slow_page_is_not_taken_for_a_hung_handler(worlds: Worlds) -> None:
     world = worlds(rows=15, handler_timeout="10s", lease_ttl="9s", heartbeat_interval="3s")
     world.table.page_seconds = 25
     assert world.tick().rows == 15
-    assert world.told(HandlerTimedOut) == []
+    assert world.emitted(HandlerTimedOut) == []
 
 
 def test_a_query_that_hangs_for_good_ends_its_tenure_and_is_named(worlds: Worlds) -> None:
@@ -230,9 +230,9 @@ def test_a_commit_after_the_deadline_is_refused_and_says_so(worlds: Worlds) -> N
     result = world.tick(handle)
     assert (result.outcome, result.rows) == ("lease_lost", 0)
     assert world.wire.counts == (0, 0), "nothing is even sent"
-    (refused,) = world.told(StaleCommitRefused)
+    (refused,) = world.emitted(StaleCommitRefused)
     assert (refused.fencing_token, refused.reason) == (1, "deadline")
-    assert len(world.told(LeaseLostEvent)) == 1
+    assert len(world.emitted(LeaseLostEvent)) == 1
     assert world.state.checkpoint.cursor is None
 
 
@@ -246,7 +246,7 @@ def test_a_commit_under_a_lease_taken_over_is_refused_by_the_store(worlds: World
 
     result = world.tick(handle)
     assert result.outcome == "lease_lost"
-    (refused,) = world.told(StaleCommitRefused)
+    (refused,) = world.emitted(StaleCommitRefused)
     assert refused.reason == "taken_over"
     state = world.state
     assert state.checkpoint.cursor is None

@@ -1,4 +1,4 @@
-"""Handlers that empty their batch, close the standard streams, or raise what cannot be told: the loop goes on."""
+"""Handlers that empty their batch, close the standard streams, or raise what cannot be printed: the loop goes on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_is_counted_is_what_was_handed_over(worlds: Worlds) -> None:
 
 
 @pytest.mark.parametrize("inner", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_an_error_that_cannot_be_told_fails_its_batch(worlds: Worlds, inner: type[BaseException]) -> None:
+def test_an_error_that_cannot_be_printed_fails_its_batch(worlds: Worlds, inner: type[BaseException]) -> None:
     world = worlds(rows=5).begun()
     result = world.tick(raising(Hostile(inner())))
     assert (result.outcome, result.error) == ("handler_failed", "Hostile")
@@ -108,7 +108,7 @@ def handle(batch):
         file.write(str(batch.rows[0]["id"]))
     if batch.rows[0]["id"] == 3 and not os.path.exists("failed"):
         open("failed", "w").close()
-        raise ValueError("told")
+        raise ValueError("shown")
 """
 LIBRARY = """
 import logging, os, sys

@@ -60,7 +60,7 @@ def test_each_line_of_a_traceback_begins_with_its_poller(caplog: pytest.LogCaptu
     world = World(rows=1)
     world.tick(raising(ValueError(HOSTILE)))
     with caplog.at_level(logging.DEBUG, "poller"):
-        log_events(world.told(HandlerFailed)[0])
+        log_events(world.emitted(HandlerFailed)[0])
     lines = [line for record in caplog.records for line in record.getMessage().split("\n")]
     assert any("FAKE ERROR" in line for line in lines)
     assert [line for line in lines if not line.startswith("orders: ")] == []
@@ -77,7 +77,7 @@ def test_the_document_keeps_an_error_escaped() -> None:
     assert "\\x1b[2J" in world.state.delivery.last_error.message  # type: ignore[union-attr]
 
 
-def test_a_failing_observer_is_told_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_observer_is_logged_line_by_line(caplog: pytest.LogCaptureFixture) -> None:
     def fails(_: object) -> None:
         raise ValueError(f"{FORGED} password=geheim-7")
 

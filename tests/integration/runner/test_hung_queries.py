@@ -41,16 +41,16 @@ def test_after_a_slow_query_no_batch_starts_without_a_heartbeat(worlds: Worlds) 
     world = worlds(rows=30, tick_timeout="30m", **SHORT)
     result = world.tick(slow_once(world, 130))
     assert (result.outcome, result.rows, world.delivered) == ("delivered", 10, list(range(1, 11)))
-    assert world.told(LeaseLostEvent) == []
+    assert world.emitted(LeaseLostEvent) == []
     assert (world.state.lease.owner_id, world.state.delivery.attempts) == (None, 0)
 
 
-def test_a_query_that_is_told_too_long_is_no_handler(worlds: Worlds) -> None:
+def test_a_query_reported_as_too_long_is_no_handler(worlds: Worlds) -> None:
     world = worlds(rows=30, tick_timeout="30m", **SHORT)
     world.tick(slow_once(world, 130))
-    assert world.told(HandlerTimedOut) == []
-    (told,) = world.told(QueryTimedOut)
-    assert told.seconds == pytest.approx(120)
+    assert world.emitted(HandlerTimedOut) == []
+    (event,) = world.emitted(QueryTimedOut)
+    assert event.seconds == pytest.approx(120)
 
 
 def test_a_query_within_its_own_query_timeout_keeps_the_lease(worlds: Worlds) -> None:
@@ -61,7 +61,7 @@ def test_a_query_within_its_own_query_timeout_keeps_the_lease(worlds: Worlds) ->
     world.worker = world.another()
     result = world.tick(slow_once(world, 290))
     assert (result.outcome, result.rows) == ("delivered", 30)
-    assert world.told(QueryTimedOut) == []
+    assert world.emitted(QueryTimedOut) == []
 
 
 def test_a_sql_source_states_its_query_limit_and_answers_operators() -> None:
@@ -73,28 +73,28 @@ def test_a_sql_source_states_its_query_limit_and_answers_operators() -> None:
 
 def test_a_short_limit_is_noticed_at_once_not_at_the_next_beat(worlds: Worlds) -> None:
     world = worlds(rows=5, handler_timeout="5s")
-    told: list[HandlerTimedOut] = []
+    events: list[HandlerTimedOut] = []
 
     def handle(batch: Batch) -> None:
         world.runtime.sleep(5.5)
-        told.extend(world.told(HandlerTimedOut))
+        events.extend(world.emitted(HandlerTimedOut))
 
     world.tick(handle)
-    assert [event.seconds for event in told] == [pytest.approx(5)]
+    assert [event.seconds for event in events] == [pytest.approx(5)]
 
 
 def test_a_short_limit_of_a_later_batch_is_noticed_too(worlds: Worlds) -> None:
     world = worlds(rows=30, handler_timeout="5s")
-    told: list[HandlerTimedOut] = []
+    events: list[HandlerTimedOut] = []
 
     world.table.page_seconds = 6
 
     def handle(batch: Batch) -> None:
         world.runtime.sleep(1 if batch.rows[0]["id"] == 1 else 5.5)
-        told.extend(world.told(HandlerTimedOut))
+        events.extend(world.emitted(HandlerTimedOut))
 
     world.tick(handle)
-    assert [event.seconds for event in told] == [pytest.approx(5)]
+    assert [event.seconds for event in events] == [pytest.approx(5)]
 
 
 def test_what_hangs_is_noted_by_the_clock_of_the_store(worlds: Worlds) -> None:
@@ -127,7 +127,7 @@ def test_a_beat_that_fails_in_no_way_we_know_is_tried_again(worlds: Worlds) -> N
         world.runtime.sleep(100)
 
     assert world.tick(handle).outcome == "delivered"
-    assert world.told(LeaseRenewed) != []
+    assert world.emitted(LeaseRenewed) != []
 
 
 def test_a_last_beat_that_fails_is_retried_no_faster_than_others(worlds: Worlds) -> None:

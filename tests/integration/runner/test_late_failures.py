@@ -61,11 +61,11 @@ def test_a_handler_that_raises_after_its_lease_reports_both(worlds: Worlds, capl
     assert result.outcome == "lease_lost"
     assert "ValueError: the sink refused row 3" in (result.error or "")
     assert "the sink refused row 3" in caplog.text
-    assert [event.reason for event in world.told(LeaseLostEvent)] == ["deadline"]
-    assert world.told(HandlerFailed) == [], "it is not counted: another may be at work on the batch"
+    assert [event.reason for event in world.emitted(LeaseLostEvent)] == ["deadline"]
+    assert world.emitted(HandlerFailed) == [], "it is not counted: another may be at work on the batch"
 
 
-def test_its_text_is_kept_out_where_errors_are_told_by_type_only(
+def test_its_text_is_kept_out_where_only_types_of_errors_are_shown(
     worlds: Worlds, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = worlds(rows=5, error_text=False)
@@ -80,7 +80,7 @@ def test_its_text_is_kept_out_where_errors_are_told_by_type_only(
 
 
 def test_an_async_handler_cut_before_the_deadline_lost_its_lease(worlds: Worlds) -> None:
-    """One grace before it: from then on nothing is written, so it is told as lost."""
+    """One grace before it: from then on nothing is written, so it is reported as lost."""
     world = worlds(rows=5)
 
     async def handle(batch: Batch) -> None:
@@ -89,10 +89,10 @@ def test_an_async_handler_cut_before_the_deadline_lost_its_lease(worlds: Worlds)
         await asyncio.sleep(60)
 
     assert world.tick(handle).outcome == "lease_lost"
-    assert [event.reason for event in world.told(LeaseLostEvent)] == ["deadline"]
+    assert [event.reason for event in world.emitted(LeaseLostEvent)] == ["deadline"]
 
 
-def test_a_lease_lost_between_two_batches_is_told(worlds: Worlds) -> None:
+def test_a_lease_lost_between_two_batches_is_reported(worlds: Worlds) -> None:
     world = worlds(rows=25)
 
     def handle(batch: Batch) -> None:
@@ -100,7 +100,7 @@ def test_a_lease_lost_between_two_batches_is_told(worlds: Worlds) -> None:
         world.wire.write_faults.extend([lambda do: do(), dribbling(world)])
 
     assert world.tick(handle).outcome == "lease_lost"
-    assert len(world.told(LeaseLostEvent)) == 1
+    assert len(world.emitted(LeaseLostEvent)) == 1
 
 
 def test_a_tick_out_of_time_asks_the_database_nothing_more(worlds: Worlds) -> None:
@@ -124,13 +124,13 @@ def test_a_lease_left_to_expire_is_reported_beside_kept_samples(worlds: Worlds) 
     world.runtime.sleep(TTL + 5)
     assert world.tick().outcome == "idle"
     assert world.state.lease.owner_id is None
-    (told,) = world.told(LeaseExpired)
-    assert (told.previous_owner_id, told.previous_fencing_token) == ("other/1", 1)
+    (event,) = world.emitted(LeaseExpired)
+    assert (event.previous_owner_id, event.previous_fencing_token) == ("other/1", 1)
     (record,) = world.worker.context.audit.entries()
     assert (record["kind"], record["before"]["owner_id"]) == ("takeover", "other/1")
     world.table.bound = world.table.bound.__class__("none")
     assert world.tick().outcome == "delivered"
-    assert world.told(LeaseTakenOver) == []
+    assert world.emitted(LeaseTakenOver) == []
 
 
 def test_a_lease_that_was_given_back_is_no_news(worlds: Worlds) -> None:
@@ -139,5 +139,5 @@ def test_a_lease_that_was_given_back_is_no_news(worlds: Worlds) -> None:
     world.runtime.sleep(90)
     world.tick()
     assert isinstance(world.state.lease, Lease)
-    assert world.told(LeaseExpired) == []
+    assert world.emitted(LeaseExpired) == []
     assert world.worker.context.audit.entries() == []

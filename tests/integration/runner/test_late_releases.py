@@ -30,7 +30,7 @@ def test_a_release_that_landed_late_is_stamped_anew_once(worlds: Worlds) -> None
     assert next_one(world) == "delivered"
 
 
-def test_also_where_only_a_look_tells_that_it_had_landed(worlds: Worlds) -> None:
+def test_also_where_only_a_look_shows_that_it_had_landed(worlds: Worlds) -> None:
     """The answer was lost, the next attempt is refused, and the look finds the write id."""
     world = worlds(rows=5).begun()
     world.wire.write_faults.extend([fine, *BUSY, lost_after])

@@ -1,4 +1,4 @@
-"""Looking back for late rows and delivering them: within its patience, and making way for whoever wants it to stop."""
+"""Looking back for late rows and delivering them: within its patience, and yielding to whoever wants it to stop."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_no_look_is_begun_where_the_tick_left_no_time(worlds: Callable[..., Worl
     table.spans = 0
     world.events.clear()
     world.tick(world.busy(31))
-    assert (table.spans, world.told(Rechecked)) == (0, [])
+    assert (table.spans, world.emitted(Rechecked)) == (0, [])
 
 
 def late_rows(world: World, count: int) -> Recheck:
@@ -110,7 +110,7 @@ def test_an_operator_gets_through_between_two_batches_of_late_rows(worlds: Calla
     with pytest.raises(PollerError, match="was paused"):
         world.worker.redeliver(late_rows(world, 3000), quick)
     assert done != []
-    assert len(world.told(YieldedToOperator)) == 1
+    assert len(world.emitted(YieldedToOperator)) == 1
     assert world.runtime.monotonic() < 30
 
 
@@ -173,15 +173,15 @@ def test_late_rows_of_a_deleted_document_wait_until_it_is_restored(worlds: Calla
     ],
     ids=["no-zone", "long-ago", "no-text", "no-object", "no-json", "deep"],
 )
-def test_a_note_that_says_nothing_stops_no_batch(worlds: Callable[..., World], note: bytes) -> None:
+def test_an_invalid_yield_request_stops_no_batch(worlds: Callable[..., World], note: bytes) -> None:
     world = worlds(rows=30)
     world.put(note, "control/shop/orders.json")
     assert world.tick(world.busy(20)).rows == 30
-    assert world.told(YieldedToOperator) == []
+    assert world.emitted(YieldedToOperator) == []
 
 
 @pytest.mark.parametrize("hashes", ["5", "null", '["a"]', '"a"'])
-def test_a_line_of_notes_that_is_not_ours_is_passed_over(worlds: Callable[..., World], hashes: str) -> None:
+def test_a_foreign_line_of_a_delivery_log_is_passed_over(worlds: Callable[..., World], hashes: str) -> None:
     world, _ = looked_at(worlds)
     stretches(world, 5)
     (name,) = world.store.names(world.worker.context.delivery_log.prefix)

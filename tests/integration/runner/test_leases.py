@@ -45,8 +45,8 @@ def test_a_released_lease_is_taken_at_once_by_whoever_comes(worlds: Worlds) -> N
     world.table.rows += [row(6)]
     assert world.tick(worker=world.another()).outcome == "delivered"
     assert world.runtime.monotonic() == 0.0
-    assert [event.fencing_token for event in world.told(LeaseAcquired)] == [1, 2]
-    assert world.told(LeaseTakenOver) == []
+    assert [event.fencing_token for event in world.emitted(LeaseAcquired)] == [1, 2]
+    assert world.emitted(LeaseTakenOver) == []
 
 
 def test_an_expired_lease_is_taken_over_with_the_next_token(worlds: Worlds) -> None:
@@ -57,7 +57,7 @@ def test_an_expired_lease_is_taken_over_with_the_next_token(worlds: Worlds) -> N
     world.runtime.sleep(0.1)
     result = world.tick()
     assert (result.outcome, result.fencing_token) == ("delivered", 2)
-    (event,) = world.told(LeaseTakenOver)
+    (event,) = world.emitted(LeaseTakenOver)
     assert (event.previous_owner_id, event.previous_fencing_token, event.fencing_token) == ("other/1", 1, 2)
     assert world.seen[0].attempt == 2, "the batch had been started by the one who vanished"
 
@@ -189,7 +189,7 @@ def test_a_vanished_workers_late_commit_changes_nothing(worlds: Worlds) -> None:
     assert world.tick(handle, worker=frozen).outcome == "lease_lost"
     assert results[0].outcome == "delivered"
     assert [(seen.token, seen.attempt) for seen in world.seen] == [(1, 1), (2, 2)]
-    assert len(world.told(StaleCommitRefused)) == 1
+    assert len(world.emitted(StaleCommitRefused)) == 1
     assert world.state.lease.fencing_token == 2
 
 

@@ -41,7 +41,7 @@ def test_two_processes_are_never_in_the_handler_at_once(azurite: Azurite, contai
     try:
         for name, worker in workers.items():
             assert worker.stdin is not None
-            told = {
+            settings = {
                 "worker": name,
                 "database": postgres_db,
                 "connection": azurite.connection_string,
@@ -51,7 +51,7 @@ def test_two_processes_are_never_in_the_handler_at_once(azurite: Azurite, contai
                 "heartbeat_interval": HEARTBEAT,
                 "handler_seconds": HANDLER,
             }
-            worker.stdin.write(json.dumps(told) + "\n")
+            worker.stdin.write(json.dumps(settings) + "\n")
             worker.stdin.flush()
         for worker in workers.values():
             assert worker.stdout is not None

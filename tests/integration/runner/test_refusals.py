@@ -48,7 +48,7 @@ def test_a_placeholder_fingerprint_is_bound_by_the_first_tenure(worlds: Worlds) 
     world.tick()
     assert world.state.source_fingerprint == SOURCE.fingerprint()
     assert world.state.source == SOURCE.as_json()
-    (event,) = world.told(FingerprintBound)
+    (event,) = world.emitted(FingerprintBound)
     assert event.fingerprint == SOURCE.fingerprint()
     world.table.description = SOURCE.model_copy(update={"table": "other"})
     with pytest.raises(FingerprintMismatch):
@@ -102,7 +102,7 @@ def test_a_changed_source_runs_nothing_and_shows_each_field(worlds: Worlds) -> N
     assert world.body == body
     assert world.table.pages == [], "no query, not even for the lag"
     assert world.table.lags == 1
-    (failed,) = world.told(TickFailed)
+    (failed,) = world.emitted(TickFailed)
     assert failed.error_type == "FingerprintMismatch"
 
 

@@ -19,7 +19,7 @@ from tests.integration.runner.wire import Wire, preceded
 
 class Server:
     """A store's clock beside the runtime's: `ahead` of it by some seconds, each of its seconds `pace` of the runtime's,
-    told whole or exactly."""
+    given whole or exactly."""
 
     def __init__(self, runtime: Clockwork, *, pace: float = 1.0, whole: bool = False) -> None:
         self.ahead = 0.0

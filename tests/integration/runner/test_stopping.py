@@ -71,7 +71,7 @@ def test_a_stop_waits_for_the_handler_and_releases_nothing_before(worlds: Worlds
     def handle(batch: Batch) -> None:
         stop.set()
         world.runtime.sleep(200)
-        assert world.told(LeaseReleased) == []
+        assert world.emitted(LeaseReleased) == []
         assert world.state.lease.owner_id is not None
 
     assert world.tick(handle, stop=stop).outcome == "delivered"

@@ -137,7 +137,7 @@ def test_a_row_that_changes_comes_again_at_its_new_place(worlds: Worlds) -> None
     assert world.delivered == [3]
 
 
-def test_a_batch_tells_where_it_stands(worlds: Worlds) -> None:
+def test_a_batch_says_where_it_stands(worlds: Worlds) -> None:
     world = worlds(rows=5, batch_size=3)
     batches: list[Batch] = []
     world.tick(batches.append)

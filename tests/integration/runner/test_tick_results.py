@@ -1,4 +1,4 @@
-"""What a tick tells: its result, its events, and a database that fails."""
+"""The result and the events of a tick, and a database that fails."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.integration.runner.clockwork import MIDNIGHT
 from tests.integration.runner.fakes import TableGone, World, Worlds, add, cursor_of, row, settled, stamp_of
 from tests.integration.runner.wire import Wire, preceded
 
-# --- what it tells
+# --- what it reports
 
 
-def test_lag_and_pending_are_told_for_what_is_left(worlds: Worlds) -> None:
+def test_lag_and_pending_are_reported_for_what_is_left(worlds: Worlds) -> None:
     world = worlds(rows=35, max_batches_per_tick=1)
     result = world.tick()
     assert (result.pending, result.lag_seconds) == (25, 25.0)
@@ -59,7 +59,7 @@ def test_a_tick_that_stops_early_reports_the_lag_every_30_seconds(worlds: Worlds
     assert {result.outcome for result in results} == {outcome}
     assert [result.pending for result in results] == [25] * 30 + [27] * 20
     assert [result.lag_seconds for result in results] == [25.0] * 30 + [27.0] * 20
-    assert [event.lag_seconds for event in world.told(TickFinished)] == [result.lag_seconds for result in results]
+    assert [event.lag_seconds for event in world.emitted(TickFinished)] == [result.lag_seconds for result in results]
     assert world.table.lags == 2
 
 
@@ -75,7 +75,7 @@ def test_an_idle_tick_reports_the_lag_of_rows_above_the_bound(worlds: Worlds) ->
         results.append(world.tick())
     assert {result.outcome for result in results} == {"idle"}
     assert [(result.pending, result.lag_seconds) for result in results] == [(1, 1.0), (2, 2.0), (3, 3.0)]
-    assert [event.pending for event in world.told(TickFinished)][1:] == [1, 2, 3]
+    assert [event.pending for event in world.emitted(TickFinished)][1:] == [1, 2, 3]
 
 
 def test_a_tick_that_loses_the_lease_twice_reports_the_lag(worlds: Worlds) -> None:
@@ -98,7 +98,7 @@ def test_a_failing_tick_reports_the_rows_that_wait_now(worlds: Worlds) -> None:
     assert {(result.outcome, result.pending) for result in results} == {("handler_failed", 6)}
 
 
-def test_a_lag_that_cannot_be_told_fails_no_tick(worlds: Worlds) -> None:
+def test_an_unknown_lag_fails_no_tick(worlds: Worlds) -> None:
     world = worlds(rows=5)
 
     def refuse(*_: object, **__: object) -> Lag:
@@ -127,16 +127,16 @@ def test_outcomes_are_those_of_the_design() -> None:
     assert [name for name in OUTCOMES if TickResult(outcome=name).ok] == ["idle", "delivered", "held_elsewhere"]  # type: ignore[arg-type]
 
 
-def test_events_tell_the_tick_in_its_order(worlds: Worlds) -> None:
+def test_events_follow_the_tick_in_its_order(worlds: Worlds) -> None:
     world = worlds(rows=12)
     world.tick()
     assert world.names() == [
         "lease_acquired", "batch_started", "batch_committed", "batch_started", "lease_released", "batch_committed",
         "tick",
     ]  # fmt: skip
-    assert [event.rows for event in world.told(BatchStarted)] == [10, 2]
-    assert [event.rows for event in world.told(BatchCommitted)] == [10, 2]
-    (finished,) = world.told(TickFinished)
+    assert [event.rows for event in world.emitted(BatchStarted)] == [10, 2]
+    assert [event.rows for event in world.emitted(BatchCommitted)] == [10, 2]
+    (finished,) = world.emitted(TickFinished)
     assert (finished.outcome, finished.rows, finished.batches) == ("delivered", 12, 2)
 
 
@@ -209,7 +209,7 @@ def test_a_database_that_fails_is_an_error_and_never_idle(worlds: Worlds) -> Non
     with pytest.raises(TableGone):
         world.tick()
     assert world.wire.counts == (1, 0), "no lease was taken"
-    (failed,) = world.told(TickFailed)
+    (failed,) = world.emitted(TickFailed)
     assert (failed.error_type, failed.error) == ("TableGone", "no such table")
     assert world.tick().rows == 3
 

@@ -54,8 +54,8 @@ def test_a_lost_answer_to_any_write_is_resolved_in_place(worlds: Worlds, fault: 
     late = fault is lost_before and number == 2
     assert len(world.wire.writes) == 4 + late
     once(world, WriteResent)
-    assert len(world.told(WriteResolved)) == (fault is lost_after)
-    assert world.told(LeaseLostEvent) == []
+    assert len(world.emitted(WriteResolved)) == (fault is lost_after)
+    assert world.emitted(LeaseLostEvent) == []
     state = world.state
     assert (state.checkpoint.cursor, state.lease.owner_id, state.lease.fencing_token) == (cursor_of(row(15)), None, 1)
 
@@ -131,7 +131,7 @@ def test_an_operator_who_writes_after_a_commit_is_no_thief(worlds: Worlds) -> No
     assert world.tick(handle).outcome == "delivered"
     assert world.state.control.paused
     assert world.delivered == [1, 2, 3, 4, 5]
-    assert world.told(LeaseLostEvent) == []
+    assert world.emitted(LeaseLostEvent) == []
 
 
 def test_a_resume_after_an_acquire_keeps_the_attempt(worlds: Worlds) -> None:
@@ -188,7 +188,7 @@ def test_a_reset_during_a_batch_wins_over_its_commit(worlds: Worlds) -> None:
 
     assert world.tick(handle).outcome == "lease_lost"
     assert world.state.checkpoint.cursor == cursor_of(row(2))
-    assert world.told(LeaseLostEvent)[0].reason == "broken"
+    assert world.emitted(LeaseLostEvent)[0].reason == "broken"
     world.seen.clear()
     assert world.tick().outcome == "delivered"
     assert world.delivered == [3, 4, 5]

@@ -19,7 +19,7 @@ def leave_note(world: World, identity: str) -> None:
     world.put(json.dumps({"id": identity, "at": stamp(world.runtime.utcnow())}).encode(), NOTE)
 
 
-def test_tenures_shorter_than_a_heartbeat_make_way_too(worlds: Worlds) -> None:
+def test_tenures_shorter_than_a_heartbeat_yield_too(worlds: Worlds) -> None:
     """One look per heartbeat interval, however many tenures there are in it."""
     world = worlds(rows=100, batch_size=1, max_batches_per_tick=1)
     for second in range(60):
@@ -28,19 +28,19 @@ def test_tenures_shorter_than_a_heartbeat_make_way_too(worlds: Worlds) -> None:
         if second == 50:
             leave_note(world, "two")
         assert world.tick(world.busy(1.0)).outcome == "delivered"
-    assert len(world.told(YieldedToOperator)) == 2, "once for each note"
+    assert len(world.emitted(YieldedToOperator)) == 2, "once for each request"
     looks = [name for what, name in world.wire.others if what == "read" and name == NOTE]
     assert len(looks) == 4, "every 15 s of about 64"
 
 
-def test_a_worker_that_made_way_once_delivers_on(worlds: Worlds) -> None:
+def test_a_worker_that_yielded_once_delivers_on(worlds: Worlds) -> None:
     world = worlds(rows=3, batch_size=1, max_batches_per_tick=1)
     world.tick()
     leave_note(world, "one")
     world.runtime.sleep(15)
     began = world.runtime.monotonic()
     assert [world.tick().outcome for _ in range(2)] == ["delivered"] * 2
-    assert world.runtime.monotonic() - began == 2.0, "it made way for 2 s, and once"
+    assert world.runtime.monotonic() - began == 2.0, "it yielded for 2 s, and once"
 
 
 def refused(do: Callable[[], Any]) -> Any:

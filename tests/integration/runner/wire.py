@@ -63,7 +63,7 @@ def preceded(before: Callable[[], Any]) -> Fault:
 
 
 class Wire:
-    """A `poller.ports.StateStore` in front of another: counts its requests and breaks the next ones as told.
+    """A `poller.ports.StateStore` in front of another: counts its requests and breaks the next ones as asked.
 
     `reads`, `writes`: of the state document, every attempt. `others`: everything else, as (what, name).
     `read_faults`, `write_faults`, `append_faults`: for the next requests of that kind, one each.

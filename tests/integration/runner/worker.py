@@ -1,4 +1,4 @@
-"""A worker in a process of its own, told what to do by one line of JSON on stdin.
+"""A worker in a process of its own, with its settings as one line of JSON on stdin.
 
 Run as `python -m tests.integration.runner.worker`. It says "ready", waits for a second line, ticks until nothing is
 left, and prints the outcome of every tick. Its handler takes longer than the lease's ttl, and writes into a ledger, by
@@ -19,32 +19,32 @@ from poller.stores import BlobStore
 
 
 def main() -> None:
-    told = json.loads(sys.stdin.readline())
-    ledger = sa.create_engine(told["database"], isolation_level="AUTOCOMMIT")
+    settings = json.loads(sys.stdin.readline())
+    ledger = sa.create_engine(settings["database"], isolation_level="AUTOCOMMIT")
 
     def note(what: str, ids: list[int], token: int) -> None:
         with ledger.connect() as connection:
             connection.execute(
                 sa.text("INSERT INTO ledger (worker, token, what, ids) VALUES (:worker, :token, :what, :ids)"),
-                {"worker": told["worker"], "token": token, "what": what, "ids": ids},
+                {"worker": settings["worker"], "token": token, "what": what, "ids": ids},
             )
 
     def handle(batch: Batch) -> None:
         ids = [row["id"] for row in batch]
         note("begin", ids, batch.fencing_token)
-        time.sleep(told["handler_seconds"])
+        time.sleep(settings["handler_seconds"])
         batch.check()
         note("end", ids, batch.fencing_token)
 
     poller = Poller(
         "orders",
         app_name="shop",
-        source=SqlSource(told["database"], table="orders", cursor_column="updated_at", pk_columns=["id"]),
-        store=BlobStore.from_connection_string(told["connection"], told["container"]),
-        batch_size=told["batch_size"],
+        source=SqlSource(settings["database"], table="orders", cursor_column="updated_at", pk_columns=["id"]),
+        store=BlobStore.from_connection_string(settings["connection"], settings["container"]),
+        batch_size=settings["batch_size"],
         max_batches_per_tick=1,
-        lease_ttl=told["lease_ttl"],
-        heartbeat_interval=told["heartbeat_interval"],
+        lease_ttl=settings["lease_ttl"],
+        heartbeat_interval=settings["heartbeat_interval"],
         observers=(),
     )
     print("ready", flush=True)

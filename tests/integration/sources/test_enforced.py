@@ -100,7 +100,7 @@ def test_a_partitioned_tables_key_spans_its_partitions(postgres_db: str) -> None
 
 @pytest.mark.parametrize("kind", ["citext", "text collate folding"])
 def test_an_index_finer_than_its_column_proves_nothing(postgres_db: str, kind: str) -> None:
-    """The page's order calls two values equal that the index tells apart: one of them would be skipped."""
+    """The page's order calls two values equal that the index distinguishes: one of them would be skipped."""
     finer = "text_ops" if kind == "citext" else 'collate "C"'
     execute(
         postgres_db,

@@ -36,8 +36,8 @@ def _shown(source: SqlSource, caplog: pytest.LogCaptureFixture, *, error_text: b
         with pytest.raises(SourceError) as raised:
             poller.tick(lambda batch: None)
         found = source.checkup(None, lambda: datetime.now(UTC)).findings
-    told = [str(raised.value), repr(raised.value), str(vars(raised.value)), caplog.text, str(found)]
-    return raised.value, "\n".join(told + [str(event.as_json()) for event in events])
+    texts = [str(raised.value), repr(raised.value), str(vars(raised.value)), caplog.text, str(found)]
+    return raised.value, "\n".join(texts + [str(event.as_json()) for event in events])
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_keys_of_every_type_round_trip_inside_a_tie(any_db: str) -> None:
             assert len(drain(source, 1)) == len(keys), kind
 
 
-def test_a_query_sources_types_are_told_from_the_database(any_db: str) -> None:
+def test_a_query_sources_types_come_from_the_database(any_db: str) -> None:
     make_orders(any_db, ["2026-01-01 00:00:00.000001"] * 3)
     with closing(orders(any_db, query="select id, updated_at from orders where id > 0")) as source:
         assert [row["id"] for row in drain(source, 1)] == [1, 2, 3]

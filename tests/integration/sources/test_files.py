@@ -22,7 +22,7 @@ def test_a_file_that_was_replaced_is_read(tmp_path: Path) -> None:
         assert [row["id"] for row in source.page(last, 10).rows] == [2]
 
 
-def test_a_file_that_was_deleted_is_told_until_it_is_there_again(tmp_path: Path) -> None:
+def test_a_deleted_file_is_reported_until_it_is_there_again(tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
     make_orders(f"sqlite:///{file}", [FIRST])
     with closing(orders(f"sqlite:///{file}", bound="auto")) as source:

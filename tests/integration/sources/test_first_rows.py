@@ -1,4 +1,4 @@
-"""A query's types are learned from a row that has values: a NULL tells nothing of its column."""
+"""A query's types are learned from a row that has values: a NULL says nothing of its column."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_first_row_without_a_cursor_is_not_read(family_db: str, keys: dict[str
         assert [row["id"] for row in drain(source, 1)] == [2, 3]
 
 
-def test_a_first_row_that_is_no_date_tells_nothing(mariadb_db: str) -> None:
+def test_a_first_row_that_is_no_date_decides_nothing(mariadb_db: str) -> None:
     execute(mariadb_db, "set sql_mode = ''", "create table orders (id integer primary key, updated_at datetime(6))")
     execute(mariadb_db, "set sql_mode = ''", "insert into orders values (1, '0000-00-00'), (2, '2026-01-02')")
     with closing(orders(mariadb_db, query="select * from orders", filter="id > 1")) as source:

@@ -124,7 +124,7 @@ TEES = ["2026-01-01T00:00:00", "2026-01-05T10:00:00", "2026-01-06T10:00:00"]
         ([f"{stamp}.000Z" for stamp in TEES], "2026-01-06T10:00:00.1234Z", "YYYY-MM-DDTHH:MM:SS.ffffZ"),
     ],
 )
-def test_a_row_of_another_form_is_found_and_can_be_mended(
+def test_a_row_of_another_form_is_found_and_can_be_fixed(
     sqlite_url: str, stamps: list[str], other: str, form: str
 ) -> None:
     make_orders(sqlite_url, stamps)
@@ -136,12 +136,12 @@ def test_a_row_of_another_form_is_found_and_can_be_mended(
             source.page(cursor, 10)
         with pytest.raises(SourceError) as refused:  # as long as it stands
             source.page(cursor, 10)
-        told = refused.value
-        assert told.column == "updated_at"
-        assert "id=4" in told.message
-        assert form in told.message
-        assert str(TextForm.of(stamps[0])) in told.message
-        fix = told.next_step.removeprefix("Run: ").partition("; Then")[0]
+        error = refused.value
+        assert error.column == "updated_at"
+        assert "id=4" in error.message
+        assert form in error.message
+        assert str(TextForm.of(stamps[0])) in error.message
+        fix = error.next_step.removeprefix("Run: ").partition("; Then")[0]
         assert fix.startswith('UPDATE "orders" SET')
         _execute(sqlite_url, fix)
         assert len(drain(source, 10)) == 4
@@ -156,7 +156,7 @@ def test_a_row_of_another_form_is_found_and_can_be_mended(
         ([f"{stamp}.250Z" for stamp in TEES], "2025-12-31T00:00:00Z"),
     ],
 )
-def test_what_mends_a_form_takes_nothing_off_the_times_of_others(
+def test_what_fixes_a_form_takes_nothing_off_the_times_of_others(
     sqlite_url: str, stamps: list[str], other: str
 ) -> None:
     """The odd row comes first here, and its form was taken for the column's: all the others were to be cut off."""

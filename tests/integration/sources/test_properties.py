@@ -151,7 +151,7 @@ def _tables(draw: st.DrawFn, which: str, *, mariadb: bool) -> Table:
 
 
 def _fill(url: str, table: Table) -> list[tuple[int, str | None]]:
-    """Make it, and tell its rows' numbers and notes in the order in which they are to come."""
+    """Make it, and return its rows' numbers and notes in the order in which they are to come."""
     names = [f"k{i}" for i in range(len(table.keys))]
     keys = ", ".join(f"{name} {kind.sql} not null" for name, kind in zip(names, table.keys, strict=True))
     strict = "null" if table.nulls else "not null"

@@ -146,14 +146,14 @@ def test_a_placeholder_that_postgresql_has_as_an_operator_runs(postgres_db: str)
         assert [row["id"] for row in source.page(None, 5).rows] == [1]
 
 
-def test_check_tells_of_a_view_that_takes_only_some_rows(any_db: str) -> None:
+def test_check_reports_a_view_that_takes_only_some_rows(any_db: str) -> None:
     make_orders(any_db, ["2026-01-01 00:00:00", "2026-01-01 00:00:01", "2026-01-01 00:00:02"])
     execute(
         any_db,
         "create view latest as select * from orders order by updated_at limit 2",
         "create view plain as select o.* from orders o where exists (select 1 from orders limit 1)",
     )
-    for view, told in (("latest", 1), ("plain", 0)):
+    for view, shown in (("latest", 1), ("plain", 0)):
         with closing(orders(any_db, table=view)) as source:
             found = source.checkup(None, lambda: datetime.now(UTC)).findings
-        assert len([f for f in found if "returns only some rows" in f.message]) == told
+        assert len([f for f in found if "returns only some rows" in f.message]) == shown

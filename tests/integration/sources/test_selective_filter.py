@@ -38,40 +38,40 @@ def filled(any_db: str) -> str:
     return any_db
 
 
-def told(source: SqlSource, check: str) -> Finding:
+def finding(source: SqlSource, check: str) -> Finding:
     (found,) = [f for f in source.checkup(None, lambda: datetime.now(UTC)).findings if f.check == check]
     return found
 
 
 def test_check_proposes_what_spares_the_rows_of_a_filter(filled: str) -> None:
     with closing(orders(filled, **FAILED)) as source:
-        plan = told(source, "plan")
+        plan = finding(source, "plan")
         assert "any plan will do" not in plan.message
-        found = told(source, "filter")
+        found = finding(source, "filter")
         assert plan.severity == "ok" or plan.fix == found.fix
         assert found.severity == "warn"
         assert re.search(r"every page reads (1,000 or more|2,99\d) rows after the last one", found.message)
     execute(filled, found.fix.rstrip(";"))
     with closing(orders(filled, **FAILED)) as source:
-        assert told(source, "filter").severity == "ok"
+        assert finding(source, "filter").severity == "ok"
         assert [row["id"] for row in source.page(None, 5).rows] == [5]
 
 
 def test_check_of_a_filter_that_no_row_passes(filled: str) -> None:
     with closing(orders(filled, **FAILED | {"filter": "status in ('lost', 'gone')"})) as source:
-        found = told(source, "filter")
+        found = finding(source, "filter")
     assert found.severity == "warn"
     if family(filled) == "mysql":
         assert "GENERATED" in found.fix
         with closing(orders(filled, **FAILED | {"filter": "status = 'lost' and rand() < 2"})) as source:
-            assert "GENERATED" not in told(source, "filter").fix, "it may not be made of chance"
+            assert "GENERATED" not in finding(source, "filter").fix, "it may not be made of chance"
     else:
         assert found.fix.endswith("WHERE status in ('lost', 'gone');")
 
 
 def test_check_of_a_filter_that_most_rows_pass_is_quiet(filled: str) -> None:
     with closing(orders(filled, **FAILED | {"filter": "status <> 'failed'"})) as source:
-        assert told(source, "filter").severity == "ok"
+        assert finding(source, "filter").severity == "ok"
     with closing(orders(filled, bound="heuristic")) as source:
         assert "filter" not in [f.check for f in source.checkup(None, lambda: datetime.now(UTC)).findings]
 

@@ -81,7 +81,7 @@ def test_which_stamps_lie_before_their_moment(family: str, sql: str, earlier: bo
 
 
 @pytest.mark.parametrize(
-    ("body", "to_new", "told"),
+    ("body", "to_new", "expected"),
     [
         ("begin NEW.updated_at := now(); return new; end", True, ["now()"]),
         ('new."updated_at" = now() -- new.updated_at := utc;\n;', True, ["now()"]),
@@ -96,9 +96,9 @@ def test_which_stamps_lie_before_their_moment(family: str, sql: str, earlier: bo
         ("UPDATE customers SET n = 1; UPDATE o SET updated_at = now() FROM shop.orders o", False, ["now()"]),
     ],
 )
-def test_what_a_trigger_gives_the_column(body: str, to_new: bool, told: list[str] | None) -> None:
+def test_what_a_trigger_gives_the_column(body: str, to_new: bool, expected: list[str] | None) -> None:
     found = assigned(body, "updated_at", to_new=to_new, tables=["orders"])
-    assert (None if found is None else [one.strip() for one in found]) == told
+    assert (None if found is None else [one.strip() for one in found]) == expected
 
 
 @pytest.mark.parametrize(

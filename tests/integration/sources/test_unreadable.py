@@ -47,8 +47,8 @@ def _every_type(url: str) -> None:
 
 
 def _insert(key: int, values: list[str]) -> str:
-    told = ", ".join(f"'{value}'" for value in values)
-    return f"insert into orders values ({key}, '2026-01-01', {told})".replace(":", "\\:")
+    literals = ", ".join(f"'{value}'" for value in values)
+    return f"insert into orders values ({key}, '2026-01-01', {literals})".replace(":", "\\:")
 
 
 def test_postgresqls_values_that_python_has_not_come_as_text(postgres_db: str) -> None:

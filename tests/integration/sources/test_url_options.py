@@ -36,7 +36,7 @@ def test_the_options_that_a_driver_prefers_name_the_database(url: str, expected:
     assert (found.host, found.port, found.database) == expected
 
 
-def test_a_socket_is_told_without_a_port() -> None:
+def test_a_socket_is_described_without_a_port() -> None:
     found = identify(make_url("mysql+pymysql://u:geheim@/shop?unix_socket=/run/a.sock"))
     assert place(found) == "mysql at /run/a.sock, database shop"
 
@@ -101,6 +101,6 @@ def test_what_sqlalchemy_fails_on_is_refused_without_showing_it(url: str) -> Non
         assert "geheim" not in f"{error.value} {vars(error.value)}"
 
 
-def test_a_certificate_that_cannot_be_read_is_told_as_that() -> None:
+def test_an_unreadable_certificate_is_named_as_that() -> None:
     with pytest.raises(SourceUnavailable, match=r"No such file.*ssl_ca"):
         orders("mysql+pymysql://poller@127.0.0.1:1/shop?ssl_ca=/nowhere/ca.pem").page(None, 1)

@@ -142,9 +142,9 @@ def test_the_bounds_age_is_reported_with_its_kind(table: sqlite3.Connection) -> 
         poller.tick(lambda batch: None)
     with polled(table, name="unbound") as poller:
         poller.tick(lambda batch: None)
-    told = points("poller.bound.age")
-    assert told[(("bound.kind", "heuristic"), ("poller.name", "guessed"))] == 90
-    assert not [one for one in told if ("poller.name", "unbound") in one], "without a bound there is no age"
+    ages = points("poller.bound.age")
+    assert ages[(("bound.kind", "heuristic"), ("poller.name", "guessed"))] == 90
+    assert not [one for one in ages if ("poller.name", "unbound") in one], "without a bound there is no age"
 
 
 def test_a_transaction_that_stays_open_makes_the_bounds_age_grow(table: sqlite3.Connection) -> None:

@@ -77,7 +77,7 @@ class Shop:
     def take(self, batch: Batch) -> None:
         self.seen += [(batch.poller_name, one["id"]) for one in batch]
 
-    def told(self, name: str) -> list[dict[str, Any]]:
+    def emitted(self, name: str) -> list[dict[str, Any]]:
         return [event.as_json() for event in self.events if event.name == name]
 
 
@@ -180,7 +180,7 @@ def test_a_missing_handler_is_an_event_before_anything_is_read() -> None:
     orders = shop.poller()
     (end,) = run([orders], "forever")
     assert isinstance(end.exception, ConfigError)
-    (failed,) = shop.told("tick_failed")
+    (failed,) = shop.emitted("tick_failed")
     assert (failed["error_type"], failed["error"]) == ("ConfigError", end.error)
     assert table(orders).pages == []
 
@@ -225,7 +225,7 @@ def forever_after(faults: list[Exception]) -> tuple[Shop, Ended[Poller]]:
 def test_for_ever_outlives_a_database_that_is_away() -> None:
     shop, end = forever_after([AWAY] * 3)
     assert (end.ok, shop.seen) == (True, [("orders", 1)])
-    assert [failed["error"] for failed in shop.told("tick_failed")] == [str(AWAY)] * 3
+    assert [failed["error"] for failed in shop.emitted("tick_failed")] == [str(AWAY)] * 3
     assert shop.clock.passed == 1 + 3 + 5 + 9, "one second's schedule, and a pause that doubles"
 
 
@@ -258,7 +258,7 @@ def test_for_ever_ends_where_no_later_tick_can_help() -> None:
 def test_for_ever_outlives_what_nobody_foresaw() -> None:
     shop, end = forever_after([RuntimeError("never seen before")])
     assert (end.ok, end.exception, shop.seen) == (True, None, [("orders", 1)])
-    (failed,) = shop.told("tick_failed")
+    (failed,) = shop.emitted("tick_failed")
     assert failed["error"] == "RuntimeError: never seen before"
     assert end.trace is not None
     assert "never seen before" in end.trace
@@ -279,7 +279,7 @@ def test_one_of_another_source_waits_while_its_namesake_works() -> None:
     fine, ended = run([works, waits], "forever", shop.clock, handler=shop.take, ended=lambda _: shop.clock.set())
     assert fine.ok
     assert isinstance(ended.exception, FingerprintMismatch)
-    assert len(shop.told("tick_failed")) == 3
+    assert len(shop.emitted("tick_failed")) == 3
 
 
 def test_whoever_is_interrupted_leaves_nothing_running() -> None:

@@ -18,7 +18,7 @@ class Signalled:
     """This process, signalled at moments of our choosing, and what it says then."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, at: list[float], again: int = 0) -> None:
-        """`at`: the moments of the signals. `again`: how many of them come while the first is being told."""
+        """`at`: the moments of the signals. `again`: how many of them come while the first is being reported."""
         self.said: list[str] = []
         self.moments, self.again = iter(at), again
         monkeypatch.setattr(os, "write", self.write)

@@ -29,8 +29,8 @@ BENCHMARKS = Path(tables.__file__).parents[1]
 
 
 def test_what_never_came_is_lost_and_what_came_late_is_not() -> None:
-    told = {"version": "1", "during": [1, 2, 2, 3, 3, 3], "after": [3, 4], "polls": 1}
-    found = judge(Setup("one"), told, rows={1, 2, 3, 4, 5, 6}, took=60.0)
+    reported = {"version": "1", "during": [1, 2, 2, 3, 3, 3], "after": [3, 4], "polls": 1}
+    found = judge(Setup("one"), reported, rows={1, 2, 3, 4, 5, 6}, took=60.0)
     assert (found["lost"], found["lost_percent"], found["rows"]) == (2, 33.3, 6)
     assert found["duplicates"] == 3, "what comes again after the writers ended depends on how long one waits"
     assert found["rows_per_minute"] == 6
@@ -73,10 +73,10 @@ def test_the_torture_prints_what_was_asked_and_what_came_of_it(
     line = "torture --database sqlite --seconds 1 --longest 0.02 --writers 3 --poll 0.05 --burners 0 --seed 4"
     monkeypatch.setattr(sys, "argv", line.split())
     torture.main()
-    (told,) = printed(capsys)
-    assert (told["database"], told["seed"], told["lost"]) == ("sqlite", 4, 0)
-    assert set(told["done"]) > {"connections", "idle", "burst", "savepoints"}
-    assert set(told["bounds"]) <= {"exact", "exact held"}
+    (reported,) = printed(capsys)
+    assert (reported["database"], reported["seed"], reported["lost"]) == ("sqlite", 4, 0)
+    assert set(reported["done"]) > {"connections", "idle", "burst", "savepoints"}
+    assert set(reported["bounds"]) <= {"exact", "exact held"}
 
 
 def test_the_pages_are_measured_by_the_command_line(
@@ -85,12 +85,12 @@ def test_the_pages_are_measured_by_the_command_line(
     line = "pages --database sqlite --rows 2000 --tie 400 --limit 50 --repeat 2"
     monkeypatch.setattr(sys, "argv", line.split())
     pages.main()
-    (told,) = printed(capsys)
-    assert (told["database"], told["rows"], told["tie"], told["limit"]) == ("sqlite", 2000, 400, 50)
+    (reported,) = printed(capsys)
+    assert (reported["database"], reported["rows"], reported["tie"], reported["limit"]) == ("sqlite", 2000, 400, 50)
 
 
 @pytest.mark.parametrize("what", ["sample", "delay"])
-def test_what_a_bound_costs_is_told_line_by_line(
+def test_what_a_bound_costs_is_printed_line_by_line(
     what: str,
     postgres_server: PostgresServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -98,8 +98,8 @@ def test_what_a_bound_costs_is_told_line_by_line(
 ) -> None:
     if what == "sample":
         bound_cost.sample({"postgresql": postgres_server}, many=2, beside=((0, 0), (2, 1)))
-        told = [(line["sessions"], line["bound"], line["samples"]) for line in printed(capsys)]
-        assert told == [(many, bound, 2) for many in (0, 3) for bound in ("none", "exact", "observed")]
+        reported = [(line["sessions"], line["bound"], line["samples"]) for line in printed(capsys)]
+        assert reported == [(many, bound, 2) for many in (0, 3) for bound in ("none", "exact", "observed")]
     else:
         monkeypatch.setitem(WAYS, "postgresql", [Way("none"), Way("exact", "0s")])
         bound_cost.delay({"postgresql": postgres_server}, ["idle"], seconds=0.2, rounds=1, every=0.01)
@@ -108,7 +108,7 @@ def test_what_a_bound_costs_is_told_line_by_line(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("processes", [False, True])
-def test_a_crowd_of_pollers_tells_how_old_its_bounds_are(mariadb_db: str, processes: bool) -> None:
+def test_a_crowd_of_pollers_shows_how_old_its_bounds_are(mariadb_db: str, processes: bool) -> None:
     found = crowd(mariadb_db, pollers=2, processes=processes, seconds=0.5, every=0.1)
     assert (found["pollers"], found["processes"]) == (2, 2 if processes else 1)
     assert found["bounds"] > found["unknown"]
@@ -120,12 +120,12 @@ def test_a_crowd_of_pollers_tells_how_old_its_bounds_are(mariadb_db: str, proces
 @pytest.mark.parametrize("load", ["idle", "busy"])
 def test_every_commit_of_the_probe_has_a_delay(name: str, load: str, request: pytest.FixtureRequest) -> None:
     found = delays(request.getfixturevalue(name), Way("exact", "50ms"), load, seconds=1.0, seed=1)
-    told = found.summary()
-    assert told["missing"] == 0
-    assert told["commits"] == len(found.ms) > 0
+    reported = found.summary()
+    assert reported["missing"] == 0
+    assert reported["commits"] == len(found.ms) > 0
     assert min(found.in_all_ms) >= 50, "a margin is waited for"
-    assert told["median_ms"] <= told["p90_ms"] <= max(found.in_all_ms)
-    assert (told["load_transactions"] > 0) == (load == "busy")
+    assert reported["median_ms"] <= reported["p90_ms"] <= max(found.in_all_ms)
+    assert (reported["load_transactions"] > 0) == (load == "busy")
 
 
 @pytest.mark.soak
@@ -146,9 +146,9 @@ def test_samples_are_taken_beside_sessions_of_others(postgres_db: str) -> None:
 @pytest.mark.soak
 def test_pages_are_measured_at_every_place(any_db: str) -> None:
     found = measure(any_db, Size(rows=2_000, tie=400, limit=50), repeat=2)
-    for told in (found["ms_median"], found["work"]):
-        assert list(told) == ["start", "middle", "tie", "end"]
-        assert min(told.values()) > 0
+    for reported in (found["ms_median"], found["work"]):
+        assert list(reported) == ["start", "middle", "tie", "end"]
+        assert min(reported.values()) > 0
 
 
 def test_the_results_name_the_versions_that_are_pinned() -> None:

@@ -147,8 +147,8 @@ def test_a_function_app_as_shown_has_the_functions_of_the_page(
     block: Block, pollers: list[str], functions: list[str], tmp_path: Path
 ) -> None:
     head, _, poller = blocks(GETTING_STARTED, "toml")[1].text.partition("[pollers.orders]")
-    told = "".join(f"[pollers.{name}]{poller.replace('[pollers.orders.', f'[pollers.{name}.')}" for name in pollers)
-    (tmp_path / "poller.toml").write_text(head + told)
+    text = "".join(f"[pollers.{name}]{poller.replace('[pollers.orders.', f'[pollers.{name}.')}" for name in pollers)
+    (tmp_path / "poller.toml").write_text(head + text)
     (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
     (tmp_path / "function_app.py").write_text(block.text)
     code = "import function_app; print(*[f.get_function_name() for f in function_app.app.get_functions()])"
@@ -283,8 +283,8 @@ def _label(file: str, test: str) -> str:
         node for node in ast.parse(_text(file)).body if isinstance(node, ast.FunctionDef) and node.name == test
     ]
     marks = [ast.unparse(decorator) for node in functions for decorator in node.decorator_list]
-    told = " ".join(marks)
-    if "pytest.mark.soak" in marks or ("mark.soak" in told and "mark.prove" in told):
+    text = " ".join(marks)
+    if "pytest.mark.soak" in marks or ("mark.soak" in text and "mark.prove" in text):
         return "soak"
     return "prove" if "pytest.mark.prove" in marks else ""
 

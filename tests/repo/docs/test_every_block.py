@@ -79,10 +79,12 @@ RUN_BY: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("page", sorted(RUN_BY))
 def test_each_block_is_run_or_says_why_not(page: str) -> None:
-    shown, told = blocks(page), RUN_BY[page]
+    shown, commands = blocks(page), RUN_BY[page]
 
-    assert len(shown) == len(told), [block.where for block in shown]
-    missing = [name for name in [*told, *EVERY_ONE.values()] if not name.startswith("not run: ") and not exists(name)]
+    assert len(shown) == len(commands), [block.where for block in shown]
+    missing = [
+        name for name in [*commands, *EVERY_ONE.values()] if not name.startswith("not run: ") and not exists(name)
+    ]
     assert missing == []
 
 

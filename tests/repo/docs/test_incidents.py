@@ -247,8 +247,8 @@ def test_the_session_prints_what_is_shown(shop: Shop, heading: str) -> None:
     session = Session()
     for step in sessions()[heading]:
         printed = shop.type(session.command(step))
-        told = session.compare(step, printed)
-        assert told is None, told
+        difference = session.compare(step, printed)
+        assert difference is None, difference
         shop.after.pop(step.command, lambda: None)()
 
 
@@ -279,7 +279,7 @@ def test_volatile_output_may_differ_and_is_copied_onwards() -> None:
     ("printed", "instead"),
     [("id=4", "id=5"), ("2026-04-07", "2026-04-08"), ("rows=6", "rows=7"), ("anything\n", ""), (" more\n", "\nmore\n")],
 )
-def test_anything_else_that_differs_is_told(printed: str, instead: str) -> None:
+def test_anything_else_that_differs_is_shown(printed: str, instead: str) -> None:
     (step,) = steps(SHOWN)
-    told = Session().compare(step, PRINTED.replace(printed, instead))
-    assert (told is None) is (printed == "anything\n"), "only `...` may stand for nothing"
+    difference = Session().compare(step, PRINTED.replace(printed, instead))
+    assert (difference is None) is (printed == "anything\n"), "only `...` may stand for nothing"

@@ -30,9 +30,9 @@ def test_every_event_that_should_be_rare_is_listed_with_its_level() -> None:
 
 def test_every_metric_is_listed() -> None:
     """tests/integration/telemetry holds this docstring against what is exported."""
-    told = (otel.__doc__ or "").partition("Traces:")[0].replace("`poller.name`", "")
+    listed = (otel.__doc__ or "").partition("Traces:")[0].replace("`poller.name`", "")
 
-    assert {name for name, _, _ in rows("Metrics and traces")} == set(re.findall(r"`(poller\.[a-z_.]+)`", told))
+    assert {name for name, _, _ in rows("Metrics and traces")} == set(re.findall(r"`(poller\.[a-z_.]+)`", listed))
 
 
 def test_a_handlers_module_as_shown_exports_what_the_page_lists(tmp_path: Path) -> None:

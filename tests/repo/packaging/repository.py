@@ -18,7 +18,7 @@ from tests.support.services import REPOSITORY, unavailable
 def committed_files() -> list[Path]:
     """Every file that git tracks; `unavailable` where this is no clone (an unpacked source archive)."""
     if not (REPOSITORY / ".git").exists():
-        unavailable("not a git clone: nothing tells which files are committed")
+        unavailable("not a git clone: nothing says which files are committed")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         unavailable(f"git cannot list the files: {listed.stderr.strip()}")
@@ -71,7 +71,7 @@ def modules() -> dict[str, str]:
 def owner(module: str) -> str | None:
     """The distribution that an imported module (or a name in it) comes from; its own name where it is not installed.
 
-    None: a package that distributions share, by itself; what is imported out of it tells whose it is.
+    None: a package that distributions share, by itself; what is imported out of it says whose it is.
     """
     parts = module.split(".")
     prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))

@@ -52,7 +52,7 @@ def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
     assert {name: path for name, path in benchmarks.items() if name not in declared} == {}
 
 
-def test_packages_that_share_a_name_are_told_apart() -> None:
+def test_packages_that_share_a_name_are_distinguished() -> None:
     assert owner("azure.core.MatchConditions") == "azure-core"
     assert owner("azure.storage.blob") == "azure-storage-blob"
     assert owner("opentelemetry.sdk.metrics.export") == "opentelemetry-sdk"

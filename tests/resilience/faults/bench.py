@@ -101,7 +101,7 @@ class Bench:
         hold_to_schemas([(NAME, found.body)])
         return decode(found.body, location=NAME)
 
-    def told(self, name: str) -> int:
+    def emitted(self, name: str) -> int:
         """How many events of that name there were."""
         return sum(event.name == name for event in self.events)
 

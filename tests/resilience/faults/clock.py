@@ -31,7 +31,7 @@ class _Segment:
 class ServerClock:
     """A piecewise linear map from the server's real time to the time it shows. Thread-safe.
 
-    Headers carry whole seconds, so "before or after the step" cannot be told from a `Last-Modified` alone:
+    Headers carry whole seconds, so "before or after the step" cannot be known from a `Last-Modified` alone:
     the clock remembers under which segment each ETag was written through the proxy, and goes by the time only
     for others. Only headers are changed; the times inside a listing's XML are not.
     """

@@ -1,4 +1,4 @@
-"""What can go wrong with one request: a `Fault` says what happens at the server and what the client is told.
+"""What can go wrong with one request: a `Fault` says what happens at the server and what the client gets.
 
 The two sides are independent, because that is what makes writes ambiguous: a write may land never, once,
 twice or later, and whichever it was the client may get the answer, an error, or nothing. The functions below

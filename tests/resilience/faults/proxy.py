@@ -6,7 +6,7 @@ on demand.
         proxy.plan = Script([fault.reset_after()])      # the first write of a state document is applied, then
         reset ...
         assert proxy.counts() == {"GET": 1, "PUT": 2}   # request budgets
-        assert proxy.requests[1].applied                # what really happened, whatever the client was told
+        assert proxy.requests[1].applied                # what really happened, whatever the client was shown
 
 The server behind it is the truth: the proxy never invents a success, only failures.
 """
@@ -39,7 +39,7 @@ class FaultProxy:
 
     - `plan`: asked once for each request; may be replaced at any time.
     - `requests`: the `RequestLog`, in order of arrival.
-    - `clock`: the `ServerClock` that `Date` and `Last-Modified` are shown by; truthful until told otherwise.
+    - `clock`: the `ServerClock` that `Date` and `Last-Modified` are shown by; truthful until it is set.
 
     Leaving the `with` block raises what a plan raised, so that a broken plan cannot pass for a fault.
     """
@@ -181,10 +181,12 @@ class FaultProxy:
         if fault.hold == "after":
             self._holds.wait(record, fault.tag, fault.seconds)
         if fault.upstream == "late":
-            record.told(fault.status or None)
+            record.answers(fault.status or None)
             self._holds.defer(record, fault.tag, fault.seconds, lambda: self._land(message, record))
         if answer is not None and fault.answer in ("real", "cut", "dribble"):
-            return self._tell(connection, self._retold(answer, fault), record, fault) and not message.closes
+            return (
+                self._answer_otherwise(connection, self._altered(answer, fault), record, fault) and not message.closes
+            )
         return self._fail(connection, message, record, fault) and not message.closes
 
     def _forward(self, upstream: Upstream, message: Message, record: Record) -> Message:
@@ -204,7 +206,7 @@ class FaultProxy:
             upstream.close()
             record.finished.set()
 
-    def _retold(self, answer: Message, fault: Fault) -> Message:
+    def _altered(self, answer: Message, fault: Fault) -> Message:
         answer = self.clock.retell(answer)
         if fault.date_offset:
             answer = moved(answer, "date", fault.date_offset)
@@ -212,16 +214,16 @@ class FaultProxy:
             answer = answer.replacing(name, None)
         return answer
 
-    def _tell(self, connection: Connection, answer: Message, record: Record, fault: Fault) -> bool:
+    def _answer_otherwise(self, connection: Connection, answer: Message, record: Record, fault: Fault) -> bool:
         """Give the server's answer, whole, cut short or byte by byte."""
         if fault.answer == "cut":
             head, body = answer.encode_head(), answer.encode_body()
             whole, last = (head, body) if body else (b"", head)
             sent = whole + last[: min(int(len(last) * fault.keep), len(last) - 1)]
-            record.told(answer.status if b"\r\n" in sent else None)
+            record.answers(answer.status if b"\r\n" in sent else None)
             connection.send(sent)
             return False
-        record.told(answer.status)
+        record.answers(answer.status)
         record.finished.set()
         if fault.answer == "dribble" and fault.seconds is not None:
             self._dribble(connection, answer.encode(), record, fault)
@@ -242,12 +244,12 @@ class FaultProxy:
         self._holds.during(record, fault.tag, released.set, send)
 
     def _fail(self, connection: Connection, message: Message, record: Record, fault: Fault) -> bool:
-        """Tell the client something else than the server's answer."""
+        """Give the client something else than the server's answer."""
         if fault.answer == "error":
-            record.told(fault.status)
+            record.answers(fault.status)
             connection.send(self._error(fault, head_only=message.start.startswith("HEAD ")).encode())
             return True
-        record.told(None)
+        record.answers(None)
         if fault.answer == "silence":
             if fault.upstream == "late":
                 connection.wait_until_left()

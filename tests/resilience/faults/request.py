@@ -81,7 +81,7 @@ class Record:
         self.arrived = time.monotonic()
         self.fault: Fault | None = None
         self.status: int | None = None
-        """What the client was told; None: nothing (yet)."""
+        """What status the client got; None: nothing (yet)."""
         self.answered: float | None = None
         """When the client got its answer, or its failure."""
         self.upstream: list[int] = []
@@ -95,7 +95,7 @@ class Record:
 
     @property
     def applied(self) -> bool:
-        """Whether the server has done what was asked, whatever the client was told."""
+        """Whether the server has done what was asked, whatever the client was shown."""
         return any(200 <= status < 300 for status in self.upstream)
 
     def __repr__(self) -> str:
@@ -111,8 +111,8 @@ class Record:
         if etag is not None and 200 <= answer.status < 300:
             self.etags.append(etag)
 
-    def told(self, status: int | None) -> None:
-        """Note what the client is about to be told."""
+    def answers(self, status: int | None) -> None:
+        """Note what the client is about to get."""
         self.answered = time.monotonic()
         self.status = status
 

@@ -53,7 +53,7 @@ class Shop:
         self.made.append(made)
         return made
 
-    def told(self, name: str) -> list[dict[str, Any]]:
+    def emitted(self, name: str) -> list[dict[str, Any]]:
         """The events of that name."""
         return [event.as_json() for event in self.events if event.name == name]
 

@@ -41,7 +41,7 @@ def test_a_commit_without_any_answer_is_unknown_at_the_deadline(bench: Bench, ap
     with pytest.raises(CommitError):
         tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True)
     assert tenure.remaining() == 0
-    assert bench.told("commit_unknown") == 1
+    assert bench.emitted("commit_unknown") == 1
     assert bench.proxy.counts()["PUT"] > 1, "it did try again while there was time"
     bench.proxy.plan = NoFaults()
     bench.proxy.reset()
@@ -93,9 +93,7 @@ def test_an_acquire_without_any_answer_gives_up_at_the_deadline(bench: Bench) ->
 
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_a_refused_permission_is_told_at_once_and_never_sent_again(
-    bench: Bench, operation: Operation, status: int
-) -> None:
+def test_a_refused_permission_is_an_error_and_never_sent_again(bench: Bench, operation: Operation, status: int) -> None:
     tenure = bench.acquire()
     before = bench.truth()
     bench.proxy.reset()
@@ -109,7 +107,7 @@ def test_a_refused_permission_is_told_at_once_and_never_sent_again(
 
 
 def test_a_refusal_after_an_unanswered_copy_settles_nothing(bench: Bench) -> None:
-    """The first copy may land yet: so the tenure is over, and nobody is told that nothing was written."""
+    """The first copy may land yet: so the tenure is over, and nobody claims that nothing was written."""
     tenure = bench.acquire()
     bench.proxy.plan = Script([fault.late("late", answer="reset"), fault.error_before(403)])
     with pytest.raises(CommitError):

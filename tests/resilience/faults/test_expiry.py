@@ -99,10 +99,10 @@ def test_a_lease_is_taken_over_after_ttl_and_margin_of_server_time(
     # Its GET is answered by a 304: the new Date with the Last-Modified it knows.
     assert conditional.tick(lambda batch: None).outcome == "delivered"
     assert proxy.requests.select("GET", "state/shop", lambda one: one.status == 304)
-    [taken] = shop.told("lease_taken_over")
+    [taken] = shop.emitted("lease_taken_over")
     assert (taken["previous_fencing_token"], taken["fencing_token"]) == (1, 2)
     assert working.finish().outcome == "lease_lost", "the store refuses the former owner, whose own clock ran right"
-    assert shop.told("stale_commit_refused")
+    assert shop.emitted("stale_commit_refused")
 
 
 def test_a_newcomer_judges_by_one_read(proxy: FaultProxy, container: str, shop: Shop) -> None:

@@ -94,7 +94,7 @@ def test_a_fault_can_be_written_down_and_read_again(one: Fault) -> None:
 @pytest.mark.parametrize(
     ("upstream", "answer"), [("never", "real"), ("never", "cut"), ("late", "real"), ("late", "dribble")]
 )
-def test_a_success_that_the_server_never_gave_cannot_be_told(upstream: fault.Upstream, answer: fault.Answer) -> None:
+def test_a_success_that_the_server_never_gave_cannot_be_planned(upstream: fault.Upstream, answer: fault.Answer) -> None:
     with pytest.raises(ValueError, match="no real answer"):
         Fault(name="lie", upstream=upstream, answer=answer, seconds=1)
 

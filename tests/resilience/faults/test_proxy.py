@@ -65,7 +65,7 @@ def test_it_counts_what_azurite_counts(azurite: Azurite, proxy: FaultProxy, blob
     assert proxy.count("GET", "orders.json", lambda record: record.status == 304) == 1
 
 
-def test_the_log_tells_creates_from_conditional_writes(proxy: FaultProxy, blob: BlobClient) -> None:
+def test_the_log_distinguishes_creates_from_conditional_writes(proxy: FaultProxy, blob: BlobClient) -> None:
     first = blob.upload_blob(OLD)["etag"]
     second = cas(blob, NEW, first)
     create, write = proxy.requests
@@ -209,7 +209,7 @@ def test_a_broken_plan_fails_the_test_that_has_it(azurite: Azurite, direct: Blob
     assert group.group_contains(LookupError)
 
 
-def test_a_script_tells_which_faults_never_came(proxy: FaultProxy, blob: BlobClient) -> None:
+def test_a_script_lists_the_faults_that_never_came(proxy: FaultProxy, blob: BlobClient) -> None:
     script = Script([None, fault.reset_after(), fault.drop_after()], STATE_WRITES)
     proxy.plan = script
     blob.upload_blob(OLD)

@@ -70,7 +70,7 @@ def test_a_write_that_landed_before_a_takeover_is_a_success(bench: Bench, operat
     bench.proxy.plan = Between(fault.reset_after(), lambda: _taken(bench))
     operation.act(tenure)
     assert tenure.released
-    assert bench.told("write_resolved") == 1
+    assert bench.emitted("write_resolved") == 1
     now = bench.truth()
     assert now.lease.owner_id == "shop/other/1"
     assert now.checkpoint.cursor == (None if "commit" not in operation.name else cursor(7))
@@ -100,8 +100,8 @@ def test_a_write_and_an_operators_change_in_its_midst_both_stand(
     assert operation.shows(before, now)
     assert now.control.paused
     assert now.control.by == "ann"
-    assert bench.told("write_resolved" if landed else "write_redone") == 1
-    assert bench.told("lease_lost") == 0
+    assert bench.emitted("write_resolved" if landed else "write_redone") == 1
+    assert bench.emitted("lease_lost") == 0
     if not operation.ends:
         assert tenure.paused, "and the worker knows of it"
         tenure.release(give_back=True)

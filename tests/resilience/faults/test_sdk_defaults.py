@@ -99,12 +99,14 @@ def test_a_lost_heartbeat_answer_loses_the_lease_by_sdk_defaults(
     proxy.plan = Script([None, fault.drop_after()], Match(("PUT",), "orders.json"))
 
     def handle(batch: Batch) -> None:
-        wait_until(lambda: bool(shop.told("write_resolved")), "the heartbeat's answer was lost, and its fate found out")
+        wait_until(
+            lambda: bool(shop.emitted("write_resolved")), "the heartbeat's answer was lost, and its fate found out"
+        )
 
     poller = shop.poller(store, runtime=runtime, lease_ttl="9s", heartbeat_interval="750ms")
     result = poller.tick(handle)
     assert result.outcome == ("lease_lost" if sdk else "delivered")
-    assert len(shop.told("stale_commit_refused")) == sdk
+    assert len(shop.emitted("stale_commit_refused")) == sdk
 
 
 def test_a_service_that_is_busy_for_a_moment_costs_a_moment(proxy: FaultProxy, container: str, shop: Shop) -> None:

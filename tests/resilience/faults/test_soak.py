@@ -1,7 +1,7 @@
-"""Many writes under mixed faults: what each writer was told is held against what the server did.
+"""Many writes under mixed faults: what each writer was shown is held against what the server did.
 
 Truth is the chain of versions: every applied PUT names the ETag it replaced and the one it made. A write id in the
-chain was applied; a false loss is one of these that its writer was told is lost, a false success one that is not there.
+chain was applied; a false loss is one of these that its writer took for lost, a false success one that is not there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Marked(Brisk):
 
 @dataclass
 class Account:
-    """What one writer was told of its writes, by their ids."""
+    """What one writer heard of its writes, by their ids."""
 
     done: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
@@ -130,10 +130,10 @@ def _soak(azurite: Azurite, container: str, *, seed: int, writes: int) -> dict[s
         applied = Counter(state.write_ids[-1] for state in chain)
         done = {one for account in accounts for one in account.done}
         lost = {one for account in accounts for one in account.lost}
-        told = f"seed {seed}: {plan.to_json()}"
-        assert max(applied.values()) == 1, f"at most one copy of a write lands; {told}"
-        assert not lost & applied.keys(), f"false losses under {told}"
-        assert not done - applied.keys(), f"false successes under {told}"
+        summary = f"seed {seed}: {plan.to_json()}"
+        assert max(applied.values()) == 1, f"at most one copy of a write lands; {summary}"
+        assert not lost & applied.keys(), f"false losses under {summary}"
+        assert not done - applied.keys(), f"false successes under {summary}"
         bench.close()
         return {
             "writes": sum(account.writes for account in accounts),
@@ -141,15 +141,15 @@ def _soak(azurite: Azurite, container: str, *, seed: int, writes: int) -> dict[s
             "lost": len(lost),
             "unknown": sum(len(account.unknown) for account in accounts),
             "faults": sum(plan.given.values()),
-            "resolved": bench.told("write_resolved"),
+            "resolved": bench.emitted("write_resolved"),
         }
 
 
-def test_writers_are_told_the_truth_under_mixed_faults(azurite: Azurite, container: str) -> None:
-    told = _soak(azurite, container, seed=7, writes=70)
-    assert told["faults"] > 20
-    assert told["lost"] > 0, "the two did get into each other's way"
-    assert told["resolved"] > 0
+def test_writers_learn_the_truth_under_mixed_faults(azurite: Azurite, container: str) -> None:
+    summary = _soak(azurite, container, seed=7, writes=70)
+    assert summary["faults"] > 20
+    assert summary["lost"] > 0, "the two did get into each other's way"
+    assert summary["resolved"] > 0
 
 
 @pytest.mark.timeout(400)
@@ -157,11 +157,11 @@ def test_writers_are_told_the_truth_under_mixed_faults(azurite: Azurite, contain
     ("writes", "seed"),
     [pytest.param(400, 3, marks=pytest.mark.soak), *(pytest.param(2000, s, marks=pytest.mark.prove) for s in SEEDS)],
 )
-def test_writers_are_told_the_truth_in_many_writes(azurite: Azurite, container: str, writes: int, seed: int) -> None:
-    told = _soak(azurite, container, seed=seed, writes=writes)
-    print(f"\nseed {seed}: {told}")
-    assert told["done"] + told["lost"] + told["unknown"] >= writes
-    assert told["resolved"] > writes / 40
+def test_writers_learn_the_truth_in_many_writes(azurite: Azurite, container: str, writes: int, seed: int) -> None:
+    summary = _soak(azurite, container, seed=seed, writes=writes)
+    print(f"\nseed {seed}: {summary}")
+    assert summary["done"] + summary["lost"] + summary["unknown"] >= writes
+    assert summary["resolved"] > writes / 40
 
 
 def _drain(azurite: Azurite, container: str, folder: Path, *, seed: int, rows: int) -> Shop:
@@ -188,7 +188,7 @@ def _drain(azurite: Azurite, container: str, folder: Path, *, seed: int, rows: i
         proxy.settle()
         assert seen == list(range(1, rows + 1)), f"under {plan.to_json()}"
         assert set(outcomes) <= {"delivered", "idle", "unavailable"}, f"{outcomes} under {plan.to_json()}"
-        assert not shop.told("lease_lost")
+        assert not shop.emitted("lease_lost")
         assert sum(plan.given.values()) > rows / 10
     shop.close()
     return shop
@@ -204,4 +204,4 @@ def test_a_long_drain_under_mixed_faults_delivers_each_row_once(
     azurite: Azurite, container: str, tmp_path: Path
 ) -> None:
     shop = _drain(azurite, container, tmp_path, seed=12, rows=600)
-    print(f"\n600 commits: {len(shop.told('write_resent'))} resent, {len(shop.told('write_resolved'))} resolved")
+    print(f"\n600 commits: {len(shop.emitted('write_resent'))} resent, {len(shop.emitted('write_resolved'))} resolved")

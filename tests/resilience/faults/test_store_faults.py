@@ -73,7 +73,7 @@ def _happened_once(bench: Bench, operation: Operation, before: State) -> None:
     assert 1 <= writes <= most, "one write, whatever became of its copies"
     assert sum(len(record.etags) for record in bench.proxy.requests.select("PUT", NAME)) == writes
     assert now.lease.fencing_token == before.lease.fencing_token
-    assert bench.told("lease_lost") == 0
+    assert bench.emitted("lease_lost") == 0
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -126,7 +126,7 @@ def test_a_trickling_answer_costs_one_read_timeout(bench: Bench) -> None:
     tenure = bench.acquire()
     bench.proxy.plan = Script([fault.dribble(0.1, "drip")])
     tenure.renew()
-    assert bench.told("write_resent") == bench.told("write_resolved") == 1
+    assert bench.emitted("write_resent") == bench.emitted("write_resolved") == 1
     bench.proxy.plan = Script([fault.dribble(0.1)], STATE_READS)
     with pytest.raises(StoreUnavailable):
         bench.file().read()

@@ -37,7 +37,7 @@ def test_touched_metadata_is_no_loss(bench: Bench, state_blob: BlobClient) -> No
     tenure = bench.acquire()
     state_blob.set_blob_metadata({"backup": "yes"})
     _commit(tenure)
-    assert bench.told("write_redone") == 1
+    assert bench.emitted("write_redone") == 1
     assert bench.truth().checkpoint.cursor == cursor(7)
     tenure.release(give_back=True)
 
@@ -59,9 +59,9 @@ def test_a_corrupted_document_is_an_error_and_is_never_overwritten(
 ) -> None:
     tenure = bench.acquire()
     state_blob.upload_blob(body, overwrite=True)
-    with pytest.raises(StateCorrupt) as told:
+    with pytest.raises(StateCorrupt) as raised:
         _commit(tenure)
-    assert NAME in told.value.message
+    assert NAME in raised.value.message
     with pytest.raises(LeaseLost, match="replaced"):
         tenure.release(give_back=False)
     assert state_blob.download_blob().readall() == body

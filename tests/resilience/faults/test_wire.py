@@ -15,7 +15,7 @@ from tests.resilience.faults.proxy import FaultProxy
 
 
 class _Server(BaseHTTPRequestHandler):
-    """Tells what it got; chunked for paths that begin with /chunked, until the end for /endless."""
+    """Answers with what it got; chunked for paths that begin with /chunked, until the end for /endless."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1

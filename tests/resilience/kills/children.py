@@ -1,4 +1,4 @@
-"""Handlers that run in a child process, and note beside themselves what they saw there. `FOLDER` is told by the
+"""Handlers that run in a child process, and note beside themselves what they saw there. `FOLDER` is given by the
 environment."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fine(batch: Batch) -> None:
 
 
 def hangs(batch: Batch) -> None:
-    """Says when it learns that the lease is lost, and ignores it. It is told a second before its end, not a tenth:
+    """Says when it learns that the lease is lost, and ignores it. It learns it a second before its end, not a tenth:
     so a busy machine lets it say so."""
     _SharedLost.GRACE = 1.0
     note("pid", os.getpid())

@@ -39,7 +39,7 @@ pk_columns = ["id"]
 
 @dataclass
 class Worker:
-    """One process and what it told: `events`, each with `arrived` (monotonic seconds) beside its own fields."""
+    """One process and what it reported: `events`, each with `arrived` (monotonic seconds) beside its own fields."""
 
     name: str
     process: subprocess.Popen[str]
@@ -47,7 +47,7 @@ class Worker:
     events: list[dict[str, Any]] = field(default_factory=list)
     reader: threading.Thread | None = None
 
-    def told(self, *names: str) -> list[dict[str, Any]]:
+    def emitted(self, *names: str) -> list[dict[str, Any]]:
         return [event for event in list(self.events) if event["event"] in names]
 
     def await_event(
@@ -57,7 +57,7 @@ class Worker:
         found: list[dict[str, Any]] = []
 
         def seen() -> bool:
-            found[:] = [event for event in self.told(name) if where(event)]
+            found[:] = [event for event in self.emitted(name) if where(event)]
             assert found or self.process.poll() is None, f"{self} ended:\n{self.log.read_text()[-3000:]}"
             return bool(found)
 
@@ -66,9 +66,9 @@ class Worker:
 
     @property
     def tenure(self) -> int | None:
-        """The token under which it works now, as far as it has told."""
+        """The token under which it works now, as far as it has reported."""
         token: int | None = None
-        for event in self.told("lease_acquired", "lease_taken_over", "lease_released", "lease_lost"):
+        for event in self.emitted("lease_acquired", "lease_taken_over", "lease_released", "lease_lost"):
             token = event["fencing_token"] if event["event"] in ("lease_acquired", "lease_taken_over") else None
         return token
 

@@ -1,6 +1,6 @@
 """The handler of the processes in these tests: writes each batch into a ledger, and waits where a test wants it to.
 
-Told by the environment: FLEET_FOLDER, FLEET_LEDGER (a PostgreSQL URL), FLEET_WORKER (who we are), FLEET_PACE (seconds a
+Set by the environment: FLEET_FOLDER, FLEET_LEDGER (a PostgreSQL URL), FLEET_WORKER (who we are), FLEET_PACE (seconds a
 batch takes). A file `hold-WORKER` in the folder keeps a batch in the handler until it is gone; what stands in it says
 how: `sleep`, or `gil` for a C call that does not give the interpreter's lock back.
 """

@@ -98,14 +98,16 @@ def test_rolling_restarts_hand_over_at_the_next_scheduled_tick(fleets: Callable[
     while waiting:
         leaves.signal(signal.SIGTERM)
         assert leaves.end() == 0
-        released = leaves.told("lease_released")[-1]
+        released = leaves.emitted("lease_released")[-1]
         wait_until(lambda: any(worker.tenure for worker in waiting), "somebody goes on")
         [follows] = [worker for worker in waiting if worker.tenure]
-        [acquired] = follows.told("lease_acquired")
+        [acquired] = follows.emitted("lease_acquired")
         assert acquired["fencing_token"] == released["fencing_token"] + 1
-        assert not follows.told("lease_taken_over")
+        assert not follows.emitted("lease_taken_over")
         # A tick that began before the release may still have found it held; the one after finds it free.
-        refused = [event for event in follows.told("tick") if _after(event, released) and not _after(event, acquired)]
+        refused = [
+            event for event in follows.emitted("tick") if _after(event, released) and not _after(event, acquired)
+        ]
         assert [event["outcome"] for event in refused] in ([], ["held_elsewhere"])
         waiting.remove(follows)
         leaves = follows

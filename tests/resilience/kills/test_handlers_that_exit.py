@@ -52,7 +52,7 @@ def test_an_async_handler_that_exits_failed_and_asyncio_is_silent(
     result = _ticked(lambda: poller.tick(exits_in_a_loop), in_a_loop)
     assert (result.outcome, result.error) == ("handler_failed", "SystemExit")
     del result
-    gc.collect()  # a task that nobody asked for its exception tells it when it is collected
+    gc.collect()  # a task that nobody asked for its exception shows it when it is collected
     assert SAID not in caplog.text
     assert SAID not in "".join(capfd.readouterr())
 

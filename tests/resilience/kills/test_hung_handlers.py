@@ -46,4 +46,4 @@ def test_a_hung_handler_is_named_in_status_and_others_go_on(fleets: Callable[...
     second.await_event("tick", where=lambda event: event["outcome"] == "idle")
     assert _status(fleet)["last_error"] is None
     assert fleet.stop() == [0, 0]
-    assert not first.told("batch_committed") or min(e["fencing_token"] for e in first.told("batch_committed")) > 1
+    assert not first.emitted("batch_committed") or min(e["fencing_token"] for e in first.emitted("batch_committed")) > 1

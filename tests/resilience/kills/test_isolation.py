@@ -102,7 +102,7 @@ def test_a_copy_of_the_handler_that_forked_answers_for_nobody(shop: Shop, tmp_pa
 def test_a_child_is_killed_at_the_deadline_and_its_work_discarded(
     shop: Shop, store: BlobStore, proxy: FaultProxy, tmp_path: Path
 ) -> None:
-    """Nothing renews the lease any more; the handler is told, then refused, then ended."""
+    """Nothing renews the lease any more; the handler is notified, then refused, then ended."""
     poller = shop.poller(store, isolation="process", lease_ttl="2s", heartbeat_interval="500ms")
 
     def cut_off(request: object) -> fault.Fault | None:

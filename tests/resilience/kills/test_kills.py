@@ -36,7 +36,7 @@ def _owner(fleet: Fleet) -> Worker | None:
     for worker in fleet.workers:
         token = worker.tenure
         if worker.process.poll() is None and token is not None:
-            started = [event for event in worker.told("batch_started") if event["fencing_token"] == token]
+            started = [event for event in worker.emitted("batch_started") if event["fencing_token"] == token]
             if started:
                 return worker
     return None
@@ -69,13 +69,13 @@ def _drain_under_kills(fleet: Fleet, timing: Timing, *, rows: int, rounds: int, 
         fleet.start()
         taken = _taken_over(fleet, token)
         takeovers.append(taken["arrived"] - at)
-        last = victim.told("lease_acquired", "lease_taken_over", "lease_renewed", "batch_committed")[-1]
+        last = victim.emitted("lease_acquired", "lease_taken_over", "lease_renewed", "batch_committed")[-1]
         assert _moment(taken) - _moment(last) >= _earliest(timing), "the dead worker's lease was respected"
         _nobody_waits_longer(fleet, token, since=moment + timing.ttl + timing.margin + 1.0)
     (fleet.folder / "fast").touch()
     wait_until(lambda: len(fleet.handled()) == rows, "every row is handled", seconds=120)
     assert all(code == 0 for code in fleet.stop())
-    assert not any(worker.told("halted", "lease_lost", "commit_unknown") for worker in fleet.workers)
+    assert not any(worker.emitted("halted", "lease_lost", "commit_unknown") for worker in fleet.workers)
     _ledger_is_good(fleet, rows, killed)
     return takeovers
 
@@ -87,7 +87,7 @@ def _nobody_waits_longer(fleet: Fleet, token: int, *, since: float) -> None:
     another matter, and printed.
     """
     for worker in fleet.workers:
-        for tick in worker.told("tick"):
+        for tick in worker.emitted("tick"):
             if tick["outcome"] == "held_elsewhere" and tick["fencing_token"] == token:
                 assert _moment(tick) - tick["duration_seconds"] <= since, f"{worker} still found it held"
 
@@ -98,7 +98,7 @@ def _moment(event: dict[str, Any]) -> float:
 
 def _taken_over(fleet: Fleet, token: int) -> dict[str, Any]:
     def found() -> list[dict[str, Any]]:
-        events = (event for worker in fleet.workers for event in worker.told("lease_taken_over"))
+        events = (event for worker in fleet.workers for event in worker.emitted("lease_taken_over"))
         return [event for event in events if event["previous_fencing_token"] == token]
 
     wait_until(lambda: bool(found()), f"the lease under token {token} is taken over", seconds=60)
@@ -116,7 +116,7 @@ def _ledger_is_good(fleet: Fleet, rows: int, killed: dict[int, Worker]) -> None:
     tokens = [
         event["fencing_token"]
         for event in sorted(
-            (event for worker in fleet.workers for event in worker.told("lease_acquired", "lease_taken_over")),
+            (event for worker in fleet.workers for event in worker.emitted("lease_acquired", "lease_taken_over")),
             key=lambda event: event["at"],
         )
     ]

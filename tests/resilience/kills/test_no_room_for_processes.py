@@ -38,7 +38,7 @@ def test_poller_run_goes_on_once_there_is_room(tmp_path: Path, monkeypatch: pyte
     loop = threading.Thread(target=lambda: ends.extend(run([poller], "forever", stop)), daemon=True)
     loop.start()
     try:
-        wait_until(lambda: bool(shop.told("batch_committed") or ends), "the batch is delivered")
+        wait_until(lambda: bool(shop.emitted("batch_committed") or ends), "the batch is delivered")
         assert refused.is_set()
         assert not ends
     finally:
@@ -46,7 +46,7 @@ def test_poller_run_goes_on_once_there_is_room(tmp_path: Path, monkeypatch: pyte
         loop.join(30)
         shop.close()
     assert [end.error for end in ends] == [None]
-    (failed,) = shop.told("tick_failed")
+    (failed,) = shop.emitted("tick_failed")
     assert "room for one more process" in failed["error"]
 
 

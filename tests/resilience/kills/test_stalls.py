@@ -39,13 +39,13 @@ def _came_to_nothing(fleet: Fleet, first: Worker, rows: int) -> None:
     refused = first.await_event("stale_commit_refused")
     assert refused["fencing_token"] == 1
     assert first.await_event("tick", where=lambda event: event["outcome"] == "lease_lost")["rows"] == 0
-    assert not first.told("batch_committed")
+    assert not first.emitted("batch_committed")
     fleet.insert(rows + 1, rows + 10)
     wait_until(lambda: len(fleet.handled()) == rows + 10, "the rows that came later")
     assert fleet.stop() == [0, 0]
     assert {token for _, token, _ in fleet.repeated()} <= {1}, "only the batch that was in its hand came twice"
     assert not fleet.interleaved()
-    committed = [event["fencing_token"] for worker in fleet.workers for event in worker.told("batch_committed")]
+    committed = [event["fencing_token"] for worker in fleet.workers for event in worker.emitted("batch_committed")]
     assert min(committed) == 2
 
 
@@ -74,8 +74,10 @@ def test_a_worker_stuck_in_c_past_its_lease_commits_nothing(
     first = fleet.start(name="first")
     fleet.await_inside("first")
     _, second = _outlived(fleet, 30)
-    [taken] = second.told("lease_taken_over")
-    assert all(_moment(beat) < _moment(taken) for beat in first.told("lease_renewed")), "its heartbeat stood still too"
+    [taken] = second.emitted("lease_taken_over")
+    assert all(_moment(beat) < _moment(taken) for beat in first.emitted("lease_renewed")), (
+        "its heartbeat stood still too"
+    )
     fleet.let_go("first")
     with (fleet.folder / "fifo").open("wb"):
         pass

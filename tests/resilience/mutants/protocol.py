@@ -138,7 +138,7 @@ PROTOCOL = (
             if ends:""",
             ),
         ),
-        "was told that its lease is lost, and it is not",
+        "reports its lease lost, and it is not",
         line="heartbeat and commit with separate ETags",
     ),
 )

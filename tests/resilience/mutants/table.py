@@ -244,6 +244,6 @@ FURTHER = (
         "finds the document corrupt",
     ),
 )
-"""Others worth telling apart; some were bugs that the simulation found."""
+"""Others worth distinguishing; some were bugs that the simulation found."""
 
 MUTANTS = (*PROTOCOL, *FURTHER)

@@ -41,8 +41,8 @@ def _through(relay: Relay, database: str) -> str:
 def _in_mid_drain(fleet: Fleet) -> Worker:
     fleet.insert(1, ROWS)
     worker = fleet.start(name="only")
-    worker.await_event("batch_committed", where=lambda event: len(worker.told("batch_committed")) > 3)
-    assert not worker.told("tick"), "the first tick is under way"
+    worker.await_event("batch_committed", where=lambda event: len(worker.emitted("batch_committed")) > 3)
+    assert not worker.emitted("tick"), "the first tick is under way"
     return worker
 
 
@@ -59,8 +59,8 @@ def _recovers(fleet: Fleet, worker: Worker) -> None:
 
 
 def _failures_back_off(worker: Worker, name: str) -> list[dict[str, Any]]:
-    """Failed ticks are told, each with what could not be reached and what to do, further and further apart."""
-    failures = worker.told("tick_failed")
+    """Failed ticks are reported, each with what could not be reached and what to do, further and further apart."""
+    failures = worker.emitted("tick_failed")
     assert failures
     assert {event["error_type"] for event in failures} == {name}
     assert all(len(event["error"]) > 40 for event in failures)
@@ -68,12 +68,12 @@ def _failures_back_off(worker: Worker, name: str) -> list[dict[str, Any]]:
 
 
 def _ticks_during(worker: Worker, began: float, ended: float) -> set[str]:
-    return {event["outcome"] for event in worker.told("tick") if began < event["arrived"] < ended}
+    return {event["outcome"] for event in worker.emitted("tick") if began < event["arrived"] < ended}
 
 
 @short_and_long
 @pytest.mark.timeout(180)
-def test_an_outage_of_the_store_in_mid_tick_is_told_and_outlived(
+def test_a_store_outage_in_mid_tick_is_reported_and_survived(
     fleets: Callable[..., Fleet], proxy: FaultProxy, seconds: int
 ) -> None:
     fleet = fleets(connection=proxy.connection_string, options=OPTIONS, pace=0.05)
@@ -144,7 +144,7 @@ def test_a_restarted_database_server_is_outlived(azurite: Azurite, container: st
             worker = _in_mid_drain(fleet)
             server.restart()
             _recovers(fleet, worker)
-            assert worker.told("tick_failed", "handler_failed"), "it did notice"
+            assert worker.emitted("tick_failed", "handler_failed"), "it did notice"
         finally:
             fleet.close()
 

@@ -37,13 +37,13 @@ class Verdict:
             None where every state was seen and no law was broken.
         states: how many different states were seen.
         unreached: the model's lines that no run ever came to.
-        told: SPIN's own words.
+        output: SPIN's own words.
     """
 
     broken: str | None
     states: int
     unreached: tuple[str, ...]
-    told: str
+    output: str
 
 
 def tools() -> tuple[str, str]:
@@ -77,25 +77,25 @@ def _verdict(directory: Path, macros: tuple[str, ...], options: tuple[str, ...],
     spin, compiler = tools()
     _run(directory, spin, "-a", *(f"-D{macro}" for macro in macros), str(MODEL))
     _run(directory, compiler, *COMPILED, *options, "-o", "pan", "pan.c")
-    told = _run(directory, "./pan", *how)
-    counted = re.search(r"^ *([0-9.e+]+) states, stored", told, re.MULTILINE)
-    errors = re.search(r"errors: (\d+)$", told, re.MULTILINE)
+    output = _run(directory, "./pan", *how)
+    counted = re.search(r"^ *([0-9.e+]+) states, stored", output, re.MULTILINE)
+    errors = re.search(r"errors: (\d+)$", output, re.MULTILINE)
     if counted is None or errors is None:
-        raise Incomplete(told)
+        raise Incomplete(output)
     states = int(float(counted[1]))
     if errors[1] != "0":
-        return Verdict(_law(told), states, (), told)
-    if "Full statespace search for:" not in told or any(sign in told for sign in TRUNCATED):
-        raise Incomplete(told)
-    unreached = re.findall(r"^\t(\S+:\d+, state \d+, .*)$", told, re.MULTILINE)
-    return Verdict(None, states, tuple(line for line in unreached if '"-end-"' not in line), told)
+        return Verdict(_law(output), states, (), output)
+    if "Full statespace search for:" not in output or any(sign in output for sign in TRUNCATED):
+        raise Incomplete(output)
+    unreached = re.findall(r"^\t(\S+:\d+, state \d+, .*)$", output, re.MULTILINE)
+    return Verdict(None, states, tuple(line for line in unreached if '"-end-"' not in line), output)
 
 
-def _law(told: str) -> str:
-    broken = re.search(r"assertion violated .*\b(law_\w+)\)", told)
+def _law(output: str) -> str:
+    broken = re.search(r"assertion violated .*\b(law_\w+)\)", output)
     if broken:
         return broken[1]
-    return "liveness" if "acceptance cycle" in told else told
+    return "liveness" if "acceptance cycle" in output else output
 
 
 def _run(directory: Path, *command: str) -> str:

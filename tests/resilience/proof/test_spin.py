@@ -57,7 +57,7 @@ LAWS = {name: int(number) for name, number in re.findall(r"^bit (law_\w+); +/\* 
 @pytest.mark.timeout(600)
 def test_no_state_breaks_a_law(macros: tuple[str, ...], tmp_path: Path) -> None:
     verdict = search(tmp_path, *macros)
-    assert verdict.broken is None, verdict.told
+    assert verdict.broken is None, verdict.output
     assert verdict.unreached == ()
     assert verdict.states > 1_000_000
 
@@ -74,8 +74,8 @@ def test_no_state_breaks_a_law(macros: tuple[str, ...], tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 def test_somebody_acquires_in_the_end_and_all_rows_are_delivered(macros: tuple[str, ...], tmp_path: Path) -> None:
     verdict = endless(tmp_path, *macros)
-    assert verdict.broken is None, verdict.told
-    assert "fairness enabled" in verdict.told
+    assert verdict.broken is None, verdict.output
+    assert "fairness enabled" in verdict.output
     if macros == ("FAULTS=2", "OPS=1"):
         assert verdict.unreached == ()  # fewer faults, or no operator, do not lead everywhere
 
@@ -83,7 +83,7 @@ def test_somebody_acquires_in_the_end_and_all_rows_are_delivered(macros: tuple[s
 @pytest.mark.parametrize(("mutant", "law"), MUTANTS)
 def test_a_mutant_breaks_its_law(mutant: str, law: str, tmp_path: Path) -> None:
     verdict = shortest(tmp_path, mutant, f"ONLY={LAWS[law]}")
-    assert verdict.broken == law, verdict.told
+    assert verdict.broken == law, verdict.output
 
 
 @pytest.mark.soak

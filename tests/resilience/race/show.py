@@ -49,7 +49,7 @@ class Race:
         return [event["event"] for event in self.events if event["worker"] == worker]
 
 
-def run(azurite: Azurite, folder: Path, told: Callable[[dict[str, Any]], None] = lambda event: None) -> Race:
+def run(azurite: Azurite, folder: Path, on_event: Callable[[dict[str, Any]], None] = lambda event: None) -> Race:
     """Run it once, on a real Azurite, with a SQLite table as source and another as the handler's sink."""
     race = Race()
     one_at_a_time = threading.Lock()  # three threads bring events: a line printed by two of them is no line
@@ -58,7 +58,7 @@ def run(azurite: Azurite, folder: Path, told: Callable[[dict[str, Any]], None] =
     def note(event: dict[str, Any]) -> None:
         with one_at_a_time:
             race.events.append(event)
-            told(event)
+            on_event(event)
 
     first = _start("first", folder, note)
     try:
@@ -91,14 +91,14 @@ def _prepare(azurite: Azurite, folder: Path) -> None:
         )
     with sqlite3.connect(folder / "ledger.db") as ledger:
         ledger.execute("CREATE TABLE ledger (key TEXT PRIMARY KEY, id INTEGER, token INTEGER, worker TEXT)")
-    told = {
+    settings = {
         "connection": azurite.connection_string,
         "container": azurite.container_name(),
         "source": f"sqlite:///{folder / 'source.db'}",
         "ledger": str(folder / "ledger.db"),
         "batch_size": BATCH,
     }
-    (folder / "race.json").write_text(json.dumps(told))
+    (folder / "race.json").write_text(json.dumps(settings))
 
 
 def _start(name: str, folder: Path, note: Callable[[dict[str, Any]], None]) -> subprocess.Popen[str]:
@@ -121,7 +121,7 @@ def _start(name: str, folder: Path, note: Callable[[dict[str, Any]], None]) -> s
 def main() -> int:
     began = time.monotonic()
 
-    def told(event: dict[str, Any]) -> None:
+    def show_event(event: dict[str, Any]) -> None:
         if event["event"] in SHOWN:
             facts = {
                 k: v
@@ -132,7 +132,7 @@ def main() -> int:
             print(f"{time.monotonic() - began:6.2f}s  {event['worker']:<6}  {event['event']:<20}  {shown}")
 
     with tempfile.TemporaryDirectory(prefix="poller-race-") as folder, Azurite.start() as azurite:
-        race = run(azurite, Path(folder), told)
+        race = run(azurite, Path(folder), show_event)
     print("\n  row  token  written by")
     for row, token, worker in race.ledger:
         print(f"  {row:>3}  {token:>5}  {worker}")

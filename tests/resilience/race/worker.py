@@ -1,4 +1,4 @@
-"""One of the two processes: `python -m tests.resilience.race.worker NAME FOLDER`, told what to do by FOLDER/race.json.
+"""One of the two processes: `python -m tests.resilience.race.worker NAME FOLDER`, by FOLDER/race.json.
 
 It prints its events, one JSON object a line. The one called `first` waits in its second batch until FOLDER/go exists,
 and while it waits it is stopped by SIGSTOP, so neither its handler nor its heartbeat runs: as on a machine that hangs.
@@ -56,7 +56,7 @@ def main(name: str, folder: Path) -> None:
         written = write_ledger(ledger, batch, name)
         say(name, "ledger_written" if written else "ledger_refused", fencing_token=batch.fencing_token, rows=written)
 
-    def told(event: PollerEvent) -> None:
+    def report(event: PollerEvent) -> None:
         facts = event.as_json()
         say(name, facts.pop("event"), **facts)
 
@@ -75,7 +75,7 @@ def main(name: str, folder: Path) -> None:
         batch_size=race["batch_size"],
         lease_ttl="3s",
         heartbeat_interval="750ms",
-        observers=[told],
+        observers=[report],
     )
     while True:
         result = poller.tick(handle)

@@ -135,7 +135,7 @@ class Worker:
         if self.process.dead:
             return
         self._count(event.name)
-        self._schedule.laws.told(self.process, event)
+        self._schedule.laws.observe(self.process, event)
 
     def _handle(self, batch: Batch) -> None:
         """One of the many ways to handle a batch."""
@@ -229,22 +229,22 @@ class OperatorActor:
             try:
                 self._try(kind)
             except LeaseHeld:
-                told = "held"
+                outcome = "held"
                 if self._rng.random() < 0.3:
                     kind = "break"
             except WriteConflict:
-                told = "kept out"
+                outcome = "kept out"
                 if began_in_calm or schedule.plan.endless:
                     self._world.fail(f"{self.name} was kept out for {self._world.now - began:.1f} s")
             except StoreError as error:
-                told = type(error).__name__
+                outcome = type(error).__name__
             else:
                 self._count(f"operator {kind}")
                 if schedule.trouble.endless:
                     self._judge_patience(self._world.now - began)
                 self._world.say(self.name, "%s done", kind)
                 return
-            self._world.say(self.name, "%s: %s", kind, told)
+            self._world.say(self.name, "%s: %s", kind, outcome)
             self._runtime.sleep(self._rng.random() * self._ttl)
 
     def _judge_patience(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """What may never happen (protocol 14), checked against the truth after every step.
 
 The laws see what no process can: true time, every version of the document, and what each tenure believes. They judge
-effects: what was sent and when, what landed, what a process was told. They do not ask how the code came to it.
+effects: what was sent and when, what landed, what a process was notified of. They do not ask how the code came to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Document: TypeAlias = dict[str, Any]
 
 WRITE_IDS = 8
-"""The document tells of so many writes, the newest (protocol, "write id"). A process that was stopped while more landed
+"""The document names so many writes, the newest (protocol, "write id"). A process that was stopped while more landed
 takes its own for lost: nothing is skipped by that, and no row comes again."""
 
 
@@ -256,7 +256,7 @@ class Laws:
             self._fail(f"{sent.label} passes rows {missing}, whose handler did not succeed under {owner}")
         batch = (owner, after["checkpoint"]["last_successful_batch_id"])
         if batch in self._refused:
-            self._fail(f"{sent.label} landed after its tenure was told that it is lost")
+            self._fail(f"{sent.label} landed after its tenure learned that it is lost")
         self._committed[batch] = self.landed_writes
 
     def _judge_operator(self, sent: Sent, before: Document, after: Document) -> None:
@@ -278,9 +278,9 @@ class Laws:
         if self._highest_token < max(d["lease"]["fencing_token"] for d in self.versions.values() if d):
             self._fail(f"{sent.label} goes on under a lower token than there was")
 
-    # --- what processes were told ----------------------------------------------------------------------------------
+    # --- what processes reported ----------------------------------------------------------------------------------
 
-    def told(self, process: Process, event: PollerEvent) -> None:
+    def observe(self, process: Process, event: PollerEvent) -> None:
         """Judge what a process believes to have happened."""
         owner: str = getattr(event, "owner_id", "")
         if event.name in ("lease_acquired", "lease_taken_over") and owner not in self._acquired:
@@ -292,7 +292,7 @@ class Laws:
         elif event.name == "stale_commit_refused":
             batch = (owner, getattr(event, "batch_id", ""))
             since = self.landed_writes - self._committed.get(batch, self.landed_writes - WRITE_IDS)
-            if since < WRITE_IDS and not self.meddled:  # the document tells of so many writes, and then forgets them
+            if since < WRITE_IDS and not self.meddled:  # the document names so many writes, and then forgets them
                 self._fail(f"{process.name} was refused a commit that had landed")
             self._refused.add(batch)
         elif event.name == "lease_lost":
@@ -302,7 +302,7 @@ class Laws:
         if reason != "deadline":
             lease = (self.document or {}).get("lease")
             if lease is not None and lease["owner_id"] == owner and not self.meddled:
-                self._fail(f"{process.name} was told that its lease is lost, and it is not")
+                self._fail(f"{process.name} reports its lease lost, and it is not")
         elif owner in self._by_owner:
             _, client, _, tenure = self._by_owner[owner]
             if client.unresolved is None and process.clock(self._world.now) < tenure._deadline:

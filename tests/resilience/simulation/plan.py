@@ -22,7 +22,7 @@ class Plan:
         trouble: for how many ttls things go wrong. Afterwards everything must come right by itself.
         faults, dribbles, latency, lateness, denied, outages: of the store; `faults`, `dribbles` (late answers) and
             `denied` are rates per request, `latency` and `lateness` are in ttls.
-        timed: whether the store tells its time; one that does not cannot tell an older copy from a fresh release.
+        timed: whether the store gives its time; without it an older copy may pass for a fresh release.
         drift: how wrong each clock's rate is at most. skew: of wall clocks.
         source_faults: rate of queries that fail. work: how long a row takes at most, in ttls.
         handler_fails, overstays, gil: rates per batch. stalls: rate per call.

@@ -247,7 +247,7 @@ def _cursor(document: dict[str, Any] | None) -> dict[str, Any] | None:
 
 @contextmanager
 def _watching(clients: dict[int, tuple[Process, Client]], laws: Laws) -> Iterator[None]:
-    """Tell the laws of every tenure that begins: what it believes is asked of the object itself. And no log lines."""
+    """Show the laws every tenure that begins: what it believes is asked of the object itself. And no log lines."""
     begin = Tenure.__init__
 
     def watched(tenure: Tenure, *args: Any, **kwargs: Any) -> None:

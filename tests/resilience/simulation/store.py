@@ -1,6 +1,6 @@
 """The state store behind a network that loses, delays and doubles.
 
-`Server` is the real `MemoryStore` with a clock of its own that tells whole seconds, as `Date` and `Last-Modified` do.
+`Server` is the real `MemoryStore` with a clock of its own that gives whole seconds, as `Date` and `Last-Modified` do.
 `Client` is what one process sees of it. A request that was sent lands whatever becomes of its sender.
 """
 
@@ -53,7 +53,7 @@ class Network:
 
 
 class Server:
-    """The truth. Tells the laws of every version of every document."""
+    """The truth. Shows the laws every version of every document."""
 
     def __init__(self, world: World, laws: Laws, *, state_name: str, skew: float, rate: float, timed: bool) -> None:
         self.world = world
@@ -174,7 +174,7 @@ class Client:
             answer = self._change(lambda: server.apply(sent), timeout)
         except StoreError as error:
             if isinstance(error, StoreUnavailable | WriteConflict):
-                self.unresolved = sent  # a refused one may have landed before: only a look at the document tells
+                self.unresolved = sent  # a refused one may have landed before: only a look at the document decides
                 self._refused = isinstance(error, WriteConflict)
             raise
         finally:

@@ -1,4 +1,4 @@
-"""Which way a cursor lies, and what a move does to rows, where the database tells and where it does not."""
+"""Which way a cursor lies, and what a move does to rows, where the database decides and where it does not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ EARLY, LATE = "2026-01-01T00:00:00.000000Z", "2026-01-02T00:00:00.000000Z"
         (cursor("monday"), cursor("friday"), None),
     ],
 )
-def test_the_way_is_told_only_where_the_texts_tell(one: Cursor | None, other: Cursor | None, way: int | None) -> None:
+def test_the_way_is_known_only_where_the_texts_decide_it(
+    one: Cursor | None, other: Cursor | None, way: int | None
+) -> None:
     assert direction(one, other) == way
 
 

@@ -119,7 +119,7 @@ def test_a_fault_is_no_pollers_error_and_ends_no_program(shop: Path, store: Memo
     assert "This is a fault in poller" in (status.error or "")
 
 
-def test_a_checkpoint_of_another_table_is_told_by_both(shop: Path, store: MemoryStore) -> None:
+def test_a_checkpoint_of_another_table_is_named_by_both(shop: Path, store: MemoryStore) -> None:
     with orders(shop, store) as poller:
         poller.tick(ignore)
 

@@ -104,7 +104,7 @@ def test_two_files_with_a_handlers_module_each_use_their_own(shop: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("module", "handler", "told"),
+    ("module", "handler", "expected"),
     [
         (None, "nothing_here:f", 'no module "nothing_here"'),
         ("import nothing_installed", "handlers:f", "nothing_installed"),
@@ -115,14 +115,16 @@ def test_two_files_with_a_handlers_module_each_use_their_own(shop: Path) -> None
         ("import sys; sys.exit(3)", "handlers:on_orders", "SystemExit"),
     ],
 )
-def test_a_handler_that_cannot_be_imported_is_one_line(shop: Path, module: str | None, handler: str, told: str) -> None:
+def test_a_handler_that_cannot_be_imported_is_one_line(
+    shop: Path, module: str | None, handler: str, expected: str
+) -> None:
     if module is not None:
         (shop / "handlers.py").write_text(module)
     poller = configured(shop, handler)
     with pytest.raises(ConfigError) as caught:
         _ = poller.handler
     assert caught.value.key == "pollers.orders.handler"
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -139,7 +141,7 @@ def test_an_unknown_poller_is_refused_with_a_suggestion(shop: Path) -> None:
         load_app(shop / "poller.toml", {}).poller("order")
 
 
-def test_what_a_source_refuses_is_told_with_its_place_in_the_file(shop: Path) -> None:
+def test_what_a_source_refuses_is_named_with_its_place_in_the_file(shop: Path) -> None:
     text = CONFIG.format(handler="handlers:f") + 'filter = "1 = 1; DROP TABLE orders"\n'
     (shop / "poller.toml").write_text(text)
     with pytest.raises(ConfigError) as caught:

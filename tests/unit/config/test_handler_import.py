@@ -24,7 +24,7 @@ def on_others(batch): ...
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """What a module's body tells when it begins, and waits for."""
+    """What a module's body reports when it begins, and waits for."""
     module = ModuleType("gate")
     module.entered, module.open = threading.Semaphore(0), threading.Event()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "gate", module)
@@ -73,7 +73,7 @@ def test_a_module_that_raises_anything_is_a_configuration_error(tmp_path: Path, 
         import_handler("odd_handlers:on_rows", folder=tmp_path, key="handler")
 
 
-def test_a_misspelt_name_in_a_module_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
+def test_a_misspelt_name_in_an_unlistable_module_is_reported(tmp_path: Path) -> None:
     (tmp_path / "unlisted_handlers.py").write_text("def __dir__(): raise RuntimeError")
     with pytest.raises(ConfigError, match='module "unlisted_handlers" has no "on_rows"'):
         import_handler("unlisted_handlers:on_rows", folder=tmp_path, key="handler")

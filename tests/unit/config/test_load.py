@@ -112,7 +112,7 @@ def test_a_missing_setting_is_named_with_its_key(tmp_path: Path) -> None:
     assert "pollers.orders.source.url" in str(error)
 
 
-def test_bad_toml_is_told_with_its_line(tmp_path: Path) -> None:
+def test_bad_toml_is_reported_with_its_line(tmp_path: Path) -> None:
     assert "line 2" in str(refused(tmp_path, 'app_name = "shop"\nbatch_size = = 5\n'))
 
 
@@ -122,7 +122,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "told"),
+    ("line", "key", "expected"),
     [
         ('[pollers.orders]\nbatch_sise = 5', "pollers.orders.batch_sise", '"batch_size"'),
         ('[defaults]\nlease_tll = "5s"', "defaults.lease_tll", '"lease_ttl"'),
@@ -147,11 +147,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ('[state]\nconnection = "AccountName=x;AccountKey=y"', "state.connection", "name of an app setting"),
     ],
 )  # fmt: skip
-def test_a_wrong_key_or_value_is_one_line_that_names_it(tmp_path: Path, line: str, key: str, told: str) -> None:
+def test_a_wrong_key_or_value_is_one_line_that_names_it(tmp_path: Path, line: str, key: str, expected: str) -> None:
     error = refused(tmp_path, f'app_name = "shop"\n{line}\n{SOURCE}')
     assert error.key == key
     assert key in str(error)
-    assert told in str(error)
+    assert expected in str(error)
 
 
 @pytest.mark.parametrize(

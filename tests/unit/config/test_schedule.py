@@ -51,7 +51,7 @@ def test_a_rare_day_across_a_year_without_leap_day_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "told"),
+    ("schedule", "expected"),
     [
         ("* * * *", "4 fields"),
         ("* * * * * * *", "7 fields"),
@@ -73,8 +73,8 @@ def test_a_rare_day_across_a_year_without_leap_day_is_found() -> None:
         ("0 0 0 30 Feb Mon", "never comes"),
     ],
 )
-def test_what_is_no_schedule_is_refused_with_the_field(schedule: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_schedule_is_refused_with_the_field(schedule: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         Schedule(schedule)
 
 

@@ -65,11 +65,11 @@ def test_a_verified_or_local_connection_is_well(url: str) -> None:
     assert ("does not leave" in only(url).message) is (url in HERE)
 
 
-@pytest.mark.parametrize(("url", "told"), UNVERIFIED)
-def test_an_unverified_connection_elsewhere_is_warned_of(url: str, told: str) -> None:
+@pytest.mark.parametrize(("url", "expected"), UNVERIFIED)
+def test_an_unverified_connection_elsewhere_is_warned_of(url: str, expected: str) -> None:
     found = only(url.replace("://", "://app:geheim-7@", 1) if "odbc_connect" not in url and ":///" not in url else url)
     assert found.severity == "warn"
-    assert told in found.message
+    assert expected in found.message
     assert found.fix
     assert "geheim-7" not in found.message + found.fix
 

@@ -29,7 +29,7 @@ def _poller(folder: Path, **options: str | timedelta) -> Poller:
 
 
 @pytest.mark.parametrize("value", TOO_LONG)
-def test_what_is_longer_is_refused_and_told_why(tmp_path: Path, value: str | timedelta) -> None:
+def test_what_is_longer_is_refused_with_the_reason(tmp_path: Path, value: str | timedelta) -> None:
     with pytest.raises(ValueError, match="10 years"):
         parse_duration(value)
     with pytest.raises(ConfigError, match=r"lease_ttl: .*10 years"):

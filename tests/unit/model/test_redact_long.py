@@ -67,7 +67,7 @@ def test_an_error_whose_text_raises_anything_has_none(raised: type[BaseException
     assert "Hostile" in trace_of(error)
 
 
-def test_an_error_whose_notes_raise_is_told_by_its_type() -> None:
+def test_an_error_whose_notes_raise_is_shown_by_its_type() -> None:
     def notes(_: object) -> list[str]:
         raise SystemExit(3)
 
@@ -97,6 +97,6 @@ def test_a_traceback_shows_no_half_of_a_secret(secret: Callable[[int], str]) -> 
 
 def test_a_private_key_whose_beginning_was_left_out_is_not_shown() -> None:
     key = "\n".join(["-----BEGIN PRIVATE KEY-----", *[SECRET * 4] * 400, "-----END PRIVATE KEY-----", "after it"])
-    told = shown(trace_of(raised("word\n" * 150 + key)))
-    assert "S3cr3t" not in told
-    assert "after it" in told
+    printed = shown(trace_of(raised("word\n" * 150 + key)))
+    assert "S3cr3t" not in printed
+    assert "after it" in printed

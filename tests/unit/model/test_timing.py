@@ -51,7 +51,7 @@ def test_exactly_a_third_is_legal(ttl: float) -> None:
 
 
 def test_a_lease_without_time_for_one_slow_answer_is_refused() -> None:
-    """No numbers are, as the length of an attempt follows the ttl; where it did not, this would tell (protocol 13)."""
+    """No numbers are, as the length of an attempt follows the ttl; where it did not, this would (protocol 13)."""
 
     class Slow(Timing):
         @property
