@@ -30,9 +30,10 @@ from poller.errors import (
 )
 
 if TYPE_CHECKING:
-    from poller.app import App, Poller, load_app
+    from poller.app import App, load_app
     from poller.delivery.result import TickResult
     from poller.handler.batch import Batch
+    from poller.poller import Poller
 
     __version__: str
 
@@ -62,7 +63,7 @@ __all__ = [
 _HOMES = {
     "App": "app",
     "Batch": "handler.batch",
-    "Poller": "app",
+    "Poller": "poller",
     "TickResult": "delivery.result",
     "load_app": "app",
 }

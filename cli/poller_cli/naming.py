@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from poller.admin.refusals import Refused, WrongArgument
-from poller.app import App, Poller
+from poller.app import App
 from poller.config.problems import suggestion
 from poller.config.types import is_name
 from poller.errors import ConfigError, StateCorrupt, StoreError
+from poller.poller import Poller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

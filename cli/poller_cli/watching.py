@@ -14,8 +14,8 @@ from poller_cli import exits
 from poller_cli.output.watch_models import Sample, WatchedBackfill, WatchedPoller, WatchOutput
 
 if TYPE_CHECKING:
-    from poller.app import Poller
     from poller.backfill.documents import Document
+    from poller.poller import Poller
     from poller_cli.naming import ConsoleApp
 
 

@@ -58,6 +58,25 @@ def explain(
     return ConfigError(f"{file}: {text}" if file else text, key=key, file=file)
 
 
+def located(error: ConfigError, table: str, file: str) -> ConfigError:
+    """The same error with its place: sources and stores know their keyword, not the file it came from."""
+    key = error.key if error.key.startswith(f"{table}.") else f"{table}.{error.key}".rstrip(".")
+    where = f"{file}: {key}" if file else key
+    return ConfigError(f"{where}: {error.message}", key=key, file=file, next_step=error.next_step)
+
+
+def find_poller(config: AppConfig, name: str, *, file: str) -> PollerConfig:
+    """One poller of a file. Raises: ConfigError where the file has no such poller, with what it has."""
+    found = config.pollers.get(name)
+    if found is None:
+        raise ConfigError(
+            f"{file}: there is no poller {name!r}{suggestion(name, sorted(config.pollers))}",
+            key=f"pollers.{name}",
+            file=file,
+        )
+    return found
+
+
 def suggestion(name: str, known: list[str]) -> str:
     """How a sentence about an unknown name ends: with what was probably meant, or with what there is."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

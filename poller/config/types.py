@@ -46,7 +46,7 @@ def _name(value: Any) -> str:
     if is_name(value):
         return str(value)
     raise PydanticCustomError(
-        "name", "is no name: 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or digit"
+        "name", "is not a valid name: 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or digit"
     )
 
 

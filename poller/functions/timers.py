@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import azure.functions as func
 
-from poller.app import App, Poller
+from poller.app import App
 from poller.config import load_each, schedule_of
 from poller.delivery.result import Outcome, TickResult
 from poller.errors import ConfigError, PollerError
@@ -38,6 +38,7 @@ from poller.model.durations import format_duration
 from poller.model.escape import escape_lines
 from poller.model.redact import redact
 from poller.observability.events import log_failure, raised
+from poller.poller import Poller
 from poller.ports import StateStore
 
 __all__ = ["UnsuccessfulTick", "create_app", "on_timer"]
@@ -105,7 +106,7 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
             except Exception as error:  # noqa: BLE001 - no fault, not even of our own, may take the others along
                 wrong[name] = _unforeseen(error, name, file=str(file))
             else:
-                _register(timers, poller, None, function=function, schedule=poller.schedule)
+                _register(timers, poller, None, function=function, schedule=poller.options.schedule)
     for name, why in wrong.items():
         logger.error("%s: %s", name, why)
         _register_wrong(timers, why, function=names.find(name), schedule=schedule_of(file, name))
@@ -159,7 +160,7 @@ def on_timer(
         _check_timeout(poller, folders)
         own = str(getattr(handler, "__name__", ""))
         function = name or (own if own.isidentifier() else _function_name(poller.name))
-        _register(app, poller, handler, function=function, schedule=schedule or poller.schedule)
+        _register(app, poller, handler, function=function, schedule=schedule or poller.options.schedule)
         return handler
 
     return decorate

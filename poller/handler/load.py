@@ -32,16 +32,19 @@ class _Importing:
 _importing = _Importing()
 
 
-def import_handler(name: str, *, folder: Path, key: str, file: str = "") -> Handler:
+def import_handler(name: str | None, *, folder: Path, key: str, file: str = "") -> Handler:
     """The function that `module:function` names, the module looked for in `folder` first.
 
     Args:
-        name: as configured. folder: where `poller.toml` stands. key, file: for the error.
+        name: as configured; None: it is not. folder: where `poller.toml` stands. key, file: for the error.
     Raises: ConfigError: no such module, no such function, a generator, or an error inside the module, by its type and
         line. The error's own text is shown only where it cannot quote a secret.
     """
-    module_name, _, attributes = name.partition(":")
     where = f"{file}: {key}" if file else key
+    if name is None:
+        step = 'Name a function as "module:function", or pass one to tick().'
+        raise ConfigError(f"{where}: is missing.", key=key, file=file, next_step=step)
+    module_name, _, attributes = name.partition(":")
     try:
         found, missing = _found(_imported_from(folder, module_name), attributes)
     except KeyboardInterrupt:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 
 from poller.admin.refusals import Refused, WrongArgument
 from poller.config import PollerConfig, load_each
@@ -25,7 +24,6 @@ from poller.sources import SqlSource
 from poller.sources.checkup.updates import NEW_ROWS_ONLY
 from poller.sources.proposal import Catalogue, Proposal
 from poller.sources.reading.inspection import did_you_mean
-from poller.wiring import open_source
 
 STORAGE = "AzureWebJobsStorage"
 """The setting that says where a Functions app keeps its state."""
@@ -241,7 +239,7 @@ def _checked(new: NewPoller, text: str) -> PollerConfig:
 
 def _findings(config: PollerConfig, new: NewPoller) -> list[Finding]:
     """What `poller check` would say of the table: the index to create, above all."""
-    source = cast("SqlSource", open_source(config, new.name, file=str(new.config)))
+    source = SqlSource.from_config(config, new.name, file=str(new.config))
     try:
         findings: list[Finding] = source.checkup(None, lambda: datetime.now(UTC)).findings
     finally:

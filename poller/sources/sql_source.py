@@ -13,8 +13,9 @@ from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller import forks
-from poller.config import SourceKeywords, SourceOptions
+from poller.config import PollerConfig, SourceKeywords, SourceOptions
 from poller.config.keywords import signature
+from poller.config.problems import located
 from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
@@ -108,6 +109,17 @@ class SqlSource:
     def _mind_forks(self) -> None:
         forks.before(self._before_fork)
         forks.in_child(self._begin_anew)
+
+    @classmethod
+    def from_config(cls, config: PollerConfig, name: str, *, file: str = "") -> Self:
+        """The source that `[pollers.NAME.source]` of a file describes. Raises: ConfigError, with its place in the file,
+        for an invalid URL or filter, or keys that contradict each other."""
+        try:
+            source = cls(**config.source.keywords())
+        except ConfigError as error:
+            raise located(error, f"pollers.{name}.source", file) from None
+        source.error_text = config.error_text
+        return source
 
     def _before_fork(self) -> None:
         self._session.database.before_fork()

@@ -15,8 +15,8 @@ from poller_cli.terminal.confirmation import Consent
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from poller.app import Poller
     from poller.delivery.recheck import Recheck
+    from poller.poller import Poller
 
 
 def recheck(

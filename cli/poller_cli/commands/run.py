@@ -14,8 +14,8 @@ from poller_cli import exits
 from poller_cli.session import NamesArgument, Session
 
 if TYPE_CHECKING:
-    from poller.app import Poller
     from poller.observability import Observer
+    from poller.poller import Poller
     from poller.worker import Ended, Mode
     from poller_cli.naming import ConsoleApp
     from poller_cli.output.events import EventPrinter

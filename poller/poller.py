@@ -1,0 +1,379 @@
+"""The facade: a `Poller` wires one source and one store, and is what a program calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
+
+from poller.config import AppConfig, PollerKeywords, PollerOptions, load_config, poller_options
+from poller.config.keywords import signature
+from poller.config.problems import find_poller
+from poller.config.types import is_name
+from poller.delivery.context import Context
+from poller.delivery.recheck import Recheck
+from poller.delivery.result import TickResult
+from poller.delivery.runner import Runner
+from poller.errors import ConfigError
+from poller.handler.call import Handler
+from poller.handler.load import import_handler
+from poller.model.finding import Finding
+from poller.observability import Observer, PollerEvent, log_events
+from poller.observability.otel import MetricsObserver
+from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
+from poller.runtime import SystemRuntime
+
+if TYPE_CHECKING:
+    from poller.admin.change_result import ChangeOutput
+    from poller.admin.history import HistoryOutput
+    from poller.admin.peek import Peek
+    from poller.admin.plans import Plan
+    from poller.admin.request import Request
+    from poller.admin.status import PollerStatus
+    from poller.backfill.result import BackfillOutput
+    from poller.model.cursor import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a poller was configured: the folder its handler's module stands in, and the file, for errors (empty for
+    one made in Python); `pollers`: the names of all that the file configures."""
+
+    folder: Path = field(default_factory=Path.cwd)
+    file: str = ""
+    pollers: tuple[str, ...] = ()
+
+
+class Poller:
+    """New and changed rows of one source, handed to a handler in order; its place is remembered in a store.
+
+    Args:
+        name: of the poller; with `app_name` it names the state document `state/{app_name}/{name}.json`.
+        source: where rows come from, such as `poller.sources.SqlSource`.
+        store: where checkpoint and lease are kept, such as `poller.stores.BlobStore`.
+        app_name: of the application.
+        observers: called with each event; default: one log line per event.
+        runtime: clocks and threads; for simulations.
+        options: every key of a poller in `poller.toml`.
+
+    Raises: ConfigError, naming the keyword.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        source: Source,
+        store: StateStore,
+        app_name: str,
+        observers: Sequence[Observer] | None = None,
+        runtime: Runtime | None = None,
+        **options: Unpack[PollerKeywords],
+    ) -> None:
+        for key, value in (("name", name), ("app_name", app_name)):
+            if not is_name(value):
+                raise ConfigError(
+                    f"{key}: {value!r} is not a valid name: 1 to 63 lower-case letters, digits and hyphens.", key=key
+                )
+        self.name = name
+        self.app_name = app_name
+        self.source = source
+        self.store = store
+        self.options = poller_options(options)
+        self.runtime: Runtime = runtime or SystemRuntime()
+        self.origin: Origin = Origin()
+        self._handler: Handler | None = None
+        self._observers: Sequence[Observer] = (log_events,) if observers is None else observers
+        self._closes_store = True
+        if not self.options.error_text and isinstance(source, InspectableSource):
+            source.error_text = False
+        self._runner = Runner(
+            Context(
+                name,
+                app_name=app_name,
+                source=source,
+                store=store,
+                options=self.options,
+                observers=(*self._observers, MetricsObserver()),
+                runtime=self.runtime,
+            )
+        )
+
+    @classmethod
+    def from_config(cls, path: str | os.PathLike[str], name: str, environ: Mapping[str, str] | None = None) -> Poller:
+        """The poller `name` of a configuration file.
+
+        Raises: ConfigError, naming the file and the key.
+        """
+        from poller.stores.opening import open_store
+
+        variables = os.environ if environ is None else environ
+        config = load_config(path, variables)
+        store = open_store(config.state, variables, file=str(path))
+        return cls.of(config, name, path=Path(path), store=store)
+
+    @classmethod
+    def of(
+        cls,
+        config: AppConfig,
+        name: str,
+        *,
+        path: Path,
+        store: StateStore,
+        observers: Sequence[Observer] | None = None,
+        runtime: Runtime | None = None,
+    ) -> Poller:
+        """The poller `name` of a configuration that was read from the file `path`. Raises: ConfigError."""
+        from poller.sources import SqlSource
+
+        own = find_poller(config, name, file=str(path))
+        poller = cls(
+            name,
+            source=SqlSource.from_config(own, name, file=str(path)),
+            store=store,
+            app_name=config.app_name,
+            observers=observers,
+            runtime=runtime,
+            **_keywords(own),
+        )
+        poller.origin = Origin(path.resolve().parent, str(path), tuple(config.pollers))
+        return poller
+
+    def __repr__(self) -> str:
+        return f"Poller({self.name!r}, app_name={self.app_name!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def handler(self) -> Handler:
+        """The configured handler, imported when it is first asked for.
+
+        Raises: ConfigError, where none is configured or it cannot be imported.
+        """
+        if self._handler is None:
+            where = self.origin
+            key = f"pollers.{self.name}.handler" if where.file else "handler"
+            self._handler = import_handler(self.options.handler, folder=where.folder, key=key, file=where.file)
+        return self._handler
+
+    def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:
+        """Deliver what is there, batch by batch, and say how it went.
+
+        Args:
+            handler: called with each batch, sync or async; default: the configured one.
+            stop: when it is set, no further batch starts; the one in hand is finished and committed.
+
+        Raises: ConfigError (handler), StoreUnavailable, StoreDenied, StateCorrupt, FingerprintMismatch,
+            SourceUnavailable, SourceError. What the handler raises is an outcome, never an exception.
+        """
+        return self._runner.tick(self.handler if handler is None else handler, stop=stop)
+
+    def recheck(self, since: timedelta | None = None) -> Recheck:
+        """Compare the table with what was delivered within `since` (default: `audit_window`), and say which rows under
+        the cursor never were (sources.md, "Rows that appear under the cursor"). Changes nothing.
+
+        Raises: ConfigError (no `audit_window`), FingerprintMismatch, StoreError, SourceError.
+        """
+        return self._runner.recheck(since)
+
+    def redeliver(
+        self, found: Recheck, handler: Handler | None = None, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Hand the late rows that a recheck found to the handler, under the lease; the checkpoint does not move.
+
+        `by`, `reason`: who asked for it and why, for the audit trail; default: this process.
+        Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError; what the handler
+            raises, or HandlerFailure where it ran elsewhere.
+        """
+        self._runner.redeliver(found, self.handler if handler is None else handler, by=by, reason=reason)
+
+    def status(self, *, null_cursors: bool = True) -> PollerStatus:
+        """Where this poller stands: checkpoint, lag, rows pending, lease, bound. Takes no lease, changes nothing.
+
+        Args:
+            null_cursors: also count rows without a cursor; without an index on it the whole table is read for that.
+
+        Raises: LeaseHeld, where a batch of this `Poller` runs in this process. A store or database that cannot be read
+            is no exception: the status has what was found until then, and says why in `error` and `failure`.
+        """
+        from poller.admin.status import look
+
+        with self._runner.alone():
+            return look(self, null_cursors=null_cursors)
+
+    def peek(self, limit: int = 10) -> Peek:
+        """The rows that would be delivered next, up to `limit`. Takes no lease, changes nothing.
+
+        Raises: LeaseHeld, where a batch of this `Poller` runs in this process; FingerprintMismatch, StoreError,
+            SourceUnavailable, SourceError.
+        """
+        from poller.admin.peek import look_ahead
+
+        with self._runner.alone():
+            return look_ahead(self, limit)
+
+    def history(self, limit: int = 20) -> HistoryOutput:
+        """Who changed, took over or lost what, when and why: the newest `limit` records, the newest last. Changes
+        nothing. Call it from any thread. Raises: StoreUnavailable, StoreDenied."""
+        from poller.admin.history import read_history
+
+        return read_history(
+            self.store,
+            app_name=self.app_name,
+            poller_name=self.name,
+            runtime=self.runtime,
+            timing=self.options.timing,
+            limit=limit,
+        )
+
+    def check(self) -> list[Finding]:
+        """Diagnose storage, source and configuration: what was looked at, and what fixes what is wrong. Takes no lease,
+        changes nothing; imports the configured handler.
+
+        Raises: LeaseHeld, where a batch of this `Poller` runs in this process. What is wrong is a finding.
+        """
+        from poller.admin.doctor import examine
+
+        with self._runner.alone():
+            return examine(self, load_handler=lambda: self.handler, folder=self.origin.folder)
+
+    def pause(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
+        """Let no new batch start, in no process; a batch in hand is finished and committed. Call it from any thread.
+
+        Args:
+            reason, by: why, and who asks for it, for the audit trail; `by` is by default `POLLER_OPERATOR`, else user
+                and host.
+            dry_run: only say what it would do.
+
+        Returns: what was changed; `changed` is false where it is paused already.
+        Raises: StoreError (also where there is no state document yet), WriteConflict, WrongArgument (`reason`).
+        """
+        from poller.admin.plans import pause_plan
+        from poller.admin.request import Request
+
+        return self._change(pause_plan(self.name), Request(reason=reason, by=by, dry_run=dry_run))
+
+    def resume(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
+        """Take back a pause, a halt, or both; the pending batch is tried afresh. Arguments, result, errors: as `pause`;
+        `changed` is false where it is neither paused nor halted."""
+        from poller.admin.plans import resume_plan
+        from poller.admin.request import Request
+
+        return self._change(resume_plan(self.name), Request(reason=reason, by=by, dry_run=dry_run))
+
+    def reset(
+        self,
+        to: Cursor | Literal["beginning"],
+        *,
+        allow_skip: bool = False,
+        break_lease: bool = False,
+        reason: str | None = None,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> ChangeOutput:
+        """Move the checkpoint, and keep a backup of what is replaced. It then belongs to this source.
+
+        Args:
+            to: `"beginning"`, so that every row is delivered again, or a cursor: the rows after it are delivered next.
+            allow_skip: also where rows would never be delivered.
+            break_lease: also while a worker holds the lease: fence it, and let nobody start for one `lease_ttl`.
+            reason, by, dry_run: as of `pause`.
+
+        Raises: Refused (rows would be skipped), LeaseHeld, WrongArgument, FingerprintMismatch (a cursor of another kind
+            or key), SourceUnavailable, SourceError, StoreError, WriteConflict. Nothing is changed then.
+        """
+        from poller.admin.plans import place_plan
+        from poller.admin.request import Request
+
+        request = Request(dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, by=by, reason=reason)
+        with self._runner.alone():
+            return self._change(place_plan(self, to), request)
+
+    def _change(self, plan: Plan, request: Request) -> ChangeOutput:
+        from poller.admin.changes import StateEditor
+        from poller.admin.conversation import AgreedByCall
+
+        return StateEditor(self, request, AgreedByCall(self.origin.file)).carry_out(plan)
+
+    def backfill(
+        self,
+        begins: str | int | date,
+        ends: str | int | date,
+        *,
+        name: str | None = None,
+        parallel: int = 1,
+        retry: bool = False,
+        handler: Handler | None = None,
+        stop: Event | None = None,
+        by: str | None = None,
+        dry_run: bool = False,
+    ) -> BackfillOutput:
+        """Deliver the rows of a range to the handler, beside the live poller, whose checkpoint is not touched. Call it
+        again to go on where it was interrupted; a range that was finished is not delivered again under the same name.
+
+        Args:
+            begins, ends: the cursor column's first value in the range, and the first behind it: as text, a number, or
+                a `datetime`, which means what its `isoformat()` means to the column.
+            name: of its state document; default: one made of the range and the source.
+            parallel: in so many parts, each delivered on a thread of its own: the handler is called from all of them.
+            retry: also where it halted because a batch failed too often.
+            handler: called with each batch; default: the configured one.
+            stop: when it is set, no further batch starts; those in hand are finished and committed.
+            by: who asked for it, for the audit trail; default: `POLLER_OPERATOR`, else user and host.
+            dry_run: only say what it would do.
+
+        Returns: how far it came. `finished` is false where a part was stopped, paused or halted, or failed: its `error`
+            says why, and `next_step` what to do. May be called while this poller ticks.
+        Raises: WrongArgument, Refused (paused, halted, or rows may still appear before `ends`), FingerprintMismatch,
+            ConfigError (the handler, or a source that is no `SqlSource`), SourceUnavailable, SourceError, StoreError,
+            WriteConflict. Nothing was delivered then.
+        """
+        from poller.backfill.run import Request, backfill
+
+        request = Request(begins, ends, name=name, parallel=parallel, retry=retry, by=by, dry_run=dry_run)
+        return backfill(self, request, taken=self.origin.pollers, handler=handler, stop=stop)
+
+    def beside(self, name: str, source: Source, *, observers: Sequence[Observer] = ()) -> Poller:
+        """A poller of another name and source, and else like this one; closing it leaves the store open.
+
+        `observers`: beside those of this one.
+        """
+        poller = Poller(
+            name,
+            source=source,
+            store=self.store,
+            app_name=self.app_name,
+            observers=[*self._observers, *observers],
+            runtime=self.runtime,
+            **_keywords(self.options),
+        )
+        poller.origin, poller._handler, poller._closes_store = self.origin, self._handler, False
+        return poller
+
+    def emit(self, event: PollerEvent) -> None:
+        """Give an event to this poller's observers. Raises nothing."""
+        self._runner.context.emit(event)
+
+    def close(self) -> None:
+        """Let go of connections and of a handler's process. The poller may be used again afterwards."""
+        self._runner.close()
+        self.source.close()
+        if self._closes_store:
+            self.store.close()
+
+
+def _keywords(options: PollerOptions) -> PollerKeywords:
+    return cast(PollerKeywords, {key: getattr(options, key) for key in PollerOptions.model_fields})
+
+
+Poller.__signature__ = signature(Poller, PollerOptions)  # type: ignore[attr-defined]  # for help()

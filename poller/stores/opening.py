@@ -1,0 +1,33 @@
+"""The store that the table `[state]` of `poller.toml` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from poller.config import StateOptions
+from poller.config.problems import located
+from poller.errors import ConfigError
+from poller.ports import StateStore
+
+
+def open_store(state: StateOptions, environ: Mapping[str, str], *, file: str = "") -> StateStore:
+    """The store that `[state]` names; it connects on first use.
+
+    Raises: ConfigError for a missing setting or an invalid URL.
+    """
+    try:
+        if state.store == "blob":
+            from poller.stores.blob.store import BlobStore
+
+            return BlobStore.from_settings(state.connection, state.container, environ)
+        if state.store == "sql":
+            from poller.stores.sql.store import SqlStore
+
+            if state.url is None:
+                raise ConfigError("is missing.", key="url")
+            return SqlStore(state.url.get_secret_value())
+    except ConfigError as error:
+        raise located(error, "state", file) from None
+    from poller.stores.memory import MemoryStore
+
+    return MemoryStore()
