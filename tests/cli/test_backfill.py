@@ -96,6 +96,7 @@ def test_each_part_has_a_document_and_together_they_are_all(project: Project) ->
     again = finished(console.run(*RANGE, "--yes", "--json"))
     assert again["already_done"] is True
     assert len(again["parts"]) == 3, "it goes on as it was begun"
+    assert "It was begun with --parallel 3, and goes on so." in console.run(*RANGE, "--yes", "--parallel", "2").error
 
 
 def test_a_dry_run_and_a_missing_confirmation_deliver_nothing(project: Project) -> None:

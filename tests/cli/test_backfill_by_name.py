@@ -191,6 +191,13 @@ def test_commands_for_pollers_refuse_it(halted: Console, arguments: tuple[str, .
         assert f"backfill orders --from '{FROM}' --to '{TO}' --as replay" in said
 
 
+def test_the_command_to_go_on_names_a_file_that_was_named(halted: Console) -> None:
+    (halted.project.folder / "poller.toml").rename(halted.project.folder / "other.toml")
+    file = str(halted.project.folder / "other.toml")
+    said = halted.refused(3, "-c", file, "check", "replay", says="replay is a backfill")
+    assert f"poller -c {file} backfill orders --from '{FROM}' --to '{TO}' --as replay" in said
+
+
 def test_a_name_that_is_neither_a_poller_nor_a_backfill(halted: Console) -> None:
     for arguments in (("status", "ordres"), ("pause", "ordres", "--yes"), ("reset-to-beginning", "ordres", "--yes")):
         said = halted.refused(2, *arguments, says="there is no poller 'ordres', and no backfill of that name")
