@@ -10,6 +10,7 @@ from poller.errors import PollerError, StoreDenied
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
     from poller.backfill.survey import Survey
+    from poller.backfill.watch import Sample
     from poller.worker import Ended
 
 DONE = 0
@@ -54,6 +55,11 @@ def of_survey(looked: Survey) -> int:
     if looked.not_listed is not None and all(one.error is None for one in looked.pollers):
         codes.append(DONE if isinstance(looked.not_listed, StoreDenied) else looked.not_listed.exit_code)
     return worst(codes)
+
+
+def of_sample(sample: Sample) -> int:
+    """The code for one look of `watch`."""
+    return worst([of_survey(sample.survey), *(error.exit_code for error in sample.failures)])
 
 
 def of_checked(checked: Checked) -> int:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from poller.admin.effects import Effect
 from poller.errors import plain
 from poller.model.cursor import Cursor
 from poller.model.document import State
+from poller.model.result import ResultModel
 
 
-class _Result(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Place(_Result):
+class Place(ResultModel):
     """What an operator's change can move."""
 
     cursor: Cursor | None
@@ -33,7 +30,7 @@ class Place(_Result):
     """Starts of the pending batch."""
 
 
-class EffectOutput(_Result):
+class EffectOutput(ResultModel):
     """What a moved checkpoint does to rows."""
 
     redelivered: int | None
@@ -48,7 +45,7 @@ class EffectOutput(_Result):
     """Why the database did not tell."""
 
 
-class FieldDifferenceOutput(_Result):
+class FieldDifferenceOutput(ResultModel):
     """One field in which two sources differ."""
 
     field: str
@@ -56,7 +53,7 @@ class FieldDifferenceOutput(_Result):
     after: Any
 
 
-class ChangedPart(_Result):
+class ChangedPart(ResultModel):
     """What was changed in one part of a backfill."""
 
     name: str
@@ -67,7 +64,7 @@ class ChangedPart(_Result):
     after: Place | None
 
 
-class ChangeOutput(_Result):
+class ChangeOutput(ResultModel):
     """A change of a state document: pause, resume, rebind, clone-checkpoint, import, reset-to-..."""
 
     command: Literal[

@@ -8,11 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from poller.errors import StateCorrupt
 from poller.journal.audit import AuditTrail
 from poller.lease.state_file import StateFile
+from poller.model.result import ResultModel
 from poller.model.timing import Timing
 from poller.ports import Runtime, StateStore
 from poller.sources.columns.moments import parse_utc
@@ -23,11 +22,7 @@ TOLD_APART = timedelta(seconds=2)
 """Times of two records say which was first where they lie further apart: a blob's server counts whole seconds."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class HistoryRecord(_Model):
+class HistoryRecord(ResultModel):
     """One record of the audit trail."""
 
     id: str
@@ -40,7 +35,7 @@ class HistoryRecord(_Model):
     after: Any = None
 
 
-class HistoryOutput(_Model):
+class HistoryOutput(ResultModel):
     """`poller history --json`."""
 
     name: str

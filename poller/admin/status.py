@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import PrivateAttr
 
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.preflight import check_fingerprint
@@ -20,15 +20,12 @@ from poller.model.changes import kept_by
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError
 from poller.model.redact import error_line
+from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 from poller.ports import InspectableSource
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class BoundOutput(_Model):
+class BoundOutput(ResultModel):
     """Below what rows are read."""
 
     kind: str
@@ -46,7 +43,7 @@ class BoundOutput(_Model):
     is read until the checkpoint is moved."""
 
 
-class LeaseOutput(_Model):
+class LeaseOutput(ResultModel):
     """Who works. Where the state document was not read, nothing of it is known."""
 
     owner_id: str | None = None
@@ -68,7 +65,7 @@ class LeaseOutput(_Model):
     time."""
 
 
-class ControlOutput(_Model):
+class ControlOutput(ResultModel):
     """Who paused or halted the poller, why and when."""
 
     by: str | None = None
@@ -76,7 +73,7 @@ class ControlOutput(_Model):
     at: Stamp | None = None
 
 
-class PollerStatus(_Model):
+class PollerStatus(ResultModel):
     """One poller's place."""
 
     name: str

@@ -7,6 +7,6 @@ can be found, paused and resumed by its name; when every row was delivered, that
 
 `run` is the use case behind `Poller.backfill` and `poller backfill`, `parts` one part and its document. `ranges` cuts a
 range and reads its rows. `documents` is what a document says of its backfill, `listing` finds the backfills of an
-application, `changes` pauses and resumes
-them by name, `status` says where one stands, and `survey` where pollers and their backfills do.
+application, `changes` pauses and resumes them by name, `status` says where one stands, `survey` where pollers and their
+backfills do, and `watch` how fast they move.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -47,6 +47,11 @@ class Backfills:
         self._done: set[str] = set()
         """Documents that need not be read again: finished, or no backfill's."""
         self._sources: dict[str, SourceDescription] = {}
+
+    @property
+    def pollers(self) -> Mapping[str, LivePoller]:
+        """The configured pollers of the application, by name."""
+        return self._app.pollers
 
     def read(self, name: str) -> Document | None:
         """The document of that name, None where there is none or it is no backfill's; one request.
@@ -94,7 +99,7 @@ class Backfills:
 
     def live(self, document: Document) -> LivePoller:
         """The poller that it belongs to; `of` must be known. Raises: ConfigError, for a source that cannot be made."""
-        return self._app.pollers[document.of or ""]
+        return self.pollers[document.of or ""]
 
     def poller(self, document: Document) -> PartPoller:
         """A poller that reads its rows, with the options of the one it belongs to; `of` must be known."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import PrivateAttr
 
 from poller.model.cursor import Cursor, KeyValue
+from poller.model.result import ResultModel
 
 
-class _Result(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class BackfillPart(_Result):
+class BackfillPart(ResultModel):
     """A stretch of a backfill, with a state document of its own."""
 
     name: str
@@ -44,7 +41,7 @@ class BackfillPart(_Result):
         return self._failure
 
 
-class BackfillOutput(_Result):
+class BackfillOutput(ResultModel):
     """`poller backfill --json`."""
 
     name: str

@@ -10,10 +10,10 @@ from unittest.mock import patch
 import pytest
 from rich.console import Console as Screen
 
+from poller.backfill.watch import Watcher
 from poller_cli.output.sparkline import History
 from poller_cli.output.watch_screen import screen as look_of
 from poller_cli.session import Session
-from poller_cli.watching import Watcher
 from tests.cli.console import Console, ran
 from tests.cli.project import NOTING, Project, end, wait_until
 from tests.support.schemas import validator
@@ -174,7 +174,7 @@ def test_of_a_document_that_cannot_be_read_nothing_is_claimed(project: Project, 
     assert "beginning" not in screen
     assert "free" not in screen
     with Session(config=project.folder / "poller.toml").app() as app:
-        output = Watcher(app, [app.poller("orders")]).sample().output
+        output = Watcher([app.poller("orders")], app.backfills).sample().output
     file = io.StringIO()
     terminal = Screen(width=200, file=file)
     terminal.print(look_of(output, {"orders": History()}, chosen="orders", console=terminal, keys=False))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from poller.backfill.watch import Watcher
 from poller_cli.output.sparkline import History, sparkline
 from poller_cli.session import Session
-from poller_cli.watching import Watcher
 from tests.cli.console import Console
 from tests.cli.project import COMMAND, NOTING, Project, wait_until
 from tests.support.schemas import validator
@@ -39,7 +39,7 @@ def test_json_is_one_line_per_look(shop: Project) -> None:
 def test_the_rate_is_what_the_checkpoint_passed_between_two_looks(shop: Project) -> None:
     now = [100.0]
     with Session(config=shop.folder / "poller.toml").app() as app:
-        watcher = Watcher(app, [app.poller("orders")], clock=lambda: now[0])
+        watcher = Watcher([app.poller("orders")], app.backfills, clock=lambda: now[0])
 
         def rate() -> float | None:
             now[0] += 5
@@ -63,8 +63,8 @@ def test_a_named_backfill_stays_on_the_screen_when_it_is_finished(shop: Project)
     console, now = Console(shop), [100.0]
     assert console.run(*range_, "--yes").code == 1
     with Session(config=shop.folder / "poller.toml").app() as app:
-        watcher = Watcher(app, [], app.named("replay").documents, clock=lambda: now[0])
-        beneath = Watcher(app, [app.poller("orders")], clock=lambda: now[0])
+        watcher = Watcher([], app.backfills, app.named("replay").documents, clock=lambda: now[0])
+        beneath = Watcher([app.poller("orders")], app.backfills, clock=lambda: now[0])
 
         def look() -> tuple[int | None, bool, float | None, int]:
             now[0] += 5
@@ -128,7 +128,9 @@ def test_bars_are_scaled_to_the_highest_and_the_newest_are_kept(
 
 def test_what_is_not_known_is_a_gap_and_no_row_pending_is_no_lag(shop: Project) -> None:
     with Session(config=shop.folder / "poller.toml").app() as app:
-        orders, invoices = Watcher(app, [app.poller("orders"), app.poller("invoices")]).sample().output.pollers
+        orders, invoices = (
+            Watcher([app.poller("orders"), app.poller("invoices")], app.backfills).sample().output.pollers
+        )
     behind, idle = History(), History()
     behind.add(orders)
     idle.add(invoices)

@@ -29,7 +29,6 @@ def peek(
 
     Example: poller peek orders --limit 3
     """
-    from poller_cli.output.models import as_json
     from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
@@ -38,7 +37,7 @@ def peek(
         source = poller.source.describe()
     output = _output(name, poller.app_name, peeked)
     if session.json:
-        print_json(as_json(output))
+        print_json(output)
     else:
         print("\n".join(_screen(output, peeked.lag, [source.cursor_column, *source.pk_columns])))
     return exits.DONE

@@ -13,7 +13,7 @@ from poller_cli import exits
 from poller_cli.session import NamedArguments, Session
 
 if TYPE_CHECKING:
-    from poller_cli.watching import Watcher
+    from poller.backfill.watch import Watcher
 
 
 def watch(
@@ -34,16 +34,17 @@ def watch(
 
     Example: poller watch orders --interval 1s
     """
+    from poller.backfill.watch import Watcher
     from poller_cli.terminal.printing import is_terminal
     from poller_cli.terminal.sampler import Sampler
-    from poller_cli.watching import Watcher
 
     seconds = _seconds(interval)
     on_screen = is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
     if not session.json and not on_screen:
         raise typer.BadParameter("watch needs a terminal; without one, add --json.")
     with session.app() as app:
-        watcher = Watcher(app, *app.several(names))
+        pollers, documents = app.several(names)
+        watcher = Watcher(pollers, app.backfills, documents)
         try:
             if session.json:
                 return _lines(watcher, seconds, count)
@@ -79,7 +80,7 @@ def _lines(watcher: Watcher, interval: float, count: int | None) -> int:
         print_json(sample.output, indent=None)
         taken += 1
         if count is not None and taken >= count:
-            return sample.code
+            return exits.of_sample(sample)
         time.sleep(max(0.0, began + interval - time.monotonic()))
 
 

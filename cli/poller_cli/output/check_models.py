@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from poller.model.cursor import Cursor
-from poller_cli.output.models import _Output
+from poller.model.result import ResultModel
 
 
-class FindingOutput(_Output):
+class FindingOutput(ResultModel):
     """One thing that was looked at."""
 
     check: str
@@ -21,7 +21,7 @@ class FindingOutput(_Output):
     """The statement or command that fixes it, or a sentence where there is none."""
 
 
-class PollerCheck(_Output):
+class PollerCheck(ResultModel):
     """One poller's findings."""
 
     name: str
@@ -31,7 +31,7 @@ class PollerCheck(_Output):
     findings: list[FindingOutput]
 
 
-class CheckOutput(_Output):
+class CheckOutput(ResultModel):
     """`poller check --json`."""
 
     ok: bool
@@ -39,7 +39,7 @@ class CheckOutput(_Output):
     pollers: list[PollerCheck]
 
 
-class InitOutput(_Output):
+class InitOutput(ResultModel):
     """`poller init --json`."""
 
     config: str
@@ -65,7 +65,7 @@ class InitOutput(_Output):
     """The two commands that come next."""
 
 
-class RecheckOutput(_Output):
+class RecheckOutput(ResultModel):
     """`poller recheck --json`."""
 
     name: str

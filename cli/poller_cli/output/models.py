@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from poller.admin.status import BoundOutput, PollerStatus
 from poller.backfill.status import BackfillStatus
 from poller.delivery.result import Outcome
 from poller.model.cursor import Cursor
+from poller.model.result import ResultModel
 
 
-class _Output(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class TickOutput(_Output):
+class TickOutput(ResultModel):
     """One tick's result (`poller.TickResult`)."""
 
     outcome: Outcome
@@ -41,7 +36,7 @@ class TickOutput(_Output):
     """One line, where the outcome has a reason."""
 
 
-class StatusOutput(_Output):
+class StatusOutput(ResultModel):
     """`poller status --json`."""
 
     pollers: list[PollerStatus]
@@ -52,7 +47,7 @@ class StatusOutput(_Output):
     """So many documents were not looked at in search of backfills: there are too many."""
 
 
-class DemoOutput(_Output):
+class DemoOutput(ResultModel):
     """`poller demo --json`: the closing table."""
 
     rows_written: int
@@ -74,15 +69,10 @@ class DemoOutput(_Output):
     ok: bool
 
 
-class SchemaExportOutput(_Output):
+class SchemaExportOutput(ResultModel):
     """`poller schema export --json`."""
 
     directory: str
     written: list[str]
     """Files that were made or changed; with `--check`, that would be."""
     unchanged: list[str]
-
-
-def as_json(output: BaseModel) -> dict[str, Any]:
-    """The output as it is printed."""
-    return output.model_dump(mode="json")

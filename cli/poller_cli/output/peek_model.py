@@ -6,11 +6,11 @@ from typing import Any
 
 from poller.admin.status import BoundOutput
 from poller.model.cursor import Cursor
+from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
-from poller_cli.output.models import _Output
 
 
-class PeekOutput(_Output):
+class PeekOutput(ResultModel):
     """`poller peek --json`."""
 
     name: str

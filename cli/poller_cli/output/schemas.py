@@ -14,12 +14,13 @@ from poller import observability
 from poller.admin.change_result import ChangeOutput
 from poller.admin.history import HistoryOutput
 from poller.backfill.result import BackfillOutput
+from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
-from poller_cli.output import check_models, models, peek_model, watch_models
+from poller_cli.output import check_models, models, peek_model
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -45,7 +46,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "state.schema.json": _finished("The state document of a poller", State.model_json_schema(mode="validation")),
         "status.schema.json": _output(models.StatusOutput),
         "tick-result.schema.json": _output(models.TickOutput),
-        "watch.schema.json": _output(watch_models.WatchOutput),
+        "watch.schema.json": _output(WatchOutput),
     }
 
 

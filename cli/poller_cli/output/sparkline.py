@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from poller_cli.output.watch_models import WatchedBackfill, WatchedPoller
+from poller.backfill.watch import WatchedBackfill, WatchedPoller
 
 KEPT = 120
 """Samples that a line may show."""

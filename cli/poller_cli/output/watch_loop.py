@@ -16,7 +16,7 @@ from poller_cli.terminal.keyboard import Keyboard
 from poller_cli.terminal.sampler import Ended, Sampler
 
 if TYPE_CHECKING:
-    from poller_cli.output.watch_models import Sample
+    from poller.backfill.watch import Sample
 
 
 class WatchLoop:
@@ -49,7 +49,7 @@ class WatchLoop:
                             pass
             return exits.DONE
         except Ended:
-            return exits.DONE if self._last is None else self._last.code
+            return exits.DONE if self._last is None else exits.of_sample(self._last)
 
     def _until_key(self) -> str:
         """Show samples until a key is pressed that leaves the screen. Raises: Ended after the last sample."""

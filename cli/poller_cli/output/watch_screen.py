@@ -11,11 +11,11 @@ from rich.text import Text
 from poller.admin.counts import rows
 from poller.backfill.ranges import in_words
 from poller.backfill.status import BackfillStatus
+from poller.backfill.watch import WatchedBackfill, WatchedPoller, WatchOutput
 from poller.model.escape import cut
 from poller.model.transitions import times
 from poller_cli.output.sparkline import History, sparkline
 from poller_cli.output.status_report import cursor_text, lease_text, state_word
-from poller_cli.output.watch_models import WatchedBackfill, WatchedPoller, WatchOutput
 from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import printable
 

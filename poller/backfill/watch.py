@@ -1,0 +1,111 @@
+"""Looking at pollers and their backfills again and again: where each stands, and how fast it moves.
+
+The models are what `poller watch --json` prints.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from poller.admin.rates import Rates
+from poller.admin.status import PollerStatus
+from poller.backfill.documents import Document
+from poller.backfill.listing import Backfills
+from poller.backfill.status import BackfillStatus
+from poller.backfill.survey import Survey, Watched, survey
+from poller.errors import PollerError
+from poller.model.result import ResultModel
+from poller.model.stamps import Stamp
+
+
+class WatchedPoller(ResultModel):
+    """One poller as `poller watch` sees it."""
+
+    status: PollerStatus
+    rows_per_second: float | None
+    """Rows that the checkpoint passed since the sample before; null where the database did not say, and in the first
+    sample."""
+
+
+class WatchedBackfill(ResultModel):
+    """One backfill, or one part of it, as `poller watch` sees it."""
+
+    status: BackfillStatus
+    rows_per_second: float | None
+    """As of a poller."""
+
+
+class WatchOutput(ResultModel):
+    """One line of `poller watch --json`."""
+
+    at: Stamp
+    """By this machine's clock."""
+    pollers: list[WatchedPoller]
+    backfills: list[WatchedBackfill] | None
+    """Theirs that are not finished, and those that were named; null where the store did not list its documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at all of them.
+
+    Attributes:
+        survey: where they stand. failures: why backfills that were asked for by name could not be read again.
+    """
+
+    output: WatchOutput
+    survey: Survey
+    failures: Sequence[PollerError]
+
+
+class Watcher:
+    """Takes samples of some pollers and of their backfills. Not for several threads at once.
+
+    Args:
+        named: backfills that were asked for by name.
+        clock: seconds on a clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        pollers: Sequence[Watched],
+        backfills: Backfills,
+        named: Sequence[Document] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pollers = list(pollers)
+        self._backfills = backfills
+        self._named = {one.name: one for one in named}
+        self._rates = Rates(clock)
+
+    def sample(self) -> Sample:
+        """Look now. Raises as `survey`: what cannot be read stands in each status."""
+        failures = self._read_again()
+        looked = survey(self._pollers, self._backfills, list(self._named.values()), null_cursors=False)
+        pollers = [
+            WatchedPoller(status=one, rows_per_second=self._rates.rows_per_second(poller.source, one))
+            for poller, one in zip(self._pollers, looked.pollers, strict=True)
+        ]
+        backfills = None if looked.backfills is None else [self._watched(one, failures) for one in looked.backfills]
+        output = WatchOutput(at=datetime.now(UTC), pollers=pollers, backfills=backfills)
+        return Sample(output, looked, list(failures.values()))
+
+    def _watched(self, status: BackfillStatus, failures: dict[str, PollerError]) -> WatchedBackfill:
+        if status.name in failures:
+            status = status.failed(failures[status.name])
+        rate = self._rates.rows_per_second(self._backfills.pollers[status.poller].source, status)
+        return WatchedBackfill(status=status, rows_per_second=rate)
+
+    def _read_again(self) -> dict[str, PollerError]:
+        """The documents of those that were named, as they are now; where one cannot be read, the former one and why."""
+        failures: dict[str, PollerError] = {}
+        for name, document in self._named.items():
+            try:
+                self._named[name] = self._backfills.read(name) or document
+            except PollerError as error:
+                failures[name] = error
+        return failures
