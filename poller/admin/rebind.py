@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
+from poller.admin.change_result import ChangeOutput
+from poller.admin.changes import StateEditor
+from poller.admin.conversation import AgreedByCall, Conversation
 from poller.admin.cursors import impossible, is_foreign, located, refuse_foreign, unreadable
 from poller.admin.effects import Effect, rows_up_to
 from poller.admin.plans import Plan
+from poller.admin.request import Request
 from poller.admin.wired import WiredPoller
 from poller.delivery.preflight import put_back
 from poller.errors import FingerprintMismatch, SourceError, SourceUnavailable
@@ -19,12 +23,20 @@ from poller.ports import InspectableSource
 UNCOUNTED = "which rows of the two sources are the same is not known"
 
 
-def rebind_plan(poller: WiredPoller) -> Plan:
-    """The checkpoint belongs to the configured source from now on; rows up to the cursor count as delivered.
+def rebind(
+    poller: WiredPoller, request: Request | None = None, conversation: Conversation | None = None
+) -> ChangeOutput:
+    """Accept that the source of `poller` was changed, and go on from the same cursor.
 
-    Its notes raise: FingerprintMismatch, where the cursor cannot be one of that source; SourceError, where the table
-    cannot be read.
+    Raises: FingerprintMismatch (the cursor cannot be one of the configured source), LeaseHeld, Refused, WriteConflict,
+        StoreError, SourceError.
     """
+    editor = StateEditor(poller, request or Request(), conversation or AgreedByCall())
+    return editor.carry_out(_plan(poller))
+
+
+def _plan(poller: WiredPoller) -> Plan:
+    """The checkpoint belongs to the configured source from now on; rows up to the cursor count as delivered."""
     source = located(poller.source)
 
     def nothing(state: State) -> str | None:

@@ -1,10 +1,12 @@
-"""`Poller.pause()`, `.resume()`, `.reset()` and `.backfill()`: with the guards of the commands, held against these."""
+"""Changes from Python, by methods of `Poller` and functions of `poller.admin`: held against the commands."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -12,6 +14,12 @@ import pytest
 
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
 from poller.admin.change_result import ChangeOutput
+from poller.admin.clone import clone_checkpoint
+from poller.admin.conversation import AgreedByCall
+from poller.admin.import_azure_functions_db import read_foreign
+from poller.admin.rebind import rebind
+from poller.admin.request import Request
+from poller.admin.restore import find_checkpoint
 from poller.backfill.result import BackfillOutput
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_REASON
@@ -48,6 +56,11 @@ def elsewhere(console: Console) -> None:
     """Its checkpoint belongs to another table."""
     source = console.state()["source"]
     console.edit(source_fingerprint="sha256:" + "0" * 64, source={**source, "table": "others"})
+
+
+def elsewhere_at_work(console: Console) -> None:
+    elsewhere(console)
+    at_work(console)
 
 
 def gone(console: Console) -> None:
@@ -114,6 +127,26 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         nothing,
         ("pause", "orders", "--reason", "x" * (LONGEST_REASON + 1)),
         lambda poller: poller.pause(reason="x" * (LONGEST_REASON + 1)),
+    ),
+    "a rebind under a lease that is held": (
+        elsewhere_at_work,
+        ("rebind", "orders"),
+        lambda poller: rebind(poller),
+    ),
+    "neither a file nor a backup": (
+        nothing,
+        ("reset-to-checkpoint", "orders", "nowhere.json"),
+        lambda poller: find_checkpoint(poller, "nowhere.json"),
+    ),
+    "a clone to what is not a name": (
+        nothing,
+        ("clone-checkpoint", "orders", "No Name"),
+        lambda poller: clone_checkpoint(poller, "No Name"),
+    ),
+    "nothing to import": (
+        nothing,
+        ("import", "azure-functions-db", "nowhere.json", "--name", "orders"),
+        lambda poller: read_foreign("nowhere.json", connection="", environ={}, now=datetime.now(UTC)),
     ),
     "a range of no row": (
         nothing,
@@ -202,6 +235,16 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
         at_work,
         ("reset-to-beginning", "orders", "--break-lease"),
         lambda poller: poller.reset("beginning", break_lease=True),
+    ),
+    "another source": (
+        elsewhere,
+        ("rebind", "orders"),
+        lambda poller: rebind(poller, conversation=AgreedByCall(poller.origin.file)),
+    ),
+    "a clone": (
+        nothing,
+        ("clone-checkpoint", "orders", "orders-v2", "--dry-run"),
+        lambda poller: clone_checkpoint(poller, "orders-v2", Request(dry_run=True), file=Path(poller.origin.file)),
     ),
     "a dry run": (
         nothing,

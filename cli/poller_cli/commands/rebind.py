@@ -29,12 +29,10 @@ def rebind(
 
     Example: poller rebind orders --reason "the database moved to db2"
     """
-    from poller.admin.changes import StateEditor
-    from poller.admin.rebind import rebind_plan
+    from poller.admin import rebind as admin
     from poller_cli.output.change_report import Report
 
     consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, reason=reason)
     with session.app() as app:
-        poller = app.poller(name)
         report = Report(session, app, consent, name)
-        return report.report(StateEditor(poller, consent, report).carry_out(rebind_plan(poller)))
+        return report.report(admin.rebind(app.poller(name), consent, report))

@@ -60,8 +60,20 @@ def test_a_program_looks_at_pollers_as_shown(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in findings] == [["warn", "index"], ["warn", "updates"]]
 
 
-def test_a_range_is_delivered_again_as_shown(tmp_path: Path) -> None:
+def test_a_checkpoint_is_kept_and_gone_back_to_as_shown(tmp_path: Path) -> None:
     example = blocks("docs/python.md", "python")[2]
+    _one_order(tmp_path)
+    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
+    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
+    run([sys.executable, "-m", "poller_cli.main", "run", "--once"], tmp_path)
+
+    printed = run([sys.executable, "-c", example.text], tmp_path)
+
+    assert printed.strip() == "reset-to-checkpoint to 2026-01-01 00:00:00.000 / id=1"
+
+
+def test_a_range_is_delivered_again_as_shown(tmp_path: Path) -> None:
+    example = blocks("docs/python.md", "python")[3]
     _one_order(tmp_path)
 
     first, again = (run([sys.executable, "-c", example.text], tmp_path).splitlines() for _ in range(2))

@@ -55,6 +55,7 @@ RUN_BY: dict[str, list[str]] = {
     "docs/python.md": [
         DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown",
         DOCS + "test_a_program_looks_at_pollers_as_shown",
+        DOCS + "test_a_checkpoint_is_kept_and_gone_back_to_as_shown",
         DOCS + "test_a_range_is_delivered_again_as_shown",
     ],
     "docs/security.md": [
