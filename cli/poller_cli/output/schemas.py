@@ -20,7 +20,7 @@ from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
-from poller_cli.output import check_models, models, peek_model
+from poller_cli.output import check_models, models, peek_report
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -39,7 +39,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "demo.schema.json": _output(models.DemoOutput),
         "history.schema.json": _output(HistoryOutput),
         "init.schema.json": _output(check_models.InitOutput),
-        "peek.schema.json": _output(peek_model.PeekOutput),
+        "peek.schema.json": _output(peek_report.PeekOutput),
         "recheck.schema.json": _output(check_models.RecheckOutput),
         "run-event.schema.json": _events(),
         "schema-export.schema.json": _output(models.SchemaExportOutput),
