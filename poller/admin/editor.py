@@ -277,7 +277,7 @@ class Operator:
 
     def _write_note(self, note: dict[str, Any]) -> None:
         """Best effort: without it the operator only has to try more often."""
-        name = self.file.note_name
+        name = self.file.request_name
         try:
             there = self.store.read(name, timeout=self._timing.attempt)
             tag = there.tag if isinstance(there, Found) else None

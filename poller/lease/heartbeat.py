@@ -20,7 +20,7 @@ class Heartbeat:
     """Renews every `interval` seconds, counted from the last applied write, since a commit is a heartbeat too.
 
     It beats only as long as the owner is known to make progress: `expect` says what is being done and how long it may
-    take. When that time is over one last write tells what hangs, and the lease is left to expire, so that a hung
+    take. When that time is over one last write says what hangs, and the lease is left to expire, so that a hung
     handler does not hold its poller for ever (protocol 6).
 
     Where its thread cannot begin, entering it gives the lease back before it raises: nothing was started under it.
@@ -39,7 +39,7 @@ class Heartbeat:
         forks.in_child(self._begin_anew)
         self._doing = ("", 0.0, float("inf"))
         self.gave_up = False
-        """Whether something took longer than expected, so that it beats no more."""
+        """Whether something took longer than expected, so that it no longer beats."""
 
     def _begin_anew(self) -> None:
         """In a child process too, which has no such thread, and whose tenure is over."""
@@ -55,8 +55,8 @@ class Heartbeat:
             try:
                 self._tenure.release(give_back=self._give_back)
             except (LeaseLost, StoreError) as error:
-                told = self._tenure.facts()["poller"]
-                logger.info("%s: the lease was not given back and will expire: %s", told, error)
+                poller = self._tenure.facts()["poller"]
+                logger.info("%s: the lease was not given back and will expire: %s", poller, error)
             raise
         return self
 
@@ -71,7 +71,7 @@ class Heartbeat:
 
     def expect(self, batch_id: str, seconds: float) -> bool:
         """From now on `batch_id` is being worked on, or rows are being read where it is empty; it may take so many
-        seconds. False: what went before took too long, it beats no more, and nothing may begin under it."""
+        seconds. False: what went before took too long, it no longer beats, and nothing may begin under it."""
         now = self._runtime.monotonic()
         with self._judging:
             if self.gave_up:
@@ -89,7 +89,7 @@ class Heartbeat:
     def _run(self) -> None:
         again = float("-inf")
         while True:
-            wake = self._wake  # before what it tells of is read, so that no change is missed
+            wake = self._wake  # before `_doing` is read, so that no change is missed
             _, _, until = self._doing
             now = self._runtime.monotonic()
             due = max(self._tenure.renewed + self._interval, again)
@@ -101,7 +101,7 @@ class Heartbeat:
                 continue
             try:
                 if self._hangs(now):
-                    self._note(now)
+                    self._report(now)
                     return
                 self._tenure.renew()
             except LeaseLost:
@@ -117,7 +117,7 @@ class Heartbeat:
             again = self._runtime.monotonic() + self._interval / 2
 
     def _hangs(self, now: float) -> bool:
-        """Whether what is being done has taken too long; judged once, and told once."""
+        """Whether what is being done has taken too long; judged once, and reported once."""
         with self._judging:
             batch_id, began, until = self._doing
             first = now >= until and not self.gave_up
@@ -127,10 +127,10 @@ class Heartbeat:
             self._emit(HandlerTimedOut(batch_id=batch_id, **facts) if batch_id else QueryTimedOut(**facts))
         return self.gave_up
 
-    def _note(self, now: float) -> None:
+    def _report(self, now: float) -> None:
         batch_id, began, _ = self._doing
         what = "" if batch_id else "the query for the next rows is "
-        self._tenure.note(
+        self._tenure.report_hang(
             DeliveryError(
                 type="HandlerTimeout" if batch_id else "QueryTimeout",
                 message=f"{what}still running after {now - began:.0f} s; its lease is no longer renewed",

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from poller.errors import StateCorrupt, StoreDenied, StoreError, StoreUnavailable, WriteConflict
-from poller.lease.yield_request import Note
+from poller.lease.server_clock import ServerClock
+from poller.lease.yield_request import YieldRequest
 from poller.model import transitions
 from poller.model.document import State, decode, encode
 from poller.model.expiry import Availability, availability
@@ -24,9 +25,6 @@ from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
 
 STALE = 1.0
 """A release that landed so many seconds after its stamp is stamped anew: at `RELEASE_WINDOW` nobody believes it."""
-WHOLE, FINE = timedelta(seconds=1), timedelta(milliseconds=10)
-"""How much may be cut from a server's time: the fraction of its second, or what is finer than its database's clock."""
-
 Rewrite: TypeAlias = Callable[[State, datetime], State]
 """A transition with everything bound but the state and the moment, so that it can be made again on a newer state."""
 
@@ -96,39 +94,6 @@ class OutcomeUnknown(StoreUnavailable):
     """No answer before the deadline: the write may have been applied, or may yet be, unless nothing was `sent`."""
 
 
-class ServerClock:
-    """The store's clock, estimated for stamps that people read, and for `released_at`, which frees a lease only close
-    to the store's own time of that write. Never used to judge whether a lease that is held has expired.
-
-    An answer was dated between its question and its arrival, and the date is cut: so it says "at least this late" and
-    "no later than that". The latest claim of the first kind is kept until an answer proves it wrong by the second.
-    """
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._zero: datetime | None = None
-        """The server's time when the runtime's monotonic clock stood at zero."""
-
-    def saw(self, server_time: datetime | None, sent: float | None = None) -> None:
-        """Take in the server's time from an answer that has just arrived; `sent`: when it was asked for, on the
-        runtime's monotonic clock (None: just now)."""
-        if server_time is None:
-            return
-        arrived = self._runtime.monotonic()
-        asked = arrived if sent is None else sent
-        cut = FINE if server_time.microsecond else WHOLE
-        if self._zero is None or self._zero < server_time - timedelta(seconds=arrived):
-            self._zero = server_time - timedelta(seconds=arrived)
-        elif self._zero > server_time + cut - timedelta(seconds=asked):
-            self._zero = server_time - timedelta(seconds=(asked + arrived) / 2)
-
-    def now(self) -> datetime:
-        """The estimate; before the first answer, this machine's wall clock."""
-        if self._zero is None:
-            return self._runtime.utcnow()
-        return self._zero + timedelta(seconds=self._runtime.monotonic())
-
-
 class StateFile:
     """Reads and writes `state/{app_name}/{poller_name}.json` in a store.
 
@@ -149,11 +114,11 @@ class StateFile:
         self.app_name = app_name
         self.poller_name = poller_name
         self.name = f"state/{app_name}/{poller_name}.json"
-        self.note_name = f"control/{app_name}/{poller_name}.json"
+        self.request_name = f"control/{app_name}/{poller_name}.json"
         self.timing = timing
         self.runtime = runtime
         self.clock = ServerClock(runtime)
-        self.note = Note(store, self.note_name, runtime=runtime, timing=timing, now=self.clock.now)
+        self.yield_request = YieldRequest(store, self.request_name, runtime=runtime, timing=timing, now=self.clock.now)
         self._emit = emit or Emitter(())
         self._copy: Copy | None = None
         self._highest_token: int | None = None

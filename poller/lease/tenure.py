@@ -17,6 +17,7 @@ from typing import Any
 
 from poller import forks
 from poller.errors import CommitError, LeaseLost, StateCorrupt
+from poller.lease.lost import LostEvent
 from poller.lease.state_file import Conflict, Copy, OutcomeUnknown, Rewrite, StateFile, WriteResult
 from poller.model import transitions
 from poller.model.cursor import Cursor
@@ -34,10 +35,9 @@ from poller.observability import (
     StaleCommitRefused,
     YieldedToOperator,
 )
-from poller.ports import Event
 
 YIELD_WITHIN = 2.0
-"""For so many seconds at most a tenure makes no write when an operator has left a note."""
+"""For so many seconds at most a tenure makes no write when an operator has left a request."""
 FORKED = "forked"
 """Why a tenure is over in a child process: it never was that one's."""
 
@@ -63,18 +63,18 @@ class Tenure:
         self._ending = False
         """A release is on its way: it may have landed and another may be at work, so nothing is believed any more."""
         self._make_locks()
+        self.lost = LostEvent(self._runtime, lambda: self.remaining() - file.timing.grace)
         forks.in_child(self._end_in_child)
-        self.lost: Event = _Lost(self)
 
     def _make_locks(self) -> None:
         self._lock = self._runtime.lock()
-        self._judging = threading.Lock()  # held for two statements: two threads may find out at once, one tells
-        self._lost_flag = self._runtime.event()
+        self._judging = threading.Lock()  # held for two statements: two threads may find out at once, one reports
 
     def _end_in_child(self) -> None:
         """The tenure is the parent's, which goes on with it: a copy of its handler must write nothing (protocol 14)."""
         self._make_locks()
-        self._lost_flag.set()
+        self.lost.begin_anew()
+        self.lost.set()
         self._over = self._over or FORKED
 
     @classmethod
@@ -94,7 +94,7 @@ class Tenure:
         `starts_batch`: this write counts as a start of the pending batch.
 
         Success also proves that the checkpoint did not move since `copy` was read.
-        Raises: Conflict (somebody was quicker; `found` is their document), OutcomeUnknown, StoreDenied.
+        Raises: Conflict (another owner took it first; `found` is their document), OutcomeUnknown, StoreDenied.
         """
         runtime, ttl = file.runtime, file.timing.ttl
 
@@ -175,7 +175,7 @@ class Tenure:
 
     def give_up(self) -> None:
         """It writes no more: its deadline is not believed any longer, where it has not passed yet (a handler was cut
-        one grace before it). Told as any other loss, once. Raises nothing."""
+        one grace before it). Reported as any other loss, once. Raises nothing."""
         self._lose("deadline")
 
     # --- what it writes --------------------------------------------------------------------------------------------
@@ -185,12 +185,12 @@ class Tenure:
         self._apply(lambda state, now: transitions.renew(state, now=now))
         self._emit(LeaseRenewed(**self.facts()))
 
-    def note(self, error: DeliveryError) -> None:
-        """A last heartbeat that also leaves word of what hangs, for `status`. Raises: as `renew`."""
+    def report_hang(self, error: DeliveryError) -> None:
+        """A last heartbeat that also stores what hangs, for `status`. Raises: as `renew`."""
 
         def change(state: State, now: datetime) -> State:
-            told = state.delivery.model_copy(update={"last_error": error.model_copy(update={"at": now})})
-            return transitions.renew(state.model_copy(update={"delivery": told}), now=now)
+            delivery = state.delivery.model_copy(update={"last_error": error.model_copy(update={"at": now})})
+            return transitions.renew(state.model_copy(update={"delivery": delivery}), now=now)
 
         self._apply(change)
 
@@ -256,15 +256,15 @@ class Tenure:
         return landed.state.control.halted
 
     def yield_to_operator(self) -> None:
-        """Where an operator left a note, make no write for a moment, so that theirs gets through (protocol 11).
+        """Where an operator left a request, make no write for a moment, so that theirs gets through (protocol 11).
 
         Looks once per heartbeat interval, counted across this process's tenures. Keeps well within the deadline.
         Raises nothing.
         """
-        if not self._file.note.due() or not self._lock.acquire(timeout=max(self._left(), 0.001)):
+        if not self._file.yield_request.due() or not self._lock.acquire(timeout=max(self._left(), 0.001)):
             return
         try:
-            if not self._file.note.is_new():
+            if not self._file.yield_request.is_new():
                 return
             self._emit(YieldedToOperator(**self.facts()))
             self._runtime.sleep(min(YIELD_WITHIN, self._left() / 2))
@@ -324,7 +324,7 @@ class Tenure:
         with self._judging:
             first = self._over is None
             self._over = self._over or reason
-        self._lost_flag.set()
+        self.lost.set()
         if first:
             self._emit(LeaseLostEvent(reason=reason, **self.facts()))
 
@@ -336,38 +336,6 @@ class Tenure:
             fencing_token=self.fencing_token,
             next_step="Nothing it does counts any more; the rows will be delivered again.",
         )
-
-
-class _Lost:
-    """Set when the tenure is over, or as soon as one grace is left. Computed from the clock, so that it tells the truth
-    even where the thread that would have set it hangs (a dribbling answer, a C call that holds the interpreter)."""
-
-    def __init__(self, tenure: Tenure) -> None:
-        self._tenure = tenure
-
-    def set(self) -> None:
-        self._tenure._lost_flag.set()
-
-    def is_set(self) -> bool:
-        flag = self._tenure._lost_flag
-        if not flag.is_set() and self._left() <= 0:
-            flag.set()
-        return flag.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        runtime = self._tenure._runtime
-        end = None if timeout is None else runtime.monotonic() + timeout
-        while not self.is_set():
-            left = self._left()
-            if end is not None:
-                left = min(left, end - runtime.monotonic())
-                if left <= 0:
-                    return self.is_set()
-            self._tenure._lost_flag.wait(left)
-        return True
-
-    def _left(self) -> float:
-        return self._tenure.remaining() - self._tenure._file.timing.grace
 
 
 def _reason(found: Copy | None, ours: State) -> str:

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import Sample
 from poller.sources.bounds.mysql_look import Look, look, still_quiet, utc
 from poller.sources.bounds.mysql_turn import WAIT, Turn, Turns
-from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, sampled_elsewhere, some
+from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER, as_memory, sampled_elsewhere, some
 from poller.sources.columns.moments import remembered
 
 APART = 0.11
@@ -249,17 +249,11 @@ class Tracked:
     def remember(self) -> dict[str, Any] | None:
         """The samples as JSON; None before the first."""
         sampled, opened = self._seen
-        if sampled is None or len(opened) > REMEMBERED:
-            return None
-        found = {
-            "server": self._server,
-            "sampled_at": sampled.isoformat(),
-            "open": {
-                str(number): [_iso(o.since), _iso(o.running), [list(trx) for trx in o.transactions], o.user]
-                for number, o in opened.items()
-            },
+        shown = {
+            str(number): [_iso(o.since), _iso(o.running), [list(trx) for trx in o.transactions], o.user]
+            for number, o in opened.items()
         }
-        return {**found, "ignored": sorted(self._ignored)} if self._ignored else found
+        return as_memory(self._server, sampled, shown, ignored=self._ignored)
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Continue from another process's samples of the same server, where they are newer."""

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from poller.databases.samplers import Sample
 from poller.sources.bounds.base import Stateless, on_copy
-from poller.sources.bounds.sampled import REMEMBERED, SHOWS_HOLDER_AFTER, sampled_elsewhere, some
+from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER, as_memory, sampled_elsewhere, some
 from poller.sources.columns.moments import remembered
 from poller.sources.user_sql.literals import literal
 
@@ -194,14 +194,8 @@ class Observed:
     def remember(self) -> dict[str, Any] | None:
         """The samples as JSON; None before the first."""
         sampled, since = self._seen
-        if sampled is None or len(since) > REMEMBERED:
-            return None
-        found = {
-            "server": self._server,
-            "sampled_at": sampled.isoformat(),
-            "open": {name: moment and moment.isoformat() for name, moment in since.items()},
-        }
-        return {**found, "ignored": self._ignored} if self._ignored else found
+        shown = {name: moment and moment.isoformat() for name, moment in since.items()}
+        return as_memory(self._server, sampled, shown, ignored=self._ignored)
 
     def recall(self, memory: Mapping[str, Any]) -> None:
         """Continue from another process's samples of the same server, where they are newer. After a fail-over another

@@ -37,6 +37,19 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
+def as_memory(
+    server: str, sampled: datetime | None, opened: Mapping[str, Any], *, ignored: Collection[str]
+) -> dict[str, Any] | None:
+    """A sample as JSON, for `sampled_elsewhere`; None before the first, and where too much is open to keep.
+
+    `opened`: what is open, by a name of it, with since when, as JSON.
+    """
+    if sampled is None or len(opened) > REMEMBERED:
+        return None
+    found = {"server": server, "sampled_at": sampled.isoformat(), "open": dict(opened)}
+    return {**found, "ignored": sorted(ignored)} if ignored else found
+
+
 def sampled_elsewhere(
     memory: Mapping[str, Any],
     *,

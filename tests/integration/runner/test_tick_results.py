@@ -9,7 +9,7 @@ import pytest
 
 from poller.delivery.result import OUTCOMES, TickResult
 from poller.handler.batch import Batch
-from poller.lease.state_file import ServerClock
+from poller.lease.server_clock import ServerClock
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.observability import BatchCommitted, BatchStarted, TickFailed, TickFinished

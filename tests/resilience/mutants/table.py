@@ -135,7 +135,7 @@ FURTHER = (
         (
             Edit(
                 "lease/tenure.py",
-                "            if not self._file.note.is_new():\n                return\n",
+                "            if not self._file.yield_request.is_new():\n                return\n",
                 "            return\n",
             ),
         ),
@@ -147,8 +147,10 @@ FURTHER = (
         (
             Edit(
                 "lease/tenure.py",
-                "        self.lost: Event = _Lost(self)\n",
-                "        self.lost: Event = _Lost(self)\n        file.note._looked = file.runtime.monotonic()\n",
+                "        self._make_locks()\n        self.lost = ",
+                "        self._make_locks()\n"
+                "        file.yield_request._looked = file.runtime.monotonic()\n"
+                "        self.lost = ",
             ),
         ),
         "was kept out",
