@@ -67,7 +67,7 @@ def test_the_next_writer_copies_what_an_interrupted_command_left(project: Projec
         assert [json.loads(line)["kind"] for line in store.lines(TRAIL)] == ["pause", "resume"]
 
 
-def test_history_is_facts_of_a_document_that_is_gone(project: Project) -> None:
+def test_history_is_shown_of_a_document_that_is_gone(project: Project) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
     console.put("broken")

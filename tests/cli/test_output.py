@@ -161,7 +161,7 @@ def test_a_stdout_that_takes_nothing_is_an_error_of_one_line(
     assert line.startswith("poller: The output could not be written to stdout: "), line
 
 
-def test_a_change_that_nobody_could_be_facts_of_is_not_made(project: Project) -> None:
+def test_a_change_that_could_not_be_printed_is_not_made(project: Project) -> None:
     project.configure("orders")
     assert project.run("run", "--once").code == 0
     assert redirected(project, ">&-", "pause", "orders", "--yes", "--json").returncode == 1

@@ -1,4 +1,4 @@
-"""An operator's compare-and-swap against workers that are quicker, and answers that are lost. No real time passes."""
+"""An operator's compare-and-swap against workers that write first, and answers that are lost. No real time passes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.integration.runner.wire import STATE, fine, lost_after, lost_before, 
 from tests.support.documents import delete
 from tests.support.operators import pause, reset, resume
 
-NOTE = "control/shop/orders.json"
+YIELD_REQUEST = "control/shop/orders.json"
 
 
 @pytest.fixture
@@ -112,23 +112,23 @@ def test_it_is_made_once_though_its_write_id_is_forgotten(world: World) -> None:
 
 
 def test_after_three_lost_races_a_yield_is_requested_and_withdrawn(world: World) -> None:
-    notes: list[Any] = []
+    requests: list[Any] = []
 
-    def quicker(number: int) -> Callable[[], None]:
+    def write_first(number: int) -> Callable[[], None]:
         def commit() -> None:
             world.commit(number, release=True)
-            found = world.memory.read(NOTE)
-            notes.append(json.loads(found.body) if isinstance(found, Found) else None)
+            found = world.memory.read(YIELD_REQUEST)
+            requests.append(json.loads(found.body) if isinstance(found, Found) else None)
 
         return commit
 
     for number in range(6, 11):
-        world.wire.write_faults.append(preceded(quicker(number)))
+        world.wire.write_faults.append(preceded(write_first(number)))
     applied = pause(world.operator)
     assert applied.losses == 5
-    assert notes[:3] == [None, None, None]
-    assert notes[4]["kind"] == "pause"
-    found = world.memory.read(NOTE)
+    assert requests[:3] == [None, None, None]
+    assert requests[4]["kind"] == "pause"
+    found = world.memory.read(YIELD_REQUEST)
     assert isinstance(found, Found)
     assert json.loads(found.body) == {}
     assert world.state.control.paused
@@ -141,12 +141,12 @@ def test_an_operator_who_missed_the_yield_requests_another(world: World) -> None
 
     def busy() -> None:
         world.runtime.sleep(0.5)
-        found = world.memory.read(NOTE)
-        note = json.loads(found.body).get("id") if isinstance(found, Found) else None
-        if note is None or note in heeded or not heeded:
+        found = world.memory.read(YIELD_REQUEST)
+        request = json.loads(found.body).get("id") if isinstance(found, Found) else None
+        if request is None or request in heeded or not heeded:
             world.commit(6, release=True)
-        if note is not None:
-            heeded.append(note)
+        if request is not None:
+            heeded.append(request)
 
     world.wire.write_faults.extend([preceded(busy)] * 300)
     pause(world.operator)
@@ -155,16 +155,16 @@ def test_an_operator_who_missed_the_yield_requests_another(world: World) -> None
 
 
 def test_patience_ends_with_nothing_changed_and_no_request_left(world: World) -> None:
-    def quicker() -> None:
+    def write_first() -> None:
         world.runtime.sleep(5.0)
         world.commit(6, release=True)
 
     for _ in range(100):
-        world.wire.write_faults.append(preceded(quicker))
+        world.wire.write_faults.append(preceded(write_first))
     with pytest.raises((WriteConflict, StoreError)):
         pause(world.operator)
     assert not world.state.control.paused
-    found = world.memory.read(NOTE)
+    found = world.memory.read(YIELD_REQUEST)
     assert not isinstance(found, Found) or json.loads(found.body) == {}
 
 

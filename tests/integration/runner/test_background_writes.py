@@ -48,7 +48,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, worlds: Worlds) -> Callable[..., tu
     return make
 
 
-def notes(world: World) -> int:
+def delivery_lines(world: World) -> int:
     return sum(len(world.store.lines(name)) for name in world.store.names("seen/"))
 
 
@@ -61,7 +61,7 @@ def test_a_slow_store_gets_one_thread_for_any_number_of_batches(
     assert world.tick().batches == 60
     assert runtime.most["poller-seen"] == 1
     world.runtime.sleep(100)
-    assert notes(world) == 60
+    assert delivery_lines(world) == 60
     assert not world.emitted(AuditFailed)
 
 
@@ -77,10 +77,10 @@ def test_a_store_that_hangs_costs_reported_records_and_no_row(
     assert "not noted for rechecks" in lost[0].error
     assert runtime.most["poller-seen"] == 1
     world.runtime.sleep(400)
-    assert notes(world) == 40 - len(lost)
+    assert delivery_lines(world) == 40 - len(lost)
     world.table.rows += [row(41)]
     world.tick()
-    assert notes(world) == 41 - len(lost), "it works again"
+    assert delivery_lines(world) == 41 - len(lost), "it works again"
     seen = world.worker.context.delivery_log.read(MIDNIGHT - timedelta(days=1))
     assert len(seen.stretches) == 2, "what was lost is a gap, not a claim"
     assert len(seen.hashes) == 41 - len(lost)

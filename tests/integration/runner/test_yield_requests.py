@@ -1,4 +1,4 @@
-"""A worker heeds an operator's note however short its tenures are; a write that was not sent is not called unsure."""
+"""A worker heeds a yield request however short its tenures are; a write that was not sent is not called unsure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from poller.observability import YieldedToOperator
 from tests.integration.runner.fakes import World, Worlds
 from tests.integration.runner.wire import STATE, fine
 
-NOTE = "control/shop/orders.json"
+YIELD_REQUEST = "control/shop/orders.json"
 
 
-def leave_note(world: World, identity: str) -> None:
-    world.put(json.dumps({"id": identity, "at": stamp(world.runtime.utcnow())}).encode(), NOTE)
+def leave_request(world: World, identity: str) -> None:
+    world.put(json.dumps({"id": identity, "at": stamp(world.runtime.utcnow())}).encode(), YIELD_REQUEST)
 
 
 def test_tenures_shorter_than_a_heartbeat_yield_too(worlds: Worlds) -> None:
@@ -24,19 +24,19 @@ def test_tenures_shorter_than_a_heartbeat_yield_too(worlds: Worlds) -> None:
     world = worlds(rows=100, batch_size=1, max_batches_per_tick=1)
     for second in range(60):
         if second == 20:
-            leave_note(world, "one")
+            leave_request(world, "one")
         if second == 50:
-            leave_note(world, "two")
+            leave_request(world, "two")
         assert world.tick(world.busy(1.0)).outcome == "delivered"
     assert len(world.emitted(YieldedToOperator)) == 2, "once for each request"
-    looks = [name for what, name in world.wire.others if what == "read" and name == NOTE]
+    looks = [name for what, name in world.wire.others if what == "read" and name == YIELD_REQUEST]
     assert len(looks) == 4, "every 15 s of about 64"
 
 
 def test_a_worker_that_yielded_once_delivers_on(worlds: Worlds) -> None:
     world = worlds(rows=3, batch_size=1, max_batches_per_tick=1)
     world.tick()
-    leave_note(world, "one")
+    leave_request(world, "one")
     world.runtime.sleep(15)
     began = world.runtime.monotonic()
     assert [world.tick().outcome for _ in range(2)] == ["delivered"] * 2

@@ -248,8 +248,8 @@ class OperatorActor:
             self._runtime.sleep(self._rng.random() * self._ttl)
 
     def _judge_patience(self, seconds: float) -> None:
-        """Against a worker that never stops, a note gets an operator through (protocol 11). There is one note: each of
-        several operators may have to wait for the turns of the others first."""
+        """Against a worker that never stops, a yield request gets an operator through (protocol 11). There is one
+        request: each of several operators may have to wait for the turns of the others first."""
         one_turn = self._timing.heartbeat + YIELD_WITHIN + 1.0
         if seconds > one_turn * self._schedule.plan.operators:
             self._world.fail(f"{self.name} was kept out for {seconds:.1f} s by a worker that never stops")
