@@ -1,4 +1,4 @@
-"""`poller reset-to-beginning` and `poller reset-to-cursor`."""
+"""`poller reset-to-beginning` and `poller reset-to-cursor`: moments and numbers as they are typed, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.console import Console, ran
+from tests.cli.console import STATE, Console, ran
 from tests.cli.databases import configure
 from tests.cli.project import NOTING, Project, end, wait_until
 
@@ -205,3 +205,101 @@ def test_production_wants_the_name(project: Project) -> None:
     reset = console.done("reset-to-beginning", "orders", "--confirm", "orders")
     console.refused(3, "reset-to-checkpoint", "orders", reset["backup"], "--yes", says="--confirm orders")
     console.done("reset-to-checkpoint", "orders", reset["backup"], "--confirm", "orders")
+
+
+TIES = [(n, f"2026-04-07 01:23:{n // 10:02d}.000") for n in range(1, 31)]
+"""Ten rows on each second, but nine on the first."""
+
+
+def shop(project: Project) -> Console:
+    project.configure("orders")
+    project.execute("INSERT INTO orders VALUES (?, ?)", *TIES)
+    console = Console(project)
+    assert console.run("run", "--once").code == 0
+    return console
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["2026-04-07 01:23:02", "2026-04-07T01:23:02", "2026-04-07 01:23:02.0", "2026-04-07T01:23:02.000000"],
+)
+def test_the_rows_behind_the_named_one_come_again_and_no_other(project: Project, typed: str) -> None:
+    console = shop(project)
+    output = console.done("reset-to-cursor", "orders", "--value", typed, "--pk", "id=25", "--yes")
+    assert output["after"]["cursor"]["value"] == "2026-04-07 01:23:02.000"
+    assert output["effect"]["redelivered"] == 5
+    assert [row["id"] for row in console.run("peek", "orders", "--json").json["rows"]] == [26, 27, 28, 29, 30]
+
+
+def test_what_says_more_than_the_rows_do_is_kept(project: Project) -> None:
+    console = shop(project)
+    output = console.done("reset-to-cursor", "orders", "--value", "2026-04-07 01:23:01.12345", "--pk", "id=1", "--yes")
+    assert output["after"]["cursor"]["value"] == "2026-04-07 01:23:01.12345"
+    assert output["effect"]["redelivered"] == 11
+
+
+def test_a_row_that_is_written_shorter_is_meant_as_it_stands(project: Project) -> None:
+    console = shop(project)
+    project.execute("INSERT INTO orders VALUES (?, ?)", (40, "2026-04-07 01:23:02"))
+    output = console.done(
+        "reset-to-cursor", "orders", "--value", "2026-04-07T01:23:02", "--pk", "id=40", "--yes", "--allow-skip"
+    )
+    assert output["after"]["cursor"]["value"] == "2026-04-07 01:23:02"
+    assert console.run("peek", "orders", "--json").json["rows"][0]["id"] == 20
+
+
+def test_a_range_has_one_backfill_however_its_ends_are_written(project: Project) -> None:
+    console = shop(project)
+    first = console.run(
+        "backfill", "orders", "--from", "2026-04-07 01:23:01", "--to", "2026-04-07 01:23:02", "--yes", "--json"
+    )
+    assert (first.code, first.json["rows"]) == (0, 10), first.err
+    for begins, ends in (("T01:23:01", "T01:23:02"), (" 01:23:01.000", " 01:23:02.0")):
+        again = console.run(
+            "backfill", "orders", "--from", f"2026-04-07{begins}", "--to", f"2026-04-07{ends}", "--yes", "--json"
+        )
+        assert again.json["name"] == first.json["name"]
+        assert again.json["already_done"] is True
+
+
+HUGE = 10**30
+
+
+@pytest.fixture
+def numbered(project: Project) -> Console:
+    """A poller of integer keys whose document holds one that SQLite cannot."""
+    project.configure("orders")
+    project.insert(5)
+    console = Console(project)
+    assert console.run("run", "--once").code == 0
+    state = console.state(STATE)
+    state["checkpoint"]["cursor"]["tiebreaker"]["id"] = HUGE
+    console.put(json.dumps(state))
+    return console
+
+
+@pytest.mark.parametrize("command", [("status",), ("peek", "orders"), ("run", "--once"), ("check",)])
+def test_a_document_with_a_key_that_no_column_holds(numbered: Console, command: tuple[str, ...]) -> None:
+    ended = numbered.run(*command)
+    shown = ended.out + ended.err
+    assert ended.code == 1
+    assert "out of the column's range" in shown
+    assert "fault in poller" not in shown
+
+
+def test_a_typed_number_that_no_column_holds(project: Project) -> None:
+    project.configure("orders")
+    project.insert(5)
+    text = (project.folder / "poller.toml").read_text()
+    timed, counted = 'cursor_column = "updated_at"\ncursor_time_zone = "UTC"', 'cursor_column = "id"'
+    (project.folder / "poller.toml").write_text(text.replace(timed, counted + '\ncursor_kind = "integer+pk"'))
+    ended = Console(project).run("reset-to-cursor", "orders", "--value", "9" * 20, "--yes")
+    assert ended.code == 2, ended.err
+    assert "range" in ended.error
+    assert "fault in poller" not in ended.error
+
+
+def test_a_reset_puts_another_cursor_in_its_place(numbered: Console) -> None:
+    assert numbered.run("reset-to-beginning", "orders", "--yes").code == 0
+    assert numbered.run("run", "--once").code == 0
+    assert numbered.state(STATE)["checkpoint"]["cursor"]["tiebreaker"] == {"id": 5}
