@@ -30,8 +30,6 @@ from poller.ports import Event, Runtime
 
 LOOK_EVERY = 0.02
 """How often, in seconds, the parent looks at the child, and copies the lease to it."""
-
-
 LAST_WORDS = 1.0
 """For so many seconds at most an answer is waited for after its process has ended: it may be on its way."""
 _NUMBER = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,18 @@ def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
     return urls.open_engine(
         url, connect_args, key="url", poolclass=NullPool, hide_parameters=True, skip_autocommit_rollback=True
     )
+
+
+def quoter(engine: Engine) -> Callable[[str], str]:
+    """Quotes a name where it needs it, ready for `sqlalchemy.text`, which doubles percents and reads colons itself."""
+    preparer = engine.dialect.identifier_preparer
+    doubles = bool(getattr(preparer, "_double_percents", False))
+
+    def quote(name: str) -> str:
+        quoted = preparer.quote(name)
+        return escape_colons(quoted.replace("%%", "%") if doubles else quoted)
+
+    return quote
 
 
 class Database:

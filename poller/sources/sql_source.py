@@ -23,7 +23,7 @@ from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
 from poller.sources.checkup import Checkup, examine
-from poller.sources.connection import Database, make_engine, read_url
+from poller.sources.connection import Database, make_engine, quoter, read_url
 from poller.sources.dialects import dialect_for
 from poller.sources.dialects.faults import (
     QUOTING_FAULTS,
@@ -44,7 +44,7 @@ from poller.sources.reading.keys import idempotency_key
 from poller.sources.reading.page import Relation
 from poller.sources.reading.session import Session
 from poller.sources.reading.whereabouts import Whereabouts, left_open
-from poller.sources.user_sql.literals import escape_colons
+from poller.sources.user_sql.checked import checked_sql
 
 _T = TypeVar("_T")
 
@@ -66,13 +66,13 @@ class SqlSource:
         bounds.check(o.bound, o.cursor_kind, dialect.family)
         self._identity = identify(parsed)
         self._scrub = Scrubber.of(parsed)
-        condition, wrapped = _checked(o.filter, o.query, dialect.family, o.cursor_column)
+        condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
 
         def engine() -> Engine:
             return url if isinstance(url, Engine) else make_engine(parsed, dialect, o.query_timeout)
 
         first = engine()
-        quote = _quoter(first)
+        quote = quoter(first)
         if wrapped is None:
             relation = Relation.table(o.table or "", o.schema_name, condition, quote, dialect)
         else:
@@ -340,32 +340,3 @@ class SqlSource:
 
 
 SqlSource.__signature__ = signature(SqlSource, SourceOptions)  # type: ignore[attr-defined]  # for help()
-
-
-def _checked(
-    condition: str | None, query: str | None, family: str, cursor_column: str
-) -> tuple[str | None, str | None]:
-    """The user's own SQL, ready to stand inside ours. Raises: ConfigError naming `filter` or `query`."""
-    if condition is None and query is None:
-        return None, None
-    from poller.sources.user_sql.filters import (  # loads a parser, which most sources do without
-        check_filter,
-        check_query,
-    )
-
-    return (
-        None if condition is None else check_filter(condition, family),
-        None if query is None else check_query(query, family, cursor_column),
-    )
-
-
-def _quoter(engine: Engine) -> Callable[[str], str]:
-    """Quotes a name where it needs it, ready for `sqlalchemy.text`, which doubles percents and reads colons itself."""
-    preparer = engine.dialect.identifier_preparer
-    doubles = bool(getattr(preparer, "_double_percents", False))
-
-    def quote(name: str) -> str:
-        quoted = preparer.quote(name)
-        return escape_colons(quoted.replace("%%", "%") if doubles else quoted)
-
-    return quote
