@@ -138,17 +138,17 @@ def _properties(model: type[BaseModel]) -> dict[str, Any]:
     return properties
 
 
-def _type(told: dict[str, Any]) -> str:
-    if "anyOf" in told:
-        kinds = dict.fromkeys(_type(kind) for kind in told["anyOf"] if "%[A-Z" not in kind.get("pattern", ""))
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        kinds = dict.fromkeys(_type(kind) for kind in schema["anyOf"] if "%[A-Z" not in kind.get("pattern", ""))
         return " or ".join(kinds)
-    if "enum" in told:
-        return ", ".join(f'`"{value}"`' for value in told["enum"])
-    if "750ms" in told.get("examples", ()):
+    if "enum" in schema:
+        return ", ".join(f'`"{value}"`' for value in schema["enum"])
+    if "750ms" in schema.get("examples", ()):
         return "duration"
-    if told.get("format") in {"date", "date-time"}:
+    if schema.get("format") in {"date", "date-time"}:
         return "date"
-    return {"integer": "whole number", "boolean": "true or false", "array": "list of texts"}.get(told["type"], "text")
+    return {"integer": "whole number", "boolean": "true or false", "array": "list of texts"}.get(schema["type"], "text")
 
 
 def _default(field: FieldInfo) -> str:

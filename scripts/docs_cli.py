@@ -26,7 +26,7 @@ session for each kind of trouble.
 
 {shared}
 
-They stand before the command or behind it. With `--json` stdout carries JSON and nothing else, one object or, where the
+Give them before the command or after it. With `--json` stdout carries JSON and nothing else, one object or, where the
 command says so, one per line; logs, questions and errors go to stderr. Colours are left out in pipes and where
 `NO_COLOR` is set or `TERM` is `dumb`. `POLLER_CONFIG` names the configuration file where no `--config` does.
 `POLLER_OPERATOR` names who changes something, for the audit trail; otherwise it is user and host.
@@ -39,14 +39,14 @@ pollers in the configuration.
 Every command that changes a state document
 
 - shows before and after, and how many rows will be delivered again or never, before it asks;
-- wants the poller's name typed on a terminal (`pause` and `resume`, which move no checkpoint, a `y`), and `--yes` where
-  there is none; with `environment = "production"` in
-  `poller.toml` the commands that move a checkpoint want the name, typed or as `--confirm NAME`;
+- asks for the poller's name on a terminal (`pause` and `resume`, which move no checkpoint, ask for a `y`), and requires
+  `--yes` where there is none; with `environment = "production"` in `poller.toml` the commands that move a checkpoint
+  require the name, typed or as `--confirm NAME`;
 - changes nothing with `--dry-run`;
 - is refused while a worker holds the lease, unless `--break-lease` is given, if it moves a checkpoint; the worker is
   then fenced, and nobody starts until its lease would have ended; pausing and resuming wait for nobody;
 - is refused where rows would never be delivered, unless `--allow-skip` is given;
-- writes a backup of exactly what it replaces, if it moves a checkpoint, and tells the command that takes it back;
+- writes a backup of exactly what it replaces, if it moves a checkpoint, and prints the command that undoes it;
 - leaves its record in the audit trail, by the same write.
 
 ## Exit codes
@@ -58,9 +58,9 @@ With several pollers the command ends with the first of {precedence} that occurr
 {sections}"""
 
 _CODES = {
-    exits.DONE: "done; for `run --once` also where there was nothing to do or another worker is at it",
+    exits.DONE: "done; for `run --once` also where there was nothing to do or another worker holds the lease",
     exits.FAILED: "failed: a handler, a store or database that cannot be reached, a lease that was lost, a commit "
-    "whose fate is not known, a poller that is halted",
+    "whose outcome is unknown, a poller that is halted",
     exits.USAGE: "the command line or the configuration is wrong",
     exits.REFUSED: "refused: a lease is held, a change was not confirmed, rows would be skipped, the poller is paused",
     exits.MISMATCH: "the checkpoint belongs to another source",
@@ -83,7 +83,7 @@ def cli() -> str:
             [_option(param) for param in commands[0][1].params if _SHARED & set(param.opts)]
             + [["`--version`", "Only for `poller` itself: show the version."], ["`--help`, `-h`", "Explain."]],
         ),
-        codes=_table(["code", ""], [[f"`{code}`", told] for code, told in sorted(_CODES.items())]),
+        codes=_table(["code", ""], [[f"`{code}`", meaning] for code, meaning in sorted(_CODES.items())]),
         precedence=", ".join(map(str, exits.PRECEDENCE)),
         sections="\n".join(_section(name, command) for name, command in commands),
     )
@@ -111,7 +111,7 @@ def _section(name: str, command: Any) -> str:
     parts = [f"## `poller {name}`", *(one for one in paragraphs if not one.startswith("Example: "))]
     parts.append(f"```bash\n{usage}\n```")
     if arguments or options:
-        rows = [[f"`{_metavar(one)}`", _told(one)] for one in arguments] + [_option(one) for one in options]
+        rows = [[f"`{_metavar(one)}`", _help(one)] for one in arguments] + [_option(one) for one in options]
         parts.append(_table(["", ""], rows))
     parts.append(f"Example: `{example}`")
     schema = _SCHEMAS.get(name, name if f"{name}.schema.json" in all_schemas() else "change")
@@ -139,16 +139,16 @@ def _metavar(param: Any) -> str:
 def _option(param: Any) -> list[str]:
     names = ", ".join(f"`{name}{'' if param.is_flag else ' ' + _metavar(param)}`" for name in param.opts[:1])
     short = "".join(f", `{name}`" for name in param.opts[1:])
-    return [names + short, _told(param)]
+    return [names + short, _help(param)]
 
 
-def _told(param: Any) -> str:
-    told = (param.help or "").replace("|", r"\|")
-    told = re.sub(r" ?\[default: ([^\]]+)\]", r" Default: \1.", told)
+def _help(param: Any) -> str:
+    text = (param.help or "").replace("|", r"\|")
+    text = re.sub(r" ?\[default: ([^\]]+)\]", r" Default: \1.", text)
     default = param.default
-    if default not in (None, False, ()) and not param.required and "Default:" not in told:
-        told += f" Default: `{default}`."
-    return f"Required. {told}" if param.required and param.param_type_name == "option" else told
+    if default not in (None, False, ()) and not param.required and "Default:" not in text:
+        text += f" Default: `{default}`."
+    return f"Required. {text}" if param.required and param.param_type_name == "option" else text
 
 
 def _anchor(name: str) -> str:

@@ -50,8 +50,8 @@ def _table() -> str:
 
 def _summary(module: Path) -> str:
     """The first line of a module's docstring, a sentence by itself."""
-    told = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
-    line = told.partition("\n")[0]
+    docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+    line = docstring.partition("\n")[0]
     if not line.endswith("."):
         raise SystemExit(f"{module}: the first line of its docstring is not one sentence: {line!r}")
     return line.replace("|", r"\|")

@@ -106,7 +106,7 @@ def build() -> typer.Typer:
     add(app, "backfill", backfill.backfill)
     add(app, "init", init.init)
     add(app, "demo", demo.demo)
-    imports = new(no_args_is_help=False, help="Go on where another library stands.")
+    imports = new(no_args_is_help=False, help="Continue from another library's checkpoint.")
     add(imports, "azure-functions-db", import_.azure_functions_db)
     # A group of one command is still a group: `poller import azure-functions-db`.
     imports.callback()(lambda: None)

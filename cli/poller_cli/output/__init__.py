@@ -1,1 +1,1 @@
-"""What commands print: the models behind `--json`, and the words for people."""
+"""What commands print: models behind `--json`, and words, tables and screens for people."""

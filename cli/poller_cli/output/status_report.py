@@ -128,7 +128,7 @@ def _begun(status: BackfillStatus) -> str:
 
 
 def _beneath(status: BackfillStatus) -> str:
-    """A backfill in its poller's block: which, how far, who is at it."""
+    """A backfill in its poller's block: which, how far, who works on it."""
     word, colour = state_word(status)
     left = "" if status.pending is None else f", {_rows(status)} left"
     lease, control = status.lease, status.control

@@ -1,1 +1,1 @@
-"""Writing to a terminal and asking on it: lines, colours, progress, the screen of `watch`, `--help`."""
+"""Writing to a terminal and asking on it: lines, colours, progress, keys, `--help`."""

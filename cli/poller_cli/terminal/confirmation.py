@@ -50,7 +50,7 @@ def confirm(consent: Consent, name: str, kind: str, *, production: str | None, t
         raise Refused("Not confirmed; nothing was changed.")
     if production is not None:
         raise Refused(
-            f'{production} says environment = "production", so {kind} wants the poller\'s name; nothing was changed.',
+            f'{production} says environment = "production", so {kind} needs the poller\'s name; nothing was changed.',
             next_step=f"Add --confirm {name}.",
         )
     raise Refused(
