@@ -162,7 +162,7 @@ def test_late_rows_of_a_deleted_document_wait_until_it_is_restored(worlds: Calla
 
 
 @pytest.mark.parametrize(
-    "request",
+    "body",
     [
         b'{"id": "1", "at": "2026-05-01T00:00:00"}',
         b'{"id": "1", "at": "0001-01-01T00:00:00+23:59"}',
@@ -173,9 +173,9 @@ def test_late_rows_of_a_deleted_document_wait_until_it_is_restored(worlds: Calla
     ],
     ids=["no-zone", "long-ago", "no-text", "no-object", "no-json", "deep"],
 )
-def test_an_invalid_yield_request_stops_no_batch(worlds: Callable[..., World], request: bytes) -> None:
+def test_an_invalid_yield_request_stops_no_batch(worlds: Callable[..., World], body: bytes) -> None:
     world = worlds(rows=30)
-    world.put(request, "control/shop/orders.json")
+    world.put(body, "control/shop/orders.json")
     assert world.tick(world.busy(20)).rows == 30
     assert world.emitted(YieldedToOperator) == []
 
