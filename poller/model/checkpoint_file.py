@@ -148,7 +148,9 @@ def restore(
     }
     if origin.document is not None:
         before, control = origin.document.control, moved.control
-        updates["delivery"] = origin.document.delivery
+        updates["delivery"] = origin.document.delivery.model_copy(
+            update={"window": None, "retry_at": None, "failures": 0}  # a reset tries at once
+        )
         if before.halted:
             who = {} if control.paused else {"by": before.by, "reason": before.reason, "at": before.at}
             updates["control"] = control.model_copy(update={"halted": True, **who})

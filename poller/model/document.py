@@ -40,6 +40,8 @@ class Checkpoint(_Part):
         updated_at: when, on the store's clock.
         metadata: facts about that batch, such as `row_count`.
         generation: raised by every reset, so that a reset to the same cursor is still a change.
+        position: how many rows were passed since the last reset. A commit of an older version does not count: it says
+            too little then, never too much.
     """
 
     cursor: Cursor | None = None
@@ -47,6 +49,7 @@ class Checkpoint(_Part):
     updated_at: Stamp | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     generation: Count = 0
+    position: Count = 0
 
 
 class Lease(_Part):
@@ -82,11 +85,69 @@ class DeliveryError(_Part):
     batch_id: Name | None = None
 
 
+class Window(_Part):
+    """Where a failing row is searched for (failures 2). It counts only for the checkpoint it was opened at.
+
+    Attributes:
+        after, generation: the checkpoint's when it was opened or last moved.
+        until: the last row of the page that failed.
+        suspect: the last row of the smallest range that failed; a row alone once nothing else is left before it.
+        piece: the last row of what is handed over now, None between two calls. Found by the next owner, it was killed.
+    """
+
+    after: Cursor | None = None
+    generation: Count = 0
+    until: Cursor
+    suspect: Cursor
+    piece: Cursor | None = None
+
+
+class WaitingRow(_Part):
+    """A row that was passed without success: listed in `aside` it is tried again by itself, in `quarantine` it waits
+    for a person (failures 4 to 7). Its content is in its record.
+
+    Attributes:
+        id: hash of key and cursor: this version of the row.
+        pk, key: hashes of the primary key and of the ordering key.
+        cursor: where it stands.
+        at: its position among the rows passed, by which a key's rows are ordered; None until the checkpoint passed it.
+        generation: the checkpoint's when it was listed. After a reset it waits for a person and holds nothing up.
+        since: when it was listed.
+        failures, strikes: calls with it alone that failed; those since whose predecessor another row was delivered.
+        delivered: how many rows had been delivered at its last failure, by `State.delivered`.
+        behind: it was never tried: it follows an earlier row of its ordering key.
+        retry_at: no automatic try before; None: at once.
+    """
+
+    id: Name
+    pk: Name
+    key: Name
+    cursor: Cursor
+    at: Count | None = None
+    generation: Count = 0
+    since: Stamp | None = None
+    failures: Count = 0
+    strikes: Count = 0
+    delivered: Count = 0
+    behind: bool = False
+    retry_at: Stamp | None = None
+
+
 class Delivery(_Part):
-    """The pending batch: how often it was started (crashes included), and how it last failed."""
+    """The pending batch: how often it was started (crashes included), and how it last failed.
+
+    Attributes:
+        attempts: starts of the pending batch; 0 while a window stands, so that an older version does not halt.
+        failures: how many calls of it failed in a row; while a window stands, of the row alone.
+        retry_at: no call before. Like `failures` it counts only beside `last_error`, which any version's commit clears.
+        window: where the failing row is searched for.
+    """
 
     attempts: Count = 0
     last_error: DeliveryError | None = None
+    retry_at: Stamp | None = None
+    failures: Count = 0
+    window: Window | None = None
 
 
 class Change(_Part):
@@ -103,7 +164,8 @@ class Change(_Part):
 
 
 class Control(_Part):
-    """Whether the poller may work: paused by an operator, or halted because a batch failed `max_attempts` times."""
+    """Whether the poller may work: paused by an operator, or halted because a batch failed `max_attempts` times.
+    `cancelled` is the fencing token of the tenure that a person cancelled: it commits nothing any more."""
 
     paused: bool = False
     halted: bool = False
@@ -111,6 +173,7 @@ class Control(_Part):
     reason: Reason | None = None
     at: Stamp | None = None
     last_change: Change | None = None
+    cancelled: Count | None = None
 
 
 class State(_Part):
@@ -119,6 +182,9 @@ class State(_Part):
     `bound` is what the source asked to remember of the bound (sources.md, "Rows that commit late"): the highest clock,
     the last bound, samples; with `kept_at`, when. Nothing here reads it. `source_seen` is which table the last batch
     came from (`made`: an object id, or when it was created), beside `source` and not part of the fingerprint.
+
+    `aside` are the rows that are tried again by themselves, `quarantine` those that wait for a person; `retrying` is
+    the id of the row that is tried now, and `delivered` counts the rows that were delivered while any was aside.
     """
 
     version: Literal[1] = 1
@@ -132,6 +198,10 @@ class State(_Part):
     control: Control = Field(default_factory=Control)
     bound: dict[str, Any] | None = None
     source_seen: dict[str, Any] | None = None
+    aside: tuple[WaitingRow, ...] = ()
+    quarantine: tuple[WaitingRow, ...] = ()
+    retrying: Name | None = None
+    delivered: Count = 0
 
     def with_write_id(self, write_id: str) -> State:
         """The state with one more write id, the newest last; only the last few are kept."""
@@ -157,7 +227,24 @@ def encode(state: State) -> bytes:
 
 
 def _encoded(state: State) -> bytes:
-    return json.dumps(state.model_dump(mode="json"), indent=2, ensure_ascii=False).encode()
+    return json.dumps(_without_empty(state.model_dump(mode="json")), indent=2, ensure_ascii=False).encode()
+
+
+_LEFT_OUT: dict[str, tuple[str, ...]] = {
+    "checkpoint": ("position",),
+    "delivery": ("retry_at", "failures", "window"),
+    "control": ("cancelled",),
+}
+_LEFT_OUT_AT_TOP = ("aside", "quarantine", "retrying", "delivered")
+"""Fields that say nothing while no row fails: a document is then written as if there were none of them."""
+
+
+def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
+    for part, names in ((data, _LEFT_OUT_AT_TOP), *((data[name], names) for name, names in _LEFT_OUT.items())):
+        for name in names:
+            if not part[name]:
+                del part[name]
+    return data
 
 
 def refuse_unreadable(state: State) -> None:
@@ -225,5 +312,17 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
     return state
 
 
-_OPTIONAL = frozenset({"checkpoint", "lease", "delivery", "control", "write_ids", "source_fingerprint"})
+_OPTIONAL = frozenset(
+    {
+        "checkpoint",
+        "lease",
+        "delivery",
+        "control",
+        "write_ids",
+        "source_fingerprint",
+        "aside",
+        "quarantine",
+        "delivered",
+    }
+)
 """Parts that another program may have set to null: read as absent."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from poller.model import aside, backoff, window
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Checkpoint, Delivery, DeliveryError, Lease, State
 from poller.model.fingerprint import SourceDescription
@@ -164,8 +165,19 @@ def pause(state: State, *, by: str, reason: str | None, change: Change, now: dat
     return restamped(state.model_copy(update={"control": control}), now)
 
 
+def cancel(state: State, *, by: str, reason: str | None, change: Change, now: datetime) -> State:
+    """A pause that does not wait for the batch in hand: its tenure commits nothing any more. That call counts as if it
+    had never been made (failures 9)."""
+    if state.lease.owner_id is not None:
+        delivery = _attempts(state, max(0, state.delivery.attempts - 1))
+        state = aside.not_tried(window.not_begun(state.model_copy(update={"delivery": delivery})))
+        control = state.control.model_copy(update={"cancelled": state.lease.fencing_token})
+        state = state.model_copy(update={"control": control})
+    return pause(state, by=by, reason=reason, change=change, now=now)
+
+
 def resume(state: State, *, change: Change, now: datetime) -> State:
-    """Neither paused nor halted; the pending batch's attempts count from 0 again."""
+    """Neither paused nor halted; the pending batch is tried at once, and its attempts count from 0 again."""
     control = state.control.model_copy(
         update={
             "paused": False,
@@ -174,17 +186,19 @@ def resume(state: State, *, change: Change, now: datetime) -> State:
             "reason": None,
             "at": None,
             "last_change": change,
+            "cancelled": None,
         }
     )
     return restamped(
-        state.model_copy(update={"control": control, "delivery": _attempts(state, 0)}),
+        backoff.at_once(state.model_copy(update={"control": control, "delivery": _attempts(state, 0)})),
         now,
     )
 
 
 def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime) -> State:
     """An operator moves the checkpoint, in either direction. The token grows, so that whoever was at work is fenced;
-    the generation grows, so that even a reset to the same place is a change. A halt ends: its batch is not pending."""
+    the generation grows, so that even a reset to the same place is a change. A halt ends: its batch is not pending.
+    What was aside waits for a person from now on (failures 10)."""
     control = state.control.model_copy(update={"last_change": change})
     if control.halted:
         who = {} if control.paused else {"by": None, "reason": None, "at": None}
@@ -196,9 +210,12 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
             "updated_at": now,
             "metadata": {},
             "generation": state.checkpoint.generation + 1,
+            "position": 0,
         }
     )
-    delivery = state.delivery.model_copy(update={"attempts": 0, "last_error": None})
+    delivery = state.delivery.model_copy(
+        update={"attempts": 0, "last_error": None, "retry_at": None, "failures": 0, "window": None}
+    )
     # What was known of the database's clock may be the reason for the reset: it is dropped (`CurrentBound.recall`).
     kept = {name: value for name, value in (state.bound or {}).items() if name == "kept_at"}  # see `may_remember`
     known = {**kept, "reset": state.lease.fencing_token + 1}
@@ -209,8 +226,10 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
             "delivery": delivery,
             "bound": known,
             "source_seen": None,
+            "retrying": None,
         }
     )
+    moved = aside.parking_ended(moved)
     return _emptied(_lease(moved, fencing_token=state.lease.fencing_token + 1), now)
 
 
@@ -244,12 +263,13 @@ def hold(state: State, *, owner_id: str, ttl: float, now: datetime) -> State:
 
 
 def still_held(held: State, found: State) -> bool:
-    """Whether a document that another program changed is still the same tenure: same owner, token and checkpoint, not
-    released. Then an operator changed it, and our change may be made again on top (protocol 2)."""
+    """Whether a document that another program changed is still the same tenure: same owner, token and checkpoint,
+    neither released nor cancelled. Then an operator changed it, and our change may be made again (protocol 2)."""
     return (
         found.lease.owner_id == held.lease.owner_id
         and found.lease.fencing_token == held.lease.fencing_token
         and found.lease.released_at is None
+        and found.control.cancelled != found.lease.fencing_token
         and found.checkpoint.cursor == held.checkpoint.cursor
         and found.checkpoint.generation == held.checkpoint.generation
     )

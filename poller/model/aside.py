@@ -1,0 +1,266 @@
+"""Rows that wait, listed in the state document: `aside` those that are tried again by themselves, `quarantine` those
+that wait for a person (failures 4 to 7 and 10).
+
+Only what is listed counts; a record that nothing lists is what a stale owner left. A row is listed by the PUT that
+passes it, or before that by a person or a `Reject` (then `at` is None, and it holds nothing up until it is passed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from poller.model.backoff import Backoff, at_once
+from poller.model.cursor import Cursor
+from poller.model.document import State, WaitingRow
+from poller.model.stamps import later
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What the rules need to know of a row that was read.
+
+    Attributes:
+        id: hash of key and cursor: this version of the row. pk, key: hashes of the primary and of the ordering key.
+        cursor: where it stands.
+    """
+
+    id: str
+    pk: str
+    key: str
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How often a row is tried, and how many may wait.
+
+    Attributes:
+        max_attempts: whole-batch attempts before a batch is halved; strikes that make a row poison.
+        max_aside: while so many rows that failed are aside, the next one blocks.
+        max_quarantined: while so many rows are listed, none is listed but those named in a report.
+        backoff: between two tries, of the batch and of each row.
+    """
+
+    max_attempts: int = 5
+    max_aside: int = 10
+    max_quarantined: int = 100
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+# --- what is listed --------------------------------------------------------------------------------------------------
+
+
+def listed(state: State) -> dict[str, WaitingRow]:
+    """All that wait, by id, but for what was listed before the last reset: those wait for a person and hold nothing
+    up (failures 10)."""
+    return {row.id: row for row in (*state.quarantine, *state.aside) if _is_current(state, row)}
+
+
+def failing(state: State) -> int:
+    """How many rows that failed are aside; those that only follow one are not counted (failures 6)."""
+    return sum(1 for row in state.aside if _is_current(state, row) and not row.behind)
+
+
+def room(state: State, limits: Limits) -> int:
+    """How many more rows may be listed, below 0 where reports named more; those of earlier generations take up room as
+    well."""
+    return limits.max_quarantined - len(state.aside) - len(state.quarantine)
+
+
+def heads(state: State) -> dict[str, WaitingRow]:
+    """The oldest waiting row of each ordering key, of those that were passed (failures 7)."""
+    oldest: dict[str, WaitingRow] = {}
+    for row in listed(state).values():
+        head = oldest.get(row.key)
+        if row.at is not None and (head is None or head.at is None or row.at < head.at):
+            oldest[row.key] = row
+    return oldest
+
+
+def due(state: State, now: datetime, *, batch_first: bool = False) -> WaitingRow | None:
+    """The row to try now: of the keys whose oldest row is aside and due, the oldest (failures 5). A key whose oldest
+    row waits for a person is not tried. `batch_first`: a try was killed, and there are rows to hand over before the
+    next."""
+    if batch_first:
+        return None
+    first = heads(state)
+    ready = [row for row in state.aside if first.get(row.key) is row and _is_due(row, now)]
+    return min(ready, key=lambda row: row.at or 0, default=None)
+
+
+def next_due(state: State) -> datetime | None:
+    """When the next row that waits for its delay may be tried; None where none does."""
+    first = heads(state)
+    return min((row.retry_at for row in state.aside if first.get(row.key) is row and row.retry_at), default=None)
+
+
+def _is_due(row: WaitingRow, now: datetime) -> bool:
+    return row.retry_at is None or row.retry_at <= now
+
+
+def _is_current(state: State, row: WaitingRow) -> bool:
+    return row.generation == state.checkpoint.generation
+
+
+# --- listing ---------------------------------------------------------------------------------------------------------
+
+
+def set_aside(
+    state: State,
+    row: RowFacts,
+    *,
+    at: int | None,
+    now: datetime,
+    failures: int = 0,
+    delay: float = 0.0,
+) -> State:
+    """The row is tried again by itself, `delay` seconds from now at the earliest (failures 4). Its record stands."""
+    entry = _entry(state, row, at=at, now=now, failures=failures)
+    entry = entry.model_copy(update={"retry_at": later(now, delay) if delay else None})
+    return _with(without(state, [row.id]), aside=(*without(state, [row.id]).aside, entry))
+
+
+def add(state: State, row: RowFacts, *, now: datetime) -> State:
+    """A person sets aside a row that the checkpoint has not passed: it is tried once it was passed. An older version of
+    it gives up its place. Its record stands."""
+    older = [other.id for other in listed(state).values() if other.pk == row.pk]
+    return set_aside(without(state, older), row, at=None, now=now)
+
+
+def follow(state: State, row: RowFacts, *, at: int, now: datetime) -> State:
+    """The row waits behind an earlier one of its key (failures 7). Its record stands."""
+    entry = _entry(state, row, at=at, now=now).model_copy(update={"behind": True})
+    return _with(without(state, [row.id]), aside=(*without(state, [row.id]).aside, entry))
+
+
+def condemn(state: State, row: RowFacts, *, at: int | None, now: datetime) -> State:
+    """The handler rejected the row: it waits for a person (failures 5). Its record stands."""
+    entry = _entry(state, row, at=at, now=now, failures=1)
+    return _with(without(state, [row.id]), quarantine=(*without(state, [row.id]).quarantine, entry))
+
+
+def passed(state: State, at: Mapping[str, int]) -> State:
+    """The checkpoint passes rows that are listed already, at these positions by their ids: from now on they hold up
+    later rows of their keys."""
+
+    def placed(row: WaitingRow) -> WaitingRow:
+        known = row.at is not None or row.id not in at or not _is_current(state, row)
+        return row if known else row.model_copy(update={"at": at[row.id]})
+
+    return _with(state, aside=tuple(map(placed, state.aside)), quarantine=tuple(map(placed, state.quarantine)))
+
+
+def without(state: State, ids: Collection[str]) -> State:
+    """The rows of these ids wait no longer: delivered, superseded by a newer version, replayed or discarded."""
+    if not ids:
+        return state
+    return _with(
+        state,
+        aside=tuple(row for row in state.aside if row.id not in ids),
+        quarantine=tuple(row for row in state.quarantine if row.id not in ids),
+    )
+
+
+def delivered(state: State, rows: int) -> State:
+    """So many rows were delivered: nothing of the pending batch counts as failed any more (failures 1), and rows aside
+    may get a strike for their next failure (failures 5). Counted while any is aside."""
+    if not rows:
+        return state
+    return at_once(state.model_copy(update={"delivered": state.delivered + rows}) if state.aside else state)
+
+
+def parking_ended(state: State) -> State:
+    """What was aside before a reset waits for a person (failures 10), whichever version made that reset."""
+    stale = tuple(row for row in state.aside if not _is_current(state, row))
+    if not stale:
+        return state
+    aside = tuple(row for row in state.aside if _is_current(state, row))
+    return _with(state, aside=aside, quarantine=(*state.quarantine, *stale))
+
+
+def _entry(state: State, row: RowFacts, *, at: int | None, now: datetime, failures: int = 0) -> WaitingRow:
+    return WaitingRow(
+        id=row.id,
+        pk=row.pk,
+        key=row.key,
+        cursor=row.cursor,
+        at=at,
+        generation=state.checkpoint.generation,
+        since=now,
+        failures=failures,
+        delivered=state.delivered,
+    )
+
+
+# --- trying again ----------------------------------------------------------------------------------------------------
+
+
+def trying(state: State, id_: str) -> State:
+    """The PUT before the row is tried names it, so that the next owner counts a killed try (failures 5)."""
+    return state.model_copy(update={"retrying": id_})
+
+
+def not_tried(state: State) -> State:
+    """The row that the last PUT named was not tried: nothing counts."""
+    return state.model_copy(update={"retrying": None})
+
+
+def worked(state: State, id_: str) -> State:
+    """The row was delivered."""
+    return not_tried(delivered(without(state, [id_]), 1))
+
+
+def failed_again(state: State, id_: str, *, limits: Limits, jitter: float, now: datetime) -> State:
+    """The row failed, or its process was killed. A strike counts only if another row was delivered since its last
+    failure: an outage gives none (failures 6). With `max_attempts` strikes it is poison and waits for a person."""
+    row = next((row for row in state.aside if row.id == id_), None)
+    if row is None:
+        return not_tried(state)
+    failures = row.failures + 1
+    row = row.model_copy(
+        update={
+            "failures": failures,
+            "strikes": row.strikes + (state.delivered > row.delivered),
+            "delivered": state.delivered,
+            "behind": False,
+            "retry_at": later(now, limits.backoff.delay(failures, jitter)),
+        }
+    )
+    if row.strikes >= limits.max_attempts:
+        return not_tried(to_quarantine(state, row))
+    return not_tried(_with(state, aside=tuple(row if other.id == id_ else other for other in state.aside)))
+
+
+def rejected_again(state: State, id_: str) -> State:
+    """The handler rejected the row: it waits for a person at once."""
+    row = next((row for row in state.aside if row.id == id_), None)
+    return not_tried(state if row is None else to_quarantine(state, row))
+
+
+def put_off(state: State, id_: str, *, seconds: float, now: datetime) -> State:
+    """What the handler calls is down (`RetryLater`): the row is tried later, and nothing counts."""
+    at = later(now, seconds)
+    aside = tuple(row.model_copy(update={"retry_at": at}) if row.id == id_ else row for row in state.aside)
+    return not_tried(_with(state, aside=aside))
+
+
+def to_quarantine(state: State, row: WaitingRow) -> State:
+    """The row waits for a person. Those that follow it stay aside, and wait with it (failures 7)."""
+    kept = without(state, [row.id])
+    return _with(kept, quarantine=(*kept.quarantine, row.model_copy(update={"retry_at": None, "behind": False})))
+
+
+def killed(state: State, *, limits: Limits, jitter: float, now: datetime) -> State:
+    """As the next owner finds it: a try that was begun and never ended failed. That owner hands over a batch before it
+    tries anything again (failures 5)."""
+    if state.retrying is None:
+        return state
+    return failed_again(state, state.retrying, limits=limits, jitter=jitter, now=now)
+
+
+def _with(state: State, **fields: Any) -> State:
+    changed = state.model_copy(update=fields)
+    return changed if changed.aside else changed.model_copy(update={"delivered": 0})

@@ -1,0 +1,60 @@
+"""When a call that failed may be made again (failures 1): doubling delays, half of each chosen by chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from poller.model.document import State
+from poller.model.stamps import later
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays in seconds: `first` after one failure, then doubling up to `most`."""
+
+    first: float = 1.0
+    most: float = 300.0
+
+    def delay(self, failures: int, jitter: float) -> float:
+        """How long to wait after so many failures in a row; `jitter` from 0 to 1 chooses within the upper half."""
+        return self._full(failures) * (0.5 + 0.5 * jitter)
+
+    def exhausted(self, failures: int) -> bool:
+        """Whether waiting longer is not foreseen: the delay after so many failures has reached `most`."""
+        return self._full(failures) >= self.most
+
+    def _full(self, failures: int) -> float:
+        return min(self.most, self.first * 2.0 ** min(max(failures, 1) - 1, 64))
+
+
+def failures_of(state: State) -> int:
+    """How many calls of the pending batch failed in a row. An older version's commit or reset leaves the count and
+    clears `last_error`: then it is of another batch."""
+    return state.delivery.failures if state.delivery.last_error is not None else 0
+
+
+def waits_until(state: State, now: datetime) -> datetime | None:
+    """Until when no call is made, None where one may be made now."""
+    retry_at = state.delivery.retry_at
+    return retry_at if retry_at is not None and retry_at > now and state.delivery.last_error is not None else None
+
+
+def failed(state: State, *, failures: int, backoff: Backoff, jitter: float, now: datetime) -> State:
+    """The pending batch failed, for so many times in a row. Who writes this writes `last_error` as well."""
+    return _delivery(state, failures=failures, retry_at=later(now, backoff.delay(failures, jitter)))
+
+
+def wait(state: State, *, seconds: float, now: datetime) -> State:
+    """What the handler calls is down (`RetryLater`): no call before, and the one that said so does not count."""
+    return _delivery(state, failures=failures_of(state), retry_at=later(now, seconds))
+
+
+def at_once(state: State) -> State:
+    """A row was delivered, or a person wants a try now: no failure counts, and nothing waits."""
+    return _delivery(state, failures=0, retry_at=None)
+
+
+def _delivery(state: State, **fields: Any) -> State:
+    return state.model_copy(update={"delivery": state.delivery.model_copy(update=fields)})

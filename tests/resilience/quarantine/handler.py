@@ -1,0 +1,148 @@
+"""What a handler does with rows, by their kind, and its fenced target."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from poller.model import applied
+from poller.model.aside import RowFacts
+from poller.model.document import State, WaitingRow
+from poller.model.handover import Report
+from tests.resilience.quarantine.laws import Laws
+from tests.resilience.quarantine.world import World, place
+
+if TYPE_CHECKING:
+    from tests.resilience.quarantine.tick import Writer
+
+Outage: TypeAlias = Literal["raised", "later", "named"]
+
+
+class Died(Exception):
+    """The handler ended its process."""
+
+
+class Cancelled(Exception):
+    """A person cancelled the call."""
+
+
+@dataclass
+class Call:
+    """One call of a handler: rows, the document that was known then, and the position of the last row."""
+
+    rows: tuple[RowFacts, ...]
+    state: State
+    through: int
+    retries: WaitingRow | None = None
+    replays: bool = False
+    report: Report = field(default_factory=Report)
+    listed_beyond: bool = False
+
+    @property
+    def generation(self) -> int:
+        """Of the rows: a row that waited belongs to the generation it was listed in."""
+        return self.state.checkpoint.generation if self.retries is None else self.retries.generation
+
+    @property
+    def done(self) -> frozenset[str]:
+        """Ids of the rows that it reported done."""
+        if self.report.end != "returned":
+            return frozenset()
+        return frozenset(row.id for row in self.rows) - {*self.report.failed, *self.report.rejected}
+
+    @property
+    def failed_alone(self) -> bool:
+        """Whether one row was handed over, and failed."""
+        return len(self.rows) == 1 and (self.report.end == "raised" or bool(self.report.failed))
+
+
+class Handler:
+    """The user's function."""
+
+    def __init__(self, world: World, laws: Laws, *, outage: Outage = "raised", overstays: float = 0.0) -> None:
+        self.world = world
+        self.laws = laws
+        self.outage = outage
+        self.overstays = overstays
+
+    def run(self, writer: Writer, call: Call, *, older: bool = False) -> Generator[float, None, None]:
+        """Call it under the lease of `writer`. Raises: Died, Cancelled."""
+        world = self.world
+        self.laws.handing(writer, call, older=older)
+        world.say(writer.name, f"hands over {[row.id for row in call.rows]}{' again' if call.retries else ''}")
+        yield 30.0 if world.rng.random() < self.overstays else world.rng.random()
+        if self._cancelled(writer):
+            raise Cancelled
+        report = self._behaves(call)
+        if older and (report.end != "returned" or report.failed or report.rejected):
+            report = Report("raised")
+        if not self._applies(writer, call, report):
+            report = Report("raised")
+        yield world.rng.random() * 0.2
+        if self._cancelled(writer):
+            raise Cancelled
+        call.report = report
+        self.laws.returned(writer, call)
+
+    def _cancelled(self, writer: Writer) -> bool:
+        """What a heartbeat finds."""
+        return self.world.state.control.cancelled == writer.token and self.world.rng.random() < 0.7
+
+    def _behaves(self, call: Call) -> Report:
+        world = self.world
+        if world.now < world.outage:
+            world.seen["outage"] += 1
+            if self.outage == "later":
+                return Report("later", seconds=1 + world.rng.random() * 3)
+            return Report("raised") if self.outage == "raised" else Report(failed=tuple(row.id for row in call.rows))
+        failed, rejected = [], []
+        for row in call.rows:
+            kind = world.table.kinds.get(int(row.pk), "ok")
+            if kind != "ok":
+                world.seen[kind] += 1
+            if kind == "crash":
+                raise Died
+            if kind == "bad":
+                return Report("raised")
+            if kind == "later":
+                return Report("later", seconds=1 + world.rng.random())
+            if kind == "reject":
+                self.laws.rejected.add(row.id)
+                return Report("rejected", rejected=(row.id,))
+            if kind == "named":
+                failed.append(row.id)
+            if kind == "rejects":
+                self.laws.rejected.add(row.id)
+                rejected.append(row.id)
+        return Report(failed=tuple(failed), rejected=tuple(rejected))
+
+    def _applies(self, writer: Writer, call: Call, report: Report) -> bool:
+        """One transaction on the fenced target; whether it was let in."""
+        target = self.world.target
+        if target.token > writer.token:
+            self.world.seen["fenced"] += 1
+            return False
+        if report.end != "returned":
+            return True
+        target.token = writer.token
+        generation = call.generation
+        bad = {*report.failed, *report.rejected}
+        ids = [row.id for row in call.rows]
+        fresh = applied.fresh(ids, target.known, generation=generation)
+        by_id = {row.id: row for row in call.rows}
+        for id_ in fresh:
+            if id_ in bad:
+                continue
+            row = by_id[id_]
+            self.laws.applies(generation, row, replays=call.replays)
+            target.rows[int(row.pk)] = (generation, place(row.cursor))
+            target.times[generation, id_] += 1
+        known = applied.Applied(generation, call.through, applied.kept(fresh, bad))
+        target.known = applied.pruned(
+            (*target.known, known),
+            settled=applied.settled(call.state),
+            generation=call.state.checkpoint.generation,
+            waiting=applied.waiting(call.state),
+        )
+        return True

@@ -1,0 +1,295 @@
+"""What may never happen (failures.md), checked against the truth that only a simulation knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+from poller.model import aside, backoff, window
+from poller.model.aside import RowFacts
+from poller.model.document import State, WaitingRow
+from tests.resilience.quarantine.world import START, Place, Version, World, place
+
+if TYPE_CHECKING:
+    from tests.resilience.quarantine.handler import Call
+    from tests.resilience.quarantine.tick import Settings, Writer
+
+Key: TypeAlias = tuple[int, str]
+"""A row version in a generation."""
+OPEN = ("aside", "pending")
+
+
+class Laws:
+    """The laws of one schedule.
+
+    Attributes:
+        rejected: ids that the handler rejected.
+        excused: ids that a person discarded, or that a reset skipped.
+        overtaken: an older version worked: it overtakes parked keys, and nothing is claimed of their order.
+    """
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        self.world = world
+        self.settings = settings
+        self.rejected: set[str] = set()
+        self.excused: set[str] = set()
+        self.overtaken = False
+        self.strict = settings.mode == "quarantine"
+        """Every process is in this mode: a row reported done comes again only after a crash."""
+        self.done: set[Key] = set()
+        self.added = 0
+        self._reset_to: Place = START
+        self._done_under: set[tuple[int, str]] = set()
+        self._settled: set[Key] = set()
+        self._alone: Counter[str] = Counter()
+        self._deliveries = 0
+        self._at_failure: dict[Key, int] = {}
+        self._handed: Counter[int] = Counter()
+        """Batches by token."""
+        self._batch_first: set[int] = set()
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    def handing(self, writer: Writer, call: Call, *, older: bool) -> None:
+        """A handler is called."""
+        state = self.world.state
+        if state.lease.fencing_token != writer.token or state.control.cancelled == writer.token:
+            return  # it does not know yet that it is nobody any more
+        if call.replays:
+            return
+        generation = call.generation
+        for row in call.rows:
+            if self.strict and not older and not self.overtaken and (generation, row.id) in self._settled:
+                self._fail(f"{row.id} was reported done, and is handed over again")
+        if older:
+            self.overtaken = True
+            return
+        if call.retries is not None:
+            self._judge_try(writer, state, call.retries)
+        else:
+            self._handed[writer.token] += 1
+            if backoff.waits_until(state, self.world.moment()) is not None:
+                self._fail("a batch is handed over before its delay is over")
+            self._judge_piece(state, call)
+        if not self.overtaken:
+            self._judge_order(state, call)
+
+    def _judge_try(self, writer: Writer, state: State, row: WaitingRow) -> None:
+        found = next((one for one in state.aside if one.id == row.id), None)
+        if found is None:
+            self._fail(f"{row.id} is tried, and is not aside")
+        elif found.retry_at is not None and found.retry_at > self.world.moment():
+            self._fail(f"{row.id} is tried before its delay is over")
+        if state.retrying != row.id:
+            self._fail(f"{row.id} is tried unnamed")
+        if writer.token in self._batch_first and not self._handed[writer.token]:
+            self._fail(f"{row.id} is tried after a killed try, before a batch was handed over")
+
+    def _judge_piece(self, state: State, call: Call) -> None:
+        standing = window.standing(state)
+        if standing is not None and standing.piece != call.rows[-1].cursor:
+            self._fail(f"the piece up to {call.rows[-1].id} is handed over unnamed")
+        if standing is not None and state.delivery.attempts:
+            self._fail("attempts count while a window stands")
+        listed = {one.pk: one for one in aside.listed(state).values()}
+        for row in call.rows:
+            if row.pk in listed:
+                self._fail(f"{row.id} is handed over while {listed[row.pk].id} is listed")
+
+    def _judge_order(self, state: State, call: Call) -> None:
+        """No earlier row of the key waits, here or in the table."""
+        before: set[str] = set()
+        waiting = [one for one in (*state.aside, *state.quarantine) if one.generation == state.checkpoint.generation]
+        for row in call.rows:
+            before.add(row.id)
+            earlier = [
+                one.id for one in waiting if one.key == row.key and place(one.cursor) < place(row.cursor) and one.at
+            ]
+            if earlier:
+                self._fail(f"{row.id} is handed over while {earlier} of its key waits")
+            for version in self.world.table.rows.values():
+                if version.key == row.key and self._reset_to < version.place < place(row.cursor):
+                    key = (call.generation, version.id)
+                    known = key in self.done or version.id in before or version.id in self.excused
+                    if not known and version.id not in {one.id for one in waiting}:
+                        self._fail(f"{row.id} is handed over before {version.id} of its key")
+
+    def returned(self, writer: Writer, call: Call) -> None:
+        """A handler returned or raised, and its process lives."""
+        for id_ in call.done:
+            self.done.add((call.generation, id_))
+            self._done_under.add((writer.token, id_))
+            self._alone[id_] = 0
+
+    def applies(self, generation: int, row: RowFacts, *, replays: bool) -> None:
+        """The fenced target is about to apply a row."""
+        if self.overtaken or replays:
+            return
+        held = self.world.target.rows.get(int(row.pk))
+        if self.world.target.times[generation, row.id]:
+            self._fail(f"the target applies {row.id} twice")
+        if held is not None and held[0] == generation and held[1] > place(row.cursor):
+            self._fail(f"the target takes {row.id} for newer than {held[1]}")
+
+    # --- writes ------------------------------------------------------------------------------------------------------
+
+    def landed(self, writer: Writer, before: State, after: State, what: str, call: Call | None) -> None:
+        """A worker's PUT of the document."""
+        token = after.lease.fencing_token
+        if before.control.cancelled == token and what != "cancelled":
+            self._fail(f"{what} landed after the tenure was cancelled")
+        if what == "acquire" and before.retrying is not None and self._rows_left(after):
+            self._batch_first.add(token)
+        passed = self._judge_passed(token, before, after)
+        if what != "old" or call is None:
+            self._judge_gone(before, after, call, passed)
+        self._judge_lists(before, after, persons=False)
+        if what == "ended" and call is not None and call.failed_alone:
+            self._alone[call.rows[0].id] += 1
+        self._judge_halt(before, after, what, call)
+        if what == "ended" and call is not None:
+            self._judge_hold(writer, before, after, call)
+        self._settle(before, after, call)
+
+    def _rows_left(self, state: State) -> bool:
+        """Whether a batch could be handed over: some row behind the checkpoint does not only follow."""
+        listed = aside.listed(state)
+        keys = {one.key for one in listed.values()}
+        for row in self.world.table.page(state.checkpoint.cursor, self.settings.batch_size):
+            if row.id not in listed and row.key not in keys:
+                return True
+            if row.id not in listed and aside.room(state, self.settings.limits) <= 0:
+                return False
+        return False
+
+    def _judge_passed(self, token: int, before: State, after: State) -> list[Version]:
+        """The checkpoint passes only rows that are done under this tenure, or listed."""
+        old, new = place(before.checkpoint.cursor), place(after.checkpoint.cursor)
+        if after.checkpoint.generation != before.checkpoint.generation:
+            self._fail("a worker changes the generation")
+        if new < old:
+            self._fail(f"a worker moves the checkpoint back from {old} to {new}")
+        if new == old:
+            return []
+        listed = aside.listed(after)
+        passed = [row for row in self.world.table.rows.values() if old < row.place <= new]
+        for row in passed:
+            if (token, row.id) not in self._done_under and row.id not in listed:
+                self._fail(f"the checkpoint passes {row.id}, which is neither done nor listed")
+        return passed
+
+    def _judge_gone(self, before: State, after: State, call: Call | None, passed: list[Version]) -> None:
+        """What is listed leaves the list only for a reason."""
+        old = _by_key(before)
+        for key in old.keys() - _by_key(after).keys():
+            row = old[key]
+            if call is not None and row.id in call.done:
+                continue
+            newer = [one for one in self.world.table.history.values() if _supersedes(one, row)]
+            relisted = row.generation < after.checkpoint.generation and row.id in aside.listed(after)
+            if not relisted and not newer:
+                self._fail(f"{row.id} is listed no longer, and nothing was done with it")
+
+    def _judge_lists(self, before: State, after: State, *, persons: bool) -> None:
+        """What is listed, once, with a record, and poison only for a reason."""
+        rows = (*after.aside, *after.quarantine)
+        if len({(row.generation, row.id) for row in rows}) != len(rows):
+            self._fail("a row is listed twice")
+        generation = after.checkpoint.generation
+        if len({row.pk for row in rows if row.generation == generation}) < len(aside.listed(after)):
+            self._fail("two versions of a row are listed")
+        most = self.settings.limits.max_quarantined + self.settings.batch_size + self.added
+        if len(rows) > most:
+            self._fail(f"{len(rows)} rows are listed")
+        old = _by_key(before)
+        poison = {(row.generation, row.id) for row in before.quarantine}
+        for row in after.quarantine:
+            reason = row.id in self.rejected or row.generation < generation or persons
+            struck = row.strikes >= self.settings.limits.max_attempts
+            if (row.generation, row.id) not in poison and not reason and not struck:
+                self._fail(f"{row.id} waits for a person after {row.strikes} strikes")
+        for row in rows:
+            former = old.get((row.generation, row.id))
+            if former is not None and row.strikes > former.strikes:
+                since = self._deliveries - self._at_failure.get((row.generation, row.id), 0)
+                if since <= 0 or row.strikes > former.strikes + 1:
+                    self._fail(f"{row.id} gets a strike, and nothing was delivered since its last failure")
+        self.records_changed()
+
+    def _judge_halt(self, before: State, after: State, what: str, call: Call | None) -> None:
+        if not after.control.halted or before.control.halted or what == "old":
+            return
+        rejected = call is not None and call.report.rejected
+        alone = call is not None and len(call.rows) == 1 and self._alone[call.rows[0].id]
+        if self.settings.mode != "halt":
+            self._fail("a poller halts that is not set to halt")
+        elif not rejected and (alone or 0) < self.settings.limits.max_attempts:
+            self._fail(f"the poller halts after {alone} failures of a row alone")
+
+    def _judge_hold(self, writer: Writer, before: State, after: State, call: Call) -> None:
+        """A row that failed alone does not hold up others while few are aside."""
+        if writer.settings.mode != "quarantine" or not call.failed_alone:
+            return
+        row, limits = call.rows[0], self.settings.limits
+        until = place(row.cursor)
+        passed = [one for one in self.world.table.page(before.checkpoint.cursor, 100) if one.place <= until]
+        few = aside.failing(before) < limits.max_aside and aside.room(before, limits) >= max(1, len(passed))
+        if few and row.id not in aside.listed(after):
+            self._fail(f"{row.id} failed alone, and holds up the rows behind it")
+
+    def _settle(self, before: State, after: State, call: Call | None) -> None:
+        if call is not None:
+            self._deliveries += len(call.done)
+            self._settled.update((call.generation, id_) for id_ in call.done)
+        old = _by_key(before)
+        for key, row in _by_key(after).items():
+            if key not in old or row.failures > old[key].failures:
+                self._at_failure[key] = self._deliveries
+
+    # --- people ------------------------------------------------------------------------------------------------------
+
+    def person(self, what: str, before: State, after: State, ids: tuple[str, ...] = ()) -> None:
+        """A person's PUT."""
+        if what == "discard":
+            self.excused.update(ids)
+        if after.checkpoint.generation != before.checkpoint.generation:
+            old, new = place(before.checkpoint.cursor), place(after.checkpoint.cursor)
+            self._reset_to = new
+            self.excused.update(row.id for row in self.world.table.rows.values() if old < row.place <= new)
+            # Whatever waited waits for a person now, who may leave it.
+            self.excused.update(row.id for row in (*before.aside, *before.quarantine))
+        if what == "resume":
+            self._alone.clear()
+        if what == "cancel" and after.lease.owner_id is not None:
+            standing = window.standing(after)
+            if after.retrying is not None or (standing is not None and standing.piece is not None):
+                self._fail("a cancelled call will count as a failure")
+        if what == "add":
+            self.added += 1
+        if what != "discard":
+            gone = {row.pk for row in (*before.aside, *before.quarantine)} - {
+                row.pk for row in (*after.aside, *after.quarantine)
+            }
+            if gone:
+                self._fail(f"{what} loses rows {gone}")
+        self._judge_lists(before, after, persons=True)
+
+    def records_changed(self) -> None:
+        """Every listed row has its record, open."""
+        state = self.world.state
+        for row in (*state.aside, *state.quarantine):
+            record = self.world.records.get(row.id)
+            if record is None or record.status not in OPEN:
+                self._fail(f"the record of {row.id} is {record.status if record else 'missing'}")
+
+    def _fail(self, message: str) -> None:
+        self.world.fail(message)
+
+
+def _by_key(state: State) -> dict[Key, WaitingRow]:
+    return {(row.generation, row.id): row for row in (*state.aside, *state.quarantine)}
+
+
+def _supersedes(version: Version, row: WaitingRow) -> bool:
+    newer: Place = version.place
+    return str(version.pk) == row.pk and newer > place(row.cursor)

@@ -1,0 +1,121 @@
+"""The document's fields of failing rows: absent while nothing fails, kept by older versions, read as defaults."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from poller.model import aside, backoff, transitions, window
+from poller.model.aside import RowFacts
+from poller.model.backoff import Backoff
+from poller.model.cursor import Cursor
+from poller.model.document import Change, DeliveryError, State, decode, encode
+from tests.unit.model.example import example
+
+NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
+ROW = RowFacts("1@1", "1", "k", Cursor(kind="integer+pk", value="1", tiebreaker={"id": 1}))
+LATER = RowFacts("2@2", "2", "k", Cursor(kind="integer+pk", value="2", tiebreaker={"id": 2}))
+FIELDS = {
+    "": {"aside", "quarantine", "retrying", "delivered"},
+    "checkpoint": {"position"},
+    "delivery": {"retry_at", "failures", "window"},
+    "control": {"cancelled"},
+}
+
+
+def failing() -> State:
+    """A document with every field of failing rows."""
+    state = example()
+    found = window.opened(state, until=LATER.cursor, suspect=LATER.cursor)
+    state = window.stored(state, window.named(found, piece=ROW.cursor, alone=False))
+    state = backoff.failed(state, failures=2, backoff=Backoff(), jitter=1.0, now=NOW)
+    state = aside.set_aside(state, ROW, at=1, now=NOW, failures=1, delay=2.0)
+    state = aside.trying(aside.condemn(state, LATER, at=2, now=NOW), ROW.id)
+    checkpoint = state.checkpoint.model_copy(update={"position": 2})
+    control = state.control.model_copy(update={"cancelled": 41})
+    return state.model_copy(update={"delivered": 1, "checkpoint": checkpoint, "control": control})
+
+
+def test_a_document_without_failures_is_written_without_their_fields() -> None:
+    written = json.loads(encode(example()))
+    for part, names in FIELDS.items():
+        assert names.isdisjoint(written[part] if part else written), part
+
+
+def test_a_document_with_failures_is_written_with_all_of_them_and_read_again() -> None:
+    written = encode(failing())
+    for part, names in FIELDS.items():
+        data = json.loads(written)
+        assert names <= set(data[part] if part else data), part
+    assert decode(written, location="document") == failing()
+
+
+def test_fields_that_say_nothing_are_read_as_none() -> None:
+    data = json.loads(encode(example()))
+    data.update(aside=None, quarantine=None, delivered=None)
+    data["delivery"].update(window=None, retry_at=None)
+    assert decode(json.dumps(data).encode(), location="document") == example()
+
+
+def test_a_window_of_another_checkpoint_counts_for_nothing() -> None:
+    state = failing()
+    assert window.standing(state) is not None
+    for changed in ({"cursor": ROW.cursor}, {"generation": 1}):
+        checkpoint = state.checkpoint.model_copy(update=changed)
+        assert window.standing(state.model_copy(update={"checkpoint": checkpoint})) is None
+
+
+def test_a_field_that_others_keep_in_the_cursor_does_not_end_a_window() -> None:
+    strange = Cursor.model_validate({**ROW.cursor.model_dump(), "x_cursor": 1})
+    state = example()
+    state = state.model_copy(update={"checkpoint": state.checkpoint.model_copy(update={"cursor": strange})})
+    standing = window.opened(state, until=LATER.cursor, suspect=LATER.cursor)
+    state = transitions.commit(state, cursor=ROW.cursor, batch_id="b", metadata={}, release=False, now=NOW)
+    assert window.standing(window.stored(state, window.moved(standing, state.checkpoint.cursor))) is not None
+
+
+def test_a_reset_ends_windows_delays_and_parking() -> None:
+    change = Change(id="c", kind="reset", by="ann")
+    state = transitions.reset(failing(), cursor=None, change=change, now=NOW)
+    assert (state.delivery.window, state.delivery.retry_at, state.delivery.failures) == (None, None, 0)
+    assert (state.aside, state.retrying, state.checkpoint.position) == ((), None, 0)
+    assert {row.id for row in state.quarantine} == {ROW.id, LATER.id}
+    assert aside.listed(state) == {}
+    assert aside.due(state, NOW) is None
+
+
+def test_resume_tries_at_once_and_keeps_what_waits() -> None:
+    state = failing()
+    error = DeliveryError(type="ValueError")
+    state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": error})})
+    assert backoff.waits_until(state, NOW) is not None
+    state = transitions.resume(state, change=Change(id="c", kind="resume", by="ann"), now=NOW)
+    assert backoff.waits_until(state, NOW) is None
+    assert (len(state.aside), len(state.quarantine)) == (1, 1)
+
+
+def test_a_delay_that_an_older_versions_commit_left_behind_counts_no_more() -> None:
+    state = transitions.commit(failing(), cursor=ROW.cursor, batch_id="b", metadata={}, release=True, now=NOW)
+    assert state.delivery.retry_at is not None
+    assert backoff.waits_until(state, NOW) is None
+    assert backoff.failures_of(state) == 0
+
+
+def test_delays_double_up_to_the_most_and_chance_takes_at_most_half() -> None:
+    delays = Backoff(first=1.0, most=300.0)
+    assert [delays.delay(failures, 1.0) for failures in (0, 1, 2, 3, 9, 10, 10_000)] == [1, 1, 2, 4, 256, 300, 300]
+    assert delays.delay(3, 0.0) == 2.0
+    assert [delays.exhausted(failures) for failures in (9, 10)] == [False, True]
+
+
+def test_a_cancelled_tenure_writes_nothing_more_and_its_call_does_not_count() -> None:
+    held = transitions.acquire(failing(), owner_id="shop/1", ttl=60, now=NOW)
+    change = Change(id="c", kind="cancel", by="ann")
+    cancelled = transitions.cancel(held, by="ann", reason=None, change=change, now=NOW)
+    assert not transitions.still_held(held, cancelled)
+    assert transitions.still_held(held, transitions.pause(held, by="ann", reason=None, change=change, now=NOW))
+    assert cancelled.control.paused
+    assert cancelled.retrying is None
+    assert cancelled.delivery.window is not None
+    assert cancelled.delivery.window.piece is None
+    assert cancelled.delivery.attempts == 0
