@@ -150,7 +150,7 @@ def test_a_commit_whose_answer_was_lost_is_waited_for(owners: Owners) -> None:
 LANES = pytest.mark.parametrize(
     "owners", [one for one in SERVERS if one[1] != "SERIALIZABLE"], indirect=True, ids=_named
 )
-"""Under SERIALIZABLE transactions fail that only came near each other, with or without a fence: lanes are not for it."""
+"""Under SERIALIZABLE transactions fail that only came near each other, with or without a fence: no lanes there."""
 
 
 @LANES
