@@ -148,7 +148,7 @@ def test_nothing_is_overwritten_unless_forced(project: Project, sqlite_url: str)
     ("arguments", "expected"),
     [
         ([], "--url is missing"),
-        (["--url", "nonsense"], "no SQLAlchemy URL"),
+        (["--url", "nonsense"], "not a SQLAlchemy URL"),
         (["--url", "%NOT_SET_ANYWHERE%"], "NOT_SET_ANYWHERE"),
         (["--url", "URL"], "--table is missing"),
         (["--url", "URL", "--table", "ordres"], "Did you mean 'orders'?"),
