@@ -34,15 +34,15 @@ class EffectOutput(ResultModel):
     """What a moved checkpoint does to rows."""
 
     redelivered: int | None
-    """Rows that come again; null where the database did not tell."""
+    """Rows that come again; null where they were not counted."""
     skipped: int | None
-    """Rows that will never be delivered; null where the database did not tell."""
+    """Rows that will never be delivered; null where they were not counted."""
     capped: bool
     """There are at least so many."""
     open_ended: bool
     """Rows that are yet to appear may be skipped too."""
     not_counted: str | None
-    """Why the database did not tell."""
+    """Why rows were not counted."""
 
 
 class FieldDifferenceOutput(ResultModel):
@@ -111,7 +111,7 @@ class ChangeOutput(ResultModel):
 
 
 def effect_of(effect: Effect) -> EffectOutput:
-    """What an output tells of an effect."""
+    """An effect, as results show it."""
     return EffectOutput(
         redelivered=effect.redelivered,
         skipped=effect.skipped,
@@ -122,7 +122,7 @@ def effect_of(effect: Effect) -> EffectOutput:
 
 
 def place_of(state: State) -> Place:
-    """What an output tells of a state."""
+    """A state, as results show it."""
     return Place(
         cursor=state.checkpoint.cursor,
         generation=state.checkpoint.generation,

@@ -113,7 +113,7 @@ def not_held(source: InspectableSource, cursor: Cursor) -> str:
 
 def impossible(source: InspectableSource, cursor: Cursor | None) -> str:
     """Why a kept cursor cannot be one of this source; empty where it can, and for a table without rows, which does not
-    tell its types.
+    show its types.
 
     Raises: SourceUnavailable; SourceError, where the table cannot be read.
     """

@@ -21,7 +21,7 @@ from poller.model.schedule import Schedule
 from poller.ports import InspectableSource
 
 CLOCKS_APART = 5.0
-"""Seconds by which two clocks may differ without a word; storage tells its time to the second."""
+"""Seconds by which two clocks may differ without a warning; storage gives its time to the second."""
 NO_SUCH_TAG = '"0x0"'
 """No version of any document has it: a write on this condition proves the permission and never lands."""
 FINGERPRINT = "fingerprint"
@@ -32,7 +32,7 @@ DEFAULT_FUNCTION_TIMEOUT = timedelta(minutes=5)
 
 @runtime_checkable
 class ExaminableStore(Protocol):
-    """A store that has more to tell than that it answers; blobs have, and what memory keeps ends with the process."""
+    """A store with findings of its own: `BlobStore` has some, and `MemoryStore` ends with its process."""
 
     def checkup(self, name: str) -> list[Finding]: ...
 
@@ -167,7 +167,7 @@ def _storage(poller: WiredPoller, findings: list[Finding]) -> tuple[Copy | None,
 
 
 def _writable(poller: WiredPoller, operator: Operator) -> list[Finding]:
-    """A conditional write that cannot land: the answer tells whether it would have been permitted, and nothing is
+    """A conditional write that cannot land: the answer shows whether it would have been permitted, and nothing is
     left behind."""
     name = f"control/{poller.app_name}/{poller.name}.check"
     where = poller.store.locate(operator.file.name)

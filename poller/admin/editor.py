@@ -1,8 +1,8 @@
 """An operator's changes to a state document: by the same compare-and-swap as the workers', never beside it.
 
-A worker that commits in quick succession would win every race (protocol 11). After three lost ones the operator leaves
-a note; a tenure that drains looks for it once per heartbeat interval and then makes no write for up to two seconds. An
-operator who still loses leaves another, once per heartbeat interval.
+A worker that commits in quick succession would win every race (protocol 11). After three lost ones the operator
+leaves a request to yield; a tenure that drains looks for it once per heartbeat interval and then makes no write for up
+to two seconds. An operator who still loses leaves another, once per heartbeat interval.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from poller.model.timing import Timing
 from poller.observability import Emitter
 from poller.ports import Found, Runtime, StateStore
 
-LOSSES_BEFORE_NOTE = 3
+LOSSES_BEFORE_REQUEST = 3
 RETRY_EVERY = 0.05
 LONGEST_TRUSTED = 3600.0
 """Up to so many seconds a `ttl_seconds` in the document is believed to be a worker's, configured with another ttl than
@@ -180,7 +180,7 @@ class Operator:
         """
         until = self._runtime.monotonic() + self._patience
         losses = 0
-        note_due = 0.0
+        request_due = 0.0
         identity = self._runtime.new_id()
         copy = base or self.look()
         try:
@@ -201,10 +201,10 @@ class Operator:
                     if self._runtime.monotonic() >= until:
                         raise self._outrun(losses) from lost
                     now = self._runtime.monotonic()
-                    if losses >= LOSSES_BEFORE_NOTE and now >= note_due:
-                        self._leave_note(kind)
-                        note_due = now + self._timing.heartbeat
-                    if losses > LOSSES_BEFORE_NOTE:
+                    if losses >= LOSSES_BEFORE_REQUEST and now >= request_due:
+                        self._ask_to_yield(kind)
+                        request_due = now + self._timing.heartbeat
+                    if losses > LOSSES_BEFORE_REQUEST:
                         self._runtime.sleep(RETRY_EVERY)
                     before, copy = copy, self.look()
                     after = copy.state
@@ -214,11 +214,11 @@ class Operator:
                     copy = before
                 made = after.control.last_change
                 assert made is not None  # noqa: S101 - recorded() wrote it
-                self.tell(made)
+                self.copy_to_trail(made)
                 return Applied(before=copy, after=after, change=made, backup=kept, losses=losses)
         finally:
-            if losses >= LOSSES_BEFORE_NOTE:
-                self._clear_note()
+            if losses >= LOSSES_BEFORE_REQUEST:
+                self._withdraw()
 
     def _outrun(self, losses: int) -> WriteConflict:
         return WriteConflict(
@@ -257,31 +257,31 @@ class Operator:
     def _copy_previous(self, copy: Copy) -> None:
         """The change that ours will push out of the document must be in the trail first. Best effort."""
         if copy.state.control.last_change is not None:
-            self.tell(copy.state.control.last_change)
+            self.copy_to_trail(copy.state.control.last_change)
 
-    def tell(self, change: Change) -> None:
+    def copy_to_trail(self, change: Change) -> None:
         """Copy a change to the audit trail. Best effort: the document keeps it until somebody has."""
         self.audit.copy(change)
         self.audit.settle(5.0)
 
-    # --- the note --------------------------------------------------------------------------------------------------
+    # --- the request for a worker to yield -------------------------------------------------------------------------
 
-    def _leave_note(self, kind: str) -> None:
-        """A worker makes way once for each. One that came to nothing is left anew: a way of 2 s may have been too short
-        for requests from far away, and another operator may have taken the note for their own."""
-        note = {"id": self._runtime.new_id(), "kind": kind, "by": self.by, "at": stamp(self.file.clock.now())}
-        self._write_note(note)
+    def _ask_to_yield(self, kind: str) -> None:
+        """A worker yields once to each request. One without effect is written again: 2 s may have been too short from
+        far away, and another operator may have taken the turn."""
+        request = {"id": self._runtime.new_id(), "kind": kind, "by": self.by, "at": stamp(self.file.clock.now())}
+        self._write_request(request)
 
-    def _clear_note(self) -> None:
-        self._write_note({})
+    def _withdraw(self) -> None:
+        self._write_request({})
 
-    def _write_note(self, note: dict[str, Any]) -> None:
+    def _write_request(self, request: dict[str, Any]) -> None:
         """Best effort: without it the operator only has to try more often."""
         name = self.file.request_name
         try:
             there = self.store.read(name, timeout=self._timing.attempt)
             tag = there.tag if isinstance(there, Found) else None
-            self.store.write(name, json.dumps(note).encode(), if_tag=tag, timeout=self._timing.attempt)
+            self.store.write(name, json.dumps(request).encode(), if_tag=tag, timeout=self._timing.attempt)
         except StoreError:
             return
 

@@ -25,7 +25,7 @@ class Effect:
     Attributes:
         redelivered, skipped: rows that come again, and that never come; None where the database does not say.
         capped: there are at least so many.
-        not_counted: why it did not tell.
+        not_counted: why it does not.
         open_ended: rows that are yet to appear may be skipped too: the new cursor is not below the bound.
         unknown: it is not known that the move does not skip anything.
     """
@@ -97,7 +97,7 @@ def of_first(source: Source, after: Cursor | None) -> Effect:
 
 
 def direction(before: Cursor | None, after: Cursor | None) -> int | None:
-    """Which way `after` lies from `before`, by their texts; None where these do not tell."""
+    """Which way `after` lies from `before`, by their texts; None where these do not show it."""
     if before == after:
         return SAME
     if before is None or after is None:

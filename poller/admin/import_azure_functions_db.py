@@ -55,7 +55,7 @@ class Foreign:
         location: where it was read, for people. poller: its name there.
         fingerprint: of its source, made in its own way. parts: the cursor column's value and the key columns'.
         batch_id: the last batch. token: its fencing token. owner, expires_at: its lease. read_at: the moment it was
-            read, by the store's clock where it tells one.
+            read, by the store's clock where it gives one.
     """
 
     location: str

@@ -1,6 +1,6 @@
 """Putting a state document back where there is none, or none that can be read (protocol 12).
 
-Nobody can tell whether a worker still trusts the document that is gone: so the lease is kept under the operator's name
+Nobody knows whether a worker still trusts the document that is gone: so the lease is kept under the operator's name
 for a full ttl, and the fencing token goes on above every one that left a trace.
 """
 
@@ -83,7 +83,7 @@ class Recovery:
             ) from changed
         made = after.control.last_change
         assert made is not None  # noqa: S101 - recorded() wrote it
-        operator.tell(made)
+        operator.copy_to_trail(made)
         return Applied(
             before=None,
             after=after,

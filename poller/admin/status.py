@@ -61,7 +61,7 @@ class LeaseOutput(ResultModel):
     heartbeat_at: Stamp | None = None
     """Last renewal, by the store's clock."""
     heartbeat_age_seconds: float | None = None
-    """How long that was ago, by the store's clock; null where nobody holds the lease, or where the store tells no
+    """How long that was ago, by the store's clock; null where nobody holds the lease, or where the store gives no
     time."""
 
 
@@ -81,7 +81,7 @@ class PollerStatus(ResultModel):
     document: str
     """Where its state is kept."""
     exists: bool | None = None
-    """Whether the state document is there; before the first tick it is not. Null where the store did not tell, or what
+    """Whether the state document is there; before the first tick it is not. Null where the store did not say, or what
     stands there could not be read."""
     paused: bool | None = None
     """An operator stopped it; null where it is not known."""
@@ -98,7 +98,7 @@ class PollerStatus(ResultModel):
     lag_seconds: float | None = None
     """Age of the oldest row not yet delivered, by the database's clock."""
     pending: int | None = None
-    """Rows not yet delivered, counted up to a cap; null where the database does not tell."""
+    """Rows not yet delivered, counted up to a cap; null where they were not counted."""
     pending_capped: bool = False
     """There are at least so many."""
     null_cursors: int | None = None
@@ -119,7 +119,7 @@ class PollerStatus(ResultModel):
 
     @property
     def failure(self) -> Exception | None:
-        """The exception that `error` tells of: a `PollerError`, or a fault in poller."""
+        """The exception behind `error`: a `PollerError`, or a fault in poller."""
         return self._failure
 
     def failed(self, failure: Exception) -> Self:

@@ -48,7 +48,7 @@ def reset_to_checkpoint(
     """Go back to a checkpoint from export-checkpoint, a backup, or a whole state document.
 
     Undoes a reset: what it changed is put back. Also puts back a document that was deleted or cannot be read; then
-    the lease is kept for its full time, since nobody can tell whether a worker still trusts the old one.
+    the lease is kept for its full time, since nobody knows whether a worker still trusts the old one.
 
     Example: poller reset-to-checkpoint orders backups/shop/orders/20260407T012346_020000Z.json
     """

@@ -27,6 +27,14 @@ cursor_column = "updated_at"
 cursor_time_zone = "UTC"
 pk_columns = ["id"]
 """
+TOGETHER = """[pollers.broken.source]
+url = "sqlite:///nowhere/orders.db"
+table = "orders"
+cursor_column = "updated_at"
+cursor_time_zone = "UTC"
+pk_columns = ["id"]
+[pollers.orders]"""
+"""Beside the poller of the file one whose database does not exist."""
 
 
 @pytest.fixture
@@ -148,3 +156,30 @@ def test_what_a_source_refuses_is_named_with_its_place_in_the_file(shop: Path) -
         load_app(shop / "poller.toml", {}).poller("orders")
     assert caught.value.key == "pollers.orders.source.filter"
     assert "poller.toml: pollers.orders.source.filter" in str(caught.value)
+
+
+def test_all_pollers_of_a_file_are_looked_at_with_their_backfills(shop: Path) -> None:
+    (shop / "handlers.py").write_text("def handle(batch): raise ValueError\n")
+    (shop / "poller.toml").write_text(CONFIG.format(handler="handlers:handle").replace("[pollers.orders]", TOGETHER))
+    with load_app(shop / "poller.toml", {}, observers=[]) as app:
+        orders = app.poller("orders")
+        orders.tick(lambda batch: None)
+        orders.backfill("2026-01-01 00:00:00", "2026-01-01 00:00:03", name="again")
+
+        survey = app.status()
+        assert [(one.name, one.pending) for one in survey.pollers] == [("broken", None), ("orders", 0)]
+        assert [(one.name, one.poller, one.pending) for one in survey.backfills or []] == [("again", "orders", 3)]
+        assert [one.name for one in app.status(["orders", "orders"]).pollers] == ["orders"]
+        with pytest.raises(ConfigError, match="ordres"):
+            app.status(["ordres"])
+
+
+def test_a_poller_that_cannot_be_made_is_a_finding(shop: Path) -> None:
+    text = CONFIG.format(handler="handlers:handle").replace("sqlite:///orders.db", "nosuch://db/shop")
+    (shop / "poller.toml").write_text(text)
+    with load_app(shop / "poller.toml", {}, observers=[]) as app:
+        (checked,) = app.check()
+    (finding,) = checked.findings
+    assert (finding.check, finding.severity) == ("configuration", "error")
+    assert checked.refused is not None
+    assert finding.message == checked.refused.message
