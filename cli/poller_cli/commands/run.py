@@ -88,15 +88,13 @@ def _wired(
     return pollers, codes
 
 
-_NEXT = {"halted": "Fix it, then", "paused": "To go on"}
-
-
 def _explain(session: Session, end: Ended[Poller]) -> None:
     """Say why a poller ended, if it did not end well, and what to do; the others may go on for days."""
+    from poller_cli.output.event_words import BEFORE_RESUME
     from poller_cli.terminal.printing import complain, of_poller, show_trace
 
     if end.error is not None:
-        first = _NEXT.get(end.outcome or "")
+        first = BEFORE_RESUME.get(end.outcome or "")
         step = f". {first}: {session.command('resume', end.poller.name)}" if first else ""
         complain(of_poller(end.poller.name, end.error.rstrip(".") + step if step else end.error))
     if end.trace is not None and session.debug:

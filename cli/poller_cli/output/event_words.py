@@ -50,6 +50,10 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
 }
 
 
+BEFORE_RESUME = {"halted": "Fix it, then", "paused": "To go on"}
+"""What comes before the command that resumes a poller of this state."""
+
+
 def words(event: PollerEvent) -> str:
     """What happened, as a sentence would say it; an event without words of its own by its name and fields."""
     fields = event.as_json()

@@ -11,6 +11,7 @@ from poller.backfill.status import BackfillStatus
 from poller.model.escape import cut
 from poller.model.stamps import to_the_second
 from poller.model.transitions import times
+from poller_cli.output.event_words import BEFORE_RESUME
 from poller_cli.output.models import StatusOutput
 from poller_cli.terminal.printing import coloured, folded, of_poller, printable
 
@@ -83,7 +84,7 @@ def _screen(status: PollerStatus, session: Session) -> str:
     if status.halted and status.paused:
         lines.append(f"  halted    {_halted(status)}")
     if status.halted or status.paused:
-        first = "Fix it, then" if status.halted else "To go on"
+        first = BEFORE_RESUME["halted" if status.halted else "paused"]
         lines.append(f"  next      {first}: {session.command('resume', status.name)}")
     if status.bound is not None and status.bound.below_checkpoint and not (status.halted or status.paused):
         moves = session.command("reset-to-cursor", status.name)
