@@ -44,7 +44,7 @@ Every command that changes a state document
   require the name, typed or as `--confirm NAME`;
 - changes nothing with `--dry-run`;
 - is refused while a worker holds the lease, unless `--break-lease` is given, if it moves a checkpoint; the worker is
-  then fenced, and nobody starts until its lease would have ended; pausing and resuming wait for nobody;
+  then fenced, and no worker starts until its lease would have ended; pausing and resuming do not wait;
 - is refused where rows would never be delivered, unless `--allow-skip` is given;
 - writes a backup of exactly what it replaces, if it moves a checkpoint, and prints the command that undoes it;
 - leaves its record in the audit trail, by the same write.

@@ -13,7 +13,7 @@ END = "<!-- End of the floors. -->\n"
 
 
 def architecture() -> str:
-    """The page with its section on the floors written anew."""
+    """The page with a new section on the floors."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{_picture()}\n{_table()}\n{END}{after}"

@@ -31,8 +31,8 @@ def delay(servers: dict[str, Server], loads: list[str], seconds: float, rounds: 
                     found[way].add(delays(url, way, load, seconds, number, every))
                     server.drop_database(url)
             for way, times in found.items():
-                told = {"database": database, "load": load, "polled_every": every, **way.keys, **times.summary()}
-                print(json.dumps(told), flush=True)
+                report = {"database": database, "load": load, "polled_every": every, **way.keys, **times.summary()}
+                print(json.dumps(report), flush=True)
 
 
 BESIDE = ((0, 0), (150, 0), (100, 50))
@@ -51,8 +51,8 @@ def sample(servers: dict[str, Server], many: int, beside: tuple[tuple[int, int],
             for bound in bounds if database == "postgresql" else bounds[:2]:
                 count = many if database == "postgresql" else many // 4
                 found = sample_ms(url, bound, count, idle=idle, in_transaction=in_transaction)
-                told = {"database": database, "sessions": idle + in_transaction, "in_transaction": in_transaction}
-                print(json.dumps({**told, "bound": bound, **found}), flush=True)
+                report = {"database": database, "sessions": idle + in_transaction, "in_transaction": in_transaction}
+                print(json.dumps({**report, "bound": bound, **found}), flush=True)
         server.drop_database(url)
 
 

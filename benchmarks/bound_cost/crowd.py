@@ -1,6 +1,6 @@
-"""Many pollers of one server: how old is the bound that each of them reads below, while somebody writes all the time.
+"""Many pollers of one server: how old is the bound that each of them reads below, under constant writes.
 
-In one process the pollers are threads; across processes each is a program of its own: `python -m
+In one process the pollers are threads; across processes each is a separate program: `python -m
 benchmarks.bound_cost.crowd '{"url": ...}'` is one of them, and prints what it saw as one JSON line.
 """
 

@@ -17,7 +17,7 @@ from poller.stores import MemoryStore
 from tests.support.services import REPOSITORY
 
 POLL = 0.01
-"""Seconds between the starts of two ticks, where nobody asks for others."""
+"""Seconds between the starts of two ticks, by default."""
 LATE = 15.0
 """Seconds for which what is missing is waited for."""
 
@@ -51,7 +51,7 @@ WAYS = {
 class Delays:
     """ms: from the return of each of the probe's commits to the handler's call with its row. in_all_ms: the same since
     its row was sent, before its timestamp was taken: no margin is longer. missing: rows of the probe that never came:
-    without a bound, those whose commit somebody overtook. load: transactions of the others."""
+    without a bound, those that a later commit overtook. load: transactions of the others."""
 
     ms: list[float] = field(default_factory=list)
     in_all_ms: list[float] = field(default_factory=list)
@@ -101,19 +101,19 @@ def delays(url: str, way: Way, load: str, seconds: float, seed: int, every: floa
     try:
         while writing.poll() is None:
             poll()
-        told = json.loads(writing.communicate()[0])
+        report = json.loads(writing.communicate()[0])
         until = time.monotonic() + LATE
-        while not arrived.keys() >= told["committed"].keys() and time.monotonic() < until:
+        while not arrived.keys() >= report["committed"].keys() and time.monotonic() < until:
             poll()
     finally:
         writing.kill()
         writing.wait()
         poller.close()
-    committed = told["committed"]
+    committed = report["committed"]
     came = [(arrived[key], sent, returned) for key, (sent, returned) in committed.items() if key in arrived]
     return Delays(
         ms=[1000 * (at - returned) for at, _, returned in came],
         in_all_ms=[1000 * (at - sent) for at, sent, _ in came],
         missing=len(committed) - len(came),
-        load=told["load_transactions"],
+        load=report["load_transactions"],
     )

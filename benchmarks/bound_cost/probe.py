@@ -1,4 +1,4 @@
-"""The writers of this bench, a program of its own: a probe whose commits are timed, and load beside it.
+"""The writers of this bench, a separate program: a probe whose commits are timed, and other load.
 
 The probe inserts one row per transaction, and prints for each the moments before it was sent and when its commit had
 returned, by the clock that all processes of a machine share. Loads: `idle`: none. `busy`: short transactions, some

@@ -15,7 +15,7 @@ from poller.config.types import BoundChoice
 from poller.sources import SqlSource
 
 APART = {"postgresql": 0.005, "mysql": 0.12}
-"""Seconds between two samples: on MariaDB a younger one is not taken anew."""
+"""Seconds between two samples: on MariaDB a younger one is reused."""
 
 
 @contextlib.contextmanager

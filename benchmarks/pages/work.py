@@ -28,15 +28,15 @@ class Work:
 
 
 def work_of(source: SqlSource, url: str, after: Cursor | None, limit: int) -> Work:
-    """Read one page, and tell what it cost and how it was planned."""
+    """Read one page, and report its cost and its plan."""
     first = int(source.page(after, limit).rows[0]["id"])
     connection = source._session.database.connection()
     counted = COUNTED[family(url)]
     units, plans = 0, []
     left = limit
     statements = source._session.statements()
-    for stretch in statements.ranges(after, source.bound().value):  # as the source itself goes on from one to the next
-        sql, params = statements.select(stretch, left)
+    for interval in statements.ranges(after, source.bound().value):  # as the source itself goes on from one to the next
+        sql, params = statements.select(interval, left)
         found, more, plan = counted(connection, sql, params)
         units, left = units + more, left - found
         plans.append(plan)
@@ -50,8 +50,8 @@ Counted = tuple[int, int, str]
 
 
 def _buffers(connection: sa.Connection, sql: str, params: dict[str, Any]) -> Counted:
-    told = connection.execute(sa.text(f"explain (analyze, buffers, format json) {sql}"), params).scalar_one()
-    plan = told[0]["Plan"]
+    report = connection.execute(sa.text(f"explain (analyze, buffers, format json) {sql}"), params).scalar_one()
+    plan = report[0]["Plan"]
     return plan["Actual Rows"], plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], json.dumps(plan)
 
 

@@ -57,8 +57,8 @@ def main() -> None:
                 url, azurite.connection_string, azurite.container_name(), pythons, seconds=asked.seconds,
                 longest=asked.longest, poll=asked.poll, writers=asked.writers, quiet=asked.quiet, seed=seed,
             )  # fmt: skip
-            told = {"database": database, "seed": seed, "seconds": asked.seconds, **compare(run, setup)}
-            print(json.dumps(told), flush=True)
+            report = {"database": database, "seed": seed, "seconds": asked.seconds, **compare(run, setup)}
+            print(json.dumps(report), flush=True)
             server.drop_database(url)
 
         for seed in range(asked.seed, asked.seed + asked.repeat):

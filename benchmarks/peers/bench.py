@@ -23,7 +23,7 @@ READERS = {
 
 @dataclass(frozen=True)
 class Setup:
-    """Who polls, and with which settings of its own."""
+    """Which library polls, and with which settings."""
 
     peer: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -76,10 +76,10 @@ class Run:
 
 
 def compare(run: Run, setup: Setup) -> dict[str, Any]:
-    """Write, poll, and tell what was lost and what came twice."""
+    """Write, poll, and report which rows were lost or came twice."""
     tables.make(run.url, "timestamp+pk")
     python = run.pythons.get(setup.peer, sys.executable)
-    told = {
+    report = {
         "url": run.url,
         "storage": run.storage,
         "container": run.container,
@@ -88,7 +88,7 @@ def compare(run: Run, setup: Setup) -> dict[str, Any]:
         "settings": setup.settings,
     }
     reader = subprocess.Popen(
-        [python, "-m", READERS[setup.peer], json.dumps(told)],
+        [python, "-m", READERS[setup.peer], json.dumps(report)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY,
     )  # fmt: skip
     try:

@@ -62,8 +62,8 @@ def main() -> None:
 def show(plan: Plan) -> None:
     controlled = plan.control or plan.bound == "none"
     result = torture(plan, settles=3.0 if controlled else SETTLES)
-    told = {name: value for name, value in asdict(plan).items() if name != "url"}
-    print(json.dumps({"database": plan.url.partition(":")[0], **told, **result.as_json()}), flush=True)
+    report = {name: value for name, value in asdict(plan).items() if name != "url"}
+    print(json.dumps({"database": plan.url.partition(":")[0], **report, **result.as_json()}), flush=True)
 
 
 if __name__ == "__main__":

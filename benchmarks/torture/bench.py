@@ -52,7 +52,7 @@ class Result:
 
 
 def torture(plan: Plan, *, restart: bool = True, settles: float = SETTLES) -> Result:
-    """Make the table, write, read, judge. `restart`: the reader is begun anew in the middle."""
+    """Create the table, write, read, compare. `restart`: the reader is restarted in the middle."""
     tables.make(plan.url, plan.kind)
     polled = reader(plan)
     seen: list[Version] = []

@@ -46,7 +46,7 @@ class Shipped:
             thread.start()
 
     def _sample(self, number: int) -> None:
-        """What another poller of this process does: samples and pages, at moments of its own; now and then it ends, and
+        """What another poller of this process does: samples and pages, at its own times; now and then it ends, and
         another begins with what one of those before remembered."""
         source, chance = self._source_of_plan(), random.Random(number)
         memories: list[Mapping[str, Any]] = [{}]

@@ -78,7 +78,7 @@ def family(url: str) -> str:
 
 
 def make(url: str, kind: str) -> None:
-    """Create the table; the first row tells SQLite's form."""
+    """Create the table; the first row shows SQLite's form."""
     engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         if family(url) == "sqlite":

@@ -355,13 +355,13 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    told = {
+    report = {
         "transactions": sum(w.written for w in writers),
         "refused": sum(w.refused for w in writers),
         "took_longest": round(max(w.longest for w in everybody), 3),
         "done": sum((w.done for w in everybody), Counter[str]()),
     }
-    print(json.dumps(told))
+    print(json.dumps(report))
 
 
 def arguments(plan: Plan) -> list[str]:

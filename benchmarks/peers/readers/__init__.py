@@ -1,1 +1,1 @@
-"""Programs that poll, one per library; each runs in an environment of its own."""
+"""Programs that poll, one per library; each runs in its own environment."""

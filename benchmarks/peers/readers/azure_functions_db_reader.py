@@ -25,20 +25,20 @@ logging.disable(logging.CRITICAL)
 plan = loop.plan()
 settings = dict(plan["settings"])
 arrived: list[int] = []
-told = {"reads": 0}
+report = {"reads": 0}
 
 
 class Source(SqlAlchemySource):
     """Counts how often it is read."""
 
     def fetch(self, cursor: Any, batch_size: int) -> Sequence[dict[str, object]]:
-        told["reads"] += 1
+        report["reads"] += 1
         rows: Sequence[dict[str, object]] = super().fetch(cursor, batch_size)
         return rows
 
 
 class Memory:
-    """A `StateStore` that nobody else uses."""
+    """A `StateStore` for one process."""
 
     checkpoint: dict[str, object] = {}  # noqa: RUF012
 
@@ -77,4 +77,4 @@ def poll() -> list[int]:
     return list(arrived)
 
 
-loop.run(poll, told, version=version("azure-functions-db"))
+loop.run(poll, report, version=version("azure-functions-db"))

@@ -1,6 +1,6 @@
 """What every reader has in common: polled at an interval until its standard input ends, and on until nothing comes.
 
-A reader is a program of its own, so that each peer runs in an environment of its own. It is started with one argument,
+A reader is a separate program, so that each peer runs in its own environment. It is started with one argument,
 a JSON object such as ``{"url": ..., "poll": 0.2, "quiet": 12, "settings": {}}``, and prints one: the keys delivered
 while there were writers, those delivered after, and how many polls it made. This file imports nothing but the standard
 library.
@@ -25,8 +25,8 @@ def plan() -> dict[str, Any]:
     return asked
 
 
-def run(poll: Callable[[], list[int]], told: dict[str, Any], *, version: str) -> None:
-    """Poll until the standard input ends, and on until no new key has come for `quiet` seconds; then tell.
+def run(poll: Callable[[], list[int]], report: dict[str, Any], *, version: str) -> None:
+    """Poll until the standard input ends, and then until no new key has come for `quiet` seconds; then report.
 
     `poll` returns the keys that were delivered. "ready" is printed once it has answered for the first time, so that
     what a library needs for its start is not held against it. What is merely late is waited for: it is not lost.
@@ -61,7 +61,7 @@ def run(poll: Callable[[], list[int]], told: dict[str, Any], *, version: str) ->
         "during": during,
         "after": after,
     }
-    print(json.dumps({**result, **told}), flush=True)
+    print(json.dumps({**result, **report}), flush=True)
 
 
 def _end_with_input(ended: threading.Event) -> None:
