@@ -1,4 +1,4 @@
-"""A small project on SQLite, and the command `poller` run as a process in it."""
+"""Fixtures of the console's tests: a project, where its commands run, and servers behind it."""
 
 from __future__ import annotations
 

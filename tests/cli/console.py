@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from jsonschema import Draft202012Validator
-
 from poller.stores import SqlStore
 from poller_cli.main import execute
 from tests.cli.project import Ended, Project
-from tests.support.services import REPOSITORY
+from tests.support.schemas import validator
 
 STATE = "state/shop/orders.json"
 
@@ -48,8 +46,7 @@ class Console:
         """Its JSON, held against its schema; it must have ended with 0."""
         ended = self.run(*arguments, "--json")
         assert ended.code == 0, ended.err
-        schema = json.loads((REPOSITORY / "schemas" / "change.schema.json").read_text())
-        Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(ended.json)
+        validator("change").validate(ended.json)
         found: dict[str, Any] = ended.json
         return found
 

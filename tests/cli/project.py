@@ -8,8 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,14 +135,6 @@ def end(process: subprocess.Popen[str], *, seconds: float = 60) -> Ended:
     """Wait for a process to end by itself."""
     out, err = process.communicate(timeout=seconds)
     return Ended(process.returncode, out, err)
-
-
-def wait_until(condition: Callable[[], object], *, seconds: float = 30) -> None:
-    """Until it is so; the test fails when it never is."""
-    limit = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < limit, "waited without success"
-        time.sleep(0.02)
 
 
 NOTING = """

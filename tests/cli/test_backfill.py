@@ -9,8 +9,9 @@ import pytest
 
 from tests.cli.backfills import AGED, FROM, IN_RANGE, RANGE, TO, finished, ids, states
 from tests.cli.console import Console
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 LOADED = 2_000
 LOAD = ("backfill", "orders", "--from", "2026-01-01", "--to", "2026-01-02", "--as", "load")

@@ -14,10 +14,11 @@ from poller.stores import SqlStore
 from tests.cli.backfills import FROM, IN_RANGE, RANGE, TO, finished, ids, shown_backfills
 from tests.cli.console import Console
 from tests.cli.databases import done
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
 from tests.cli.terminal import Terminal
 from tests.support.azurite import Azurite
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 
 @pytest.fixture

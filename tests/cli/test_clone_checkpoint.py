@@ -5,7 +5,8 @@ from __future__ import annotations
 import tomllib
 
 from tests.cli.console import Console, ran
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
+from tests.support.services import wait_until
 
 NEW = "state/shop/orders-v2.json"
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from tests.cli.project import Project, end, wait_until
-from tests.support.services import REPOSITORY
+from tests.cli.project import Project, end
+from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 
 def test_every_flight_arrives_and_only_a_killed_batch_comes_twice(project: Project) -> None:
     ended = project.run("demo", "--json", seconds=110)
     assert ended.code == 0, ended.err
     table = ended.json
-    Draft202012Validator(json.loads((REPOSITORY / "schemas" / "demo.schema.json").read_text())).validate(table)
+    validator("demo").validate(table)
     assert table["rows_written"] == table["rows_delivered"] == 27_004
     assert table["missing"] == 0
     assert 0 < table["delivered_twice"] == table["killed_batch_rows"] <= 400

@@ -6,7 +6,8 @@ import signal
 from subprocess import Popen
 
 from tests.cli.console import Console
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
+from tests.support.services import wait_until
 
 EVERY_SECOND = 'schedule = "* * * * * *"'
 

@@ -20,9 +20,10 @@ from poller_cli.main import build
 from tests.cli.azure_functions_db import fixture
 from tests.cli.databases import done
 from tests.cli.forge import Forge
-from tests.cli.project import Ended, Project, end, wait_until
+from tests.cli.project import Ended, Project, end
 from tests.support.azurite import KEY, Azurite
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 DAY = ("--from", "2026-01-01", "--to", "2026-01-02")
 THEIRS = ("azure-functions-db", str(fixture("zoned")), "--name", "orders")

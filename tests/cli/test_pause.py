@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.console import Console, ran, word
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
+from tests.support.services import wait_until
 
 
 def test_a_paused_poller_delivers_nothing_until_it_is_resumed(project: Project) -> None:

@@ -8,9 +8,10 @@ from contextlib import closing
 from rich.cells import cell_len
 
 from tests.cli.console import Console, ran
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
 from tests.cli.terminal import Terminal
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 
 def test_the_next_rows_and_where_they_begin(project: Project) -> None:

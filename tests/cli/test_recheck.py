@@ -20,10 +20,11 @@ from poller.observability import LateRows, PollerEvent, Rechecked
 from poller.observability.otel import MetricsObserver
 from poller.stores import BlobStore, MemoryStore
 from tests.cli.databases import configure
-from tests.cli.project import COMMAND, NOTING, Project, end, wait_until
+from tests.cli.project import COMMAND, NOTING, Project, end
 from tests.integration.sources.tables import add_orders, closing, execute, make_orders, orders
 from tests.support.azurite import Azurite
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 OLD = datetime(2026, 1, 1, tzinfo=UTC)
 

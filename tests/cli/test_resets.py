@@ -8,7 +8,8 @@ import pytest
 
 from tests.cli.console import STATE, Console, ran
 from tests.cli.databases import configure
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
+from tests.support.services import wait_until
 
 VALUE = ("--value", "2026-01-01T00:00:00", "--pk", "id=2")
 

@@ -11,7 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
+from tests.support.services import wait_until
 
 
 def test_once_delivers_what_is_there(project: Project) -> None:

@@ -15,9 +15,9 @@ from poller_cli.output.sparkline import History
 from poller_cli.output.watch_screen import screen as look_of
 from poller_cli.session import Session
 from tests.cli.console import Console, at_work, ran, word
-from tests.cli.project import NOTING, Project, end, wait_until
+from tests.cli.project import NOTING, Project, end
 from tests.support.schemas import validator
-from tests.support.services import free_port
+from tests.support.services import free_port, wait_until
 
 FIELDS = frozenset(
     [

@@ -15,8 +15,9 @@ from poller.backfill.watch import Watcher
 from poller_cli.output.sparkline import History, sparkline
 from poller_cli.session import Session
 from tests.cli.console import Console
-from tests.cli.project import COMMAND, NOTING, Project, wait_until
+from tests.cli.project import COMMAND, NOTING, Project
 from tests.support.schemas import validator
+from tests.support.services import wait_until
 
 
 @pytest.fixture

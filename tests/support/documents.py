@@ -3,15 +3,12 @@ never does."""
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable
 
-from jsonschema import Draft202012Validator
-
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription
 from poller.stores import MemoryStore
-from tests.support.services import REPOSITORY
+from tests.support.schemas import validator
 
 SOURCE = SourceDescription(
     database=DatabaseIdentity(dialect="sqlite", database="/data/shop.db"),
@@ -24,19 +21,13 @@ SOURCE = SourceDescription(
 _SCHEMAS = {"state/": "state"}  # a backup is a copy of whatever stood there, also of what somebody else spoilt
 
 
-@functools.cache
-def _validator(schema: str) -> Draft202012Validator:
-    found = json.loads((REPOSITORY / "schemas" / f"{schema}.schema.json").read_text())
-    return Draft202012Validator(found, format_checker=Draft202012Validator.FORMAT_CHECKER)
-
-
 def hold_to_schemas(written: Iterable[tuple[str, bytes]]) -> None:
     """Raise jsonschema's ValidationError for the first document, by name and body, that its schema does not describe.
     Each body is looked at once; documents without a schema are passed over."""
     for name, body in dict.fromkeys(written):
         for prefix, schema in _SCHEMAS.items():
             if name.startswith(prefix):
-                _validator(schema).validate(json.loads(body))
+                validator(schema).validate(json.loads(body))
 
 
 def delete(memory: MemoryStore, name: str) -> None:

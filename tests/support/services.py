@@ -78,7 +78,7 @@ def listening(port: int) -> bool:
     return False
 
 
-def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], object], what: str = "what was waited for", *, seconds: float = 30) -> None:
     """Wait until `condition()` holds, looking every 20 ms; a `TimeoutError` says `what` it was."""
     deadline = time.monotonic() + seconds
     while not condition():

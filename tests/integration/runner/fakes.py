@@ -28,6 +28,8 @@ from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.wire import STATE, Wire
 from tests.support.documents import SOURCE, hold_to_schemas
 
+COLD = Bound("observed", clock="2026-05-01T00:00:01.000000Z", reason="nothing is known yet", cold=True)
+MEMORY = {"kind": "observed", "clock": "2026-05-01T00:00:01.000000Z", "samples": {"open": {}}}
 E = TypeVar("E", bound=PollerEvent)
 
 
@@ -263,6 +265,10 @@ class World:
             hold_to_schemas(wire.sent)
 
 
+Worlds = Callable[..., World]
+"""What the fixture `worlds` gives: it makes a world, and holds its documents to the schemas at the end."""
+
+
 def raising(error: BaseException) -> Handler:
     def handle(batch: Batch) -> None:
         raise error
@@ -272,11 +278,6 @@ def raising(error: BaseException) -> Handler:
 
 class TableGone(SourceError):
     """A database's fault in a test."""
-
-
-COLD = Bound("observed", clock="2026-05-01T00:00:01.000000Z", reason="nothing is known yet", cold=True)
-MEMORY = {"kind": "observed", "clock": "2026-05-01T00:00:01.000000Z", "samples": {"open": {}}}
-Worlds = Callable[..., World]
 
 
 def settled(world: World) -> World:

@@ -18,9 +18,9 @@ from unittest.mock import patch
 import pytest
 
 from poller_cli.main import execute
-from tests.cli.project import wait_until
 from tests.repo.docs.blocks import ROOT, blocks
 from tests.repo.docs.sessions import Session, Step, steps
+from tests.support.services import wait_until
 
 PAGE = "docs/incidents.md"
 STRICT = """
