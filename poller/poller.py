@@ -335,8 +335,8 @@ class Poller:
         Returns: how far it came. `finished` is false where a part was stopped, paused or halted, or failed: its `error`
             says why, and `next_step` what to do. May be called while this poller ticks.
         Raises: WrongArgument, Refused (paused, halted, or rows may still appear before `ends`), FingerprintMismatch,
-            ConfigError (the handler, or a source that is no `SqlSource`), SourceUnavailable, SourceError, StoreError,
-            WriteConflict. Nothing was delivered then.
+            ConfigError (the handler, or a source that is not a `SqlSource`), SourceUnavailable, SourceError,
+            StoreError, WriteConflict. Nothing was delivered then.
         """
         from poller.backfill.run import Request, backfill
 

@@ -61,7 +61,7 @@ def load_each(
 
 
 def schedule_of(path: str | os.PathLike[str], name: str, environ: Mapping[str, str] | None = None) -> str:
-    """The schedule of a poller of which other things may be wrong: its own, or the default's where that cannot be told.
+    """The schedule of a poller of which other things may be wrong: its own, or the default's where it has no valid one.
 
     Args: as for `load_config`; name: of the poller.
     Raises: ConfigError, where the file cannot be read.

@@ -93,11 +93,11 @@ class PollerOptions(_Options):
     cannot use; `false` keeps only type and code, where such errors may quote rows."""
 
     audit_window: PositiveDuration | None = None
-    """Keep note of what was delivered, so that `poller recheck` finds rows that appeared under the cursor within this
-    time: 8 bytes a row in side documents under `seen/`, one write more per batch. Default: no notes."""
+    """Record what was delivered, so that `poller recheck` finds rows that appeared under the cursor within this
+    time: 8 bytes a row in side documents under `seen/`, one write more per batch. Default: nothing is recorded."""
 
     recheck_every: int = Field(default=0, ge=0)
-    """After so many ticks look back over `audit_window` for rows that were never delivered, and tell of them (event
+    """After so many ticks look back over `audit_window` for rows that were never delivered, and report them (event
     and metric `late_rows`); 0: only when `poller recheck` is run."""
 
     @model_validator(mode="before")

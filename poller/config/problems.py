@@ -26,7 +26,7 @@ _TYPES = {
     "missing": "is missing",
     "string_too_short": "is empty",
     "too_short": "is empty",
-    "setting": "is no NCRONTAB expression of six fields",
+    "setting": "is not an NCRONTAB expression of six fields",
 }
 
 

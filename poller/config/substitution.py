@@ -38,7 +38,7 @@ def substitute(value: Any, environ: Mapping[str, str], *, key: str = "", file: s
 
 
 def references(value: Any) -> list[str]:
-    """The variables that a value names, in order; empty for what is no text."""
+    """The variables that a value names, in order; empty for what is not a text."""
     return [name for name in _REFERENCE.findall(value) if name] if isinstance(value, str) else []
 
 

@@ -14,7 +14,7 @@ from typing import Self
 from poller.delivery.context import Context
 from poller.errors import LeaseLost, SourceError, StoreError
 from poller.handler.batch import Batch, Standing
-from poller.handler.call import Handler, tellable
+from poller.handler.call import Handler, reportable
 from poller.handler.subprocess import NotPortable
 from poller.lease.heartbeat import Heartbeat
 from poller.lease.state_file import Copy
@@ -188,7 +188,7 @@ class LeasedDelivery:
         except (NotPortable, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as raised:  # noqa: BLE001 - a timeout of gevent's, say: uncounted it would come for ever
-            error = tellable(raised)
+            error = reportable(raised)
         return Handled(context.runtime.monotonic() - began, error)
 
     def record_loss(self, reason: str) -> None:

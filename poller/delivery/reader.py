@@ -32,7 +32,7 @@ class Reader:
         return copy.state.checkpoint.cursor
 
     def page(self, after: Cursor | None, state: State | None) -> Page:
-        """The rows of the next batch and one more, which tells whether it is the last.
+        """The rows of the next batch and one more, which shows whether it is the last.
 
         Raises: FingerprintMismatch, where the server just said that the names in the configuration mean another table
             than that of `state`; SourceUnavailable, SourceError.

@@ -1,8 +1,8 @@
 """Looking back for rows that appeared under the cursor: restores, bulk loads that keep old times, wrong clocks.
 
-A row is late when it lies in a stretch that was delivered within the window and is not among what was delivered there.
-What was delivered before notes were kept, or whose note was lost, is unknown and never reported. Rows whose stretch was
-delivered longer ago than the window are not found. `redeliver.py` delivers what was found.
+A row is late when it lies in an interval that was delivered within the window and is not among what was delivered
+there. What was delivered before records were kept, or whose record was lost, is unknown and never reported. Rows whose
+interval was delivered longer ago than the window are not found. `redeliver.py` delivers what was found.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class Recheck:
     """What a look back found.
 
     Attributes:
-        compared: how many rows. stretches: in how many stretches of the order.
+        compared: how many rows. stretches: in how many intervals of the order.
         rows, cursors: the late ones, in order; at most `MOST`.
-        complete: whether all that was noted in the window was compared. redelivered: how many late rows a handler took.
+        complete: whether all that was recorded in the window was compared.
+        redelivered: how many late rows a handler took.
     """
 
     compared: int = 0
@@ -53,7 +54,7 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
     window, source = context.delivery_log.window, context.source
     if window is None:
         raise ConfigError(
-            f"{context.name} keeps no note of what it delivers, so nothing can be compared.",
+            f"{context.name} keeps no record of what it delivers, so nothing can be compared.",
             key="audit_window",
             next_step=f'Set audit_window = "2h" in [pollers.{context.name}]; it knows from then on.',
         )
@@ -65,12 +66,12 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
         return found
     check_fingerprint(context.name, copy.state, source)
     context.settle()
-    seen = context.delivery_log.read(context.runtime.utcnow() - (window if since is None else since))
-    known = set(seen.hashes)
+    delivered = context.delivery_log.read(context.runtime.utcnow() - (window if since is None else since))
+    known = set(delivered.hashes)
     tip = copy.state.checkpoint.cursor
-    for stretch in seen.stretches:
-        found.complete = context.runtime.monotonic() <= end  # before each of many stretches without a row, too
-        if not found.complete or not _compare(context, source, stretch, found, known, tip, end):
+    for interval in delivered.intervals:
+        found.complete = context.runtime.monotonic() <= end  # before each of many intervals without a row, too
+        if not found.complete or not _compare(context, source, interval, found, known, tip, end):
             break
     check_fingerprint(context.name, copy.state, source)  # it has been asked by now
     _report(context, found)
@@ -80,22 +81,22 @@ def look_back(context: Context, since: timedelta | None = None, *, patience: flo
 def _compare(
     context: Context,
     source: InspectableSource,
-    stretch: Interval,
+    interval: Interval,
     found: Recheck,
     known: set[bytes],
     tip: Cursor | None,
     end: float,
 ) -> bool:
-    """Compare one stretch; whether it was done in time and with room for what it found."""
+    """Compare one interval; whether it was done in time and with room for what it found."""
     found.stretches += 1
-    for row, cursor in _rows(source, stretch.low, stretch.high):
+    for row, cursor in _rows(source, interval.low, interval.high):
         if context.runtime.monotonic() > end or len(found.rows) >= MOST:
             found.complete = False
             return False
         found.compared += 1
         mark = hash_of(cursor)
-        if mark not in known and _is_under(source, cursor, tip, stretch.high):
-            known.add(mark)  # two stretches may overlap, after a reset
+        if mark not in known and _is_under(source, cursor, tip, interval.high):
+            known.add(mark)  # two intervals may overlap, after a reset
             found.rows.append(row)
             found.cursors.append(cursor)
     return True

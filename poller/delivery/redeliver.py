@@ -40,7 +40,7 @@ def redeliver(
             for begin in range(0, len(found.rows), context.options.batch_size):
                 if begin:
                     tenure.yield_to_operator()
-                    tenure.renew()  # no commit tells between two batches that somebody paused
+                    tenure.renew()  # no commit between two batches shows that somebody paused
                 if tenure.paused:
                     raise _Stopped(
                         f"{context.name} was paused after {found.redelivered} of {len(found.rows)} late rows.",
@@ -87,7 +87,7 @@ def _acquire(context: Context, handler: Handler) -> LeasedDelivery:
 
 
 def _deliver(context: Context, delivery: LeasedDelivery, found: Recheck, begin: int) -> None:
-    """One batch; it is noted as delivered before it counts."""
+    """One batch; it is recorded as delivered before it counts."""
     end = begin + context.options.batch_size
     rows, cursors = found.rows[begin:end], found.cursors[begin:end]
     batch = delivery.batch(Page(rows, cursors, Bound("none", reason="late rows")), None)

@@ -101,7 +101,7 @@ def refuse_what_a_worker_forgets(store: StateStore, *, file: str = "") -> None:
 
 
 def quiet_requests() -> None:
-    """The worker logs everything at INFO and above, and the storage client tells each request's headers at INFO."""
+    """The worker logs everything at INFO and above, and the storage client each request's headers."""
     requests = logging.getLogger("azure.core.pipeline.policies.http_logging_policy")
     if requests.level == logging.NOTSET:
         requests.setLevel(logging.WARNING)

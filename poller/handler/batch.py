@@ -151,8 +151,8 @@ class Batch:
         cursor_to: Cursor | None = None,
         standing: Standing | None = None,
     ) -> Batch:
-        """A batch made by hand, to test a handler with. Its lease lasts until `batch.lost.set()`; its keys tell rows by
-        all that is in them.
+        """A batch made by hand, to test a handler with. Its lease lasts until `batch.lost.set()`; its keys distinguish
+        rows by all that is in them.
 
         Args:
             rows: what the handler gets, at least one. The others: as the attributes.

@@ -54,8 +54,8 @@ class HandlerFailure(Exception):
         self.trace = trace
 
 
-def tellable(error: BaseException) -> BaseException:
-    """The error; in the place of one that fails even at saying of which class it is, one that tells its type."""
+def reportable(error: BaseException) -> BaseException:
+    """The error; in place of one that fails even at saying of which class it is, one that names its type."""
     try:
         isinstance(error, HandlerFailure)
     except BaseException:  # noqa: BLE001 - a `__class__` of its own may raise anything

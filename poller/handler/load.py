@@ -62,7 +62,7 @@ def import_handler(name: str | None, *, folder: Path, key: str, file: str = "") 
             check_handler(found, key=key, file=file)
             return found
         else:
-            problem = ConfigError(f"{where}: {name} is no function.", key=key, file=file)
+            problem = ConfigError(f"{where}: {name} is not a function.", key=key, file=file)
     raise problem
 
 
@@ -105,8 +105,8 @@ def _why(error: BaseException, module: str, folder: Path) -> tuple[str, str]:
         return f'there is no module "{error.name}" in {folder}, nor installed', step
     if isinstance(error, SyntaxError):
         name = Path(error.filename or module).name
-        told = f'module "{module}" cannot be imported: {name}, line {error.lineno}: {type(error).__name__}: {error.msg}'
-        return told, f"Fix {name}."
+        why = f'module "{module}" cannot be imported: {name}, line {error.lineno}: {type(error).__name__}: {error.msg}'
+        return why, f"Fix {name}."
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
     inside = [f for f in frames if Path(f.filename).is_relative_to(folder)]
     if not inside and isinstance(error, OSError) and error.filename:
@@ -116,5 +116,5 @@ def _why(error: BaseException, module: str, folder: Path) -> tuple[str, str]:
     step = f"Fix {Path(last[0].filename).name}." if last else ""
     if isinstance(error, ModuleNotFoundError) and error.name:
         step = f"Install what {error.name} is part of, or correct its name."
-    told = f": {error}" if isinstance(error, (ImportError, NameError)) else ""
-    return f'module "{module}" cannot be imported: {place}{type(error).__name__}{told}', step
+    text = f": {error}" if isinstance(error, (ImportError, NameError)) else ""
+    return f'module "{module}" cannot be imported: {place}{type(error).__name__}{text}', step

@@ -1,4 +1,4 @@
-"""Standard output and error after a handler that closed or removed them: what is told next must not end the loop."""
+"""Standard output and error after a handler that closed or removed them: what is printed next must not end the loop."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class NotSendable(NotPortable, ConfigError):
 
 
 class NoRoom(NotPortable):
-    """There is no process or thread to be had now; a later tick may find one."""
+    """No process or thread is available now; a later tick may find one."""
 
 
 class _Shared(Protocol):
@@ -73,7 +73,7 @@ class ProcessExecutor:
     def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:
         """Run the handler to its end, or kill it after `limit` seconds or when the lease is over.
 
-        However this ends, the handler runs no more: also after an exception that a signal throws in here, such as
+        However this ends, the handler no longer runs: also after an exception that a signal throws in here, such as
         KeyboardInterrupt. So the caller may give the lease back (protocol 10).
 
         Raises: HandlerFailure (it raised, it died, it took too long), HandlerCancelled (the lease was lost).
@@ -189,8 +189,8 @@ class _Child:
         if number != self.asked:
             raise HandlerFailure("HandlerDied", "its process answered for an earlier batch, and was ended")
         self.exchange = None
-        told: tuple[str, str, str] | None = failure
-        return told
+        reported: tuple[str, str, str] | None = failure
+        return reported
 
     def disown(self) -> None:
         """It is another process's: at the exit of this one nothing signals it, or waits for it."""
@@ -220,8 +220,8 @@ def _end(process: Any) -> None:
 
 
 class _Exchange(threading.Thread):
-    """A request and its answer, on a thread of their own: a child that hangs, or is stopped, reads and writes no more,
-    and whoever looks at the lease and at the time must not wait for it.
+    """A request and its answer, on a thread of their own: a child that hangs, or is stopped, no longer reads and
+    writes, and whoever looks at the lease and at the time must not wait for it.
 
     Attributes:
         done: set when it is over. answer: None where none came.
@@ -285,7 +285,7 @@ class _SharedLease:
 
 class _SharedLost:
     GRACE = 0.1
-    """Seconds before the end at which the child is told; the parent kills it at the end."""
+    """Seconds before the end at which the child is notified; the parent kills it at the end."""
 
     def __init__(self, remaining: Callable[[], float]) -> None:
         self._remaining = remaining
@@ -327,15 +327,15 @@ def _serve(connection: Connection, until: _Shared) -> None:
             handler, payload, token = pickle.loads(request)  # noqa: S301 - from our own parent
             lease = _SharedLease(until, token)
             call(handler, payload.batch(lease), lease)
-        except BaseException as error:  # noqa: BLE001 - told to the parent; else it would be printed here
-            failure = _told(error)
+        except BaseException as error:  # noqa: BLE001 - reported to the parent; else it would be printed here
+            failure = _report(error)
         if os.getpid() != ours:
             return  # a copy of the handler, which forked: the poller hears of the handler itself, and nobody else
         connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), failure)))
 
 
-def _told(error: BaseException) -> tuple[str, str, str]:
-    """What the parent is told of a failure."""
+def _report(error: BaseException) -> tuple[str, str, str]:
+    """What is reported to the parent of a failure."""
     if isinstance(error, HandlerFailure):
         return error.kind, str(error), error.trace
     return type(error).__name__, said(error), trace_of(error)

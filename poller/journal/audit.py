@@ -52,7 +52,7 @@ class AuditTrail:
         self._emit = emit or Emitter(())
         self._now = now or runtime.utcnow
         self._copied: str | None = None
-        self._aside = BackgroundWriter(runtime, "poller-audit", room=RECORDS_WAITING)
+        self._writer = BackgroundWriter(runtime, "poller-audit", room=RECORDS_WAITING)
 
     def add(self, kind: str, **facts: Any) -> None:
         """Write one record from a thread beside the work. Returns at once and raises nothing."""
@@ -90,7 +90,7 @@ class AuditTrail:
 
     def settle(self, seconds: float) -> None:
         """Wait for records under way, but no longer than this in all."""
-        self._aside.settle(seconds)
+        self._writer.settle(seconds)
 
     def _put(self, write: Callable[[], None]) -> bool:
         def run() -> None:
@@ -101,7 +101,7 @@ class AuditTrail:
             except Exception as error:  # noqa: BLE001 - nothing of this may end the thread, or print what it quotes
                 self._failed(f"{type(error).__name__}: {error_line(error)}")
 
-        if self._aside.put(run):
+        if self._writer.put(run):
             return True
         self._failed("The store is slower than the records, and no more of them may wait.")
         return False

@@ -1,11 +1,11 @@
 """What was delivered, for looking back: 8-byte hashes of (key, cursor) pairs in side documents of the store
 (sources.md, "Rows that appear under the cursor").
 
-`seen/{app_name}/{poller_name}/{hour}.jsonl`, one line per committed batch: the stretch of the order that it covers and
+`seen/{app_name}/{poller_name}/{hour}.jsonl`, one line per committed batch: the interval of the order that it covers and
 the hashes of its rows. One document an hour, so that what lies before the window is simply not read; nothing here is
 ever deleted (a lifecycle rule on `seen/` may). Best effort, in one thread beside the work and outside the budget of
-requests: a note that is lost, also because the store is slower than the batches, makes its stretch unknown, never its
-rows late.
+requests: a record that is lost, also because the store is slower than the batches, makes its interval unknown, never
+its rows late.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ WIDTH = 8
 """Bytes of a hash: among a million rows two share one with a chance of 1 in 37 million."""
 ROWS_PER_LINE = 10_000
 ROWS_WAITING = 20_000
-"""Notes of no more rows than this wait for a slow store (some 20 MB); what does not fit is lost."""
-NOTE_COSTS = 20
-"""A note counts as at least so many rows."""
+"""Records of at most so many rows wait for a slow store (some 20 MB); what does not fit is lost."""
+RECORD_COSTS = 20
+"""A record counts as at least so many rows."""
 
 
 def hash_of(cursor: Cursor) -> bytes:
@@ -54,16 +54,16 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the notes of a window say: stretches, joined where one ends as the next begins, and the hashes of all rows
+class Deliveries:
+    """What the records of a window say: intervals, joined where one ends as the next begins, and the hashes of all rows
     that were delivered."""
 
-    stretches: Sequence[Interval]
+    intervals: Sequence[Interval]
     hashes: frozenset[bytes]
 
 
 class DeliveryLog:
-    """Writes and reads the notes of one poller. `window` None: it writes nothing."""
+    """Writes and reads the records of one poller. `window` None: it writes nothing."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class DeliveryLog:
         self._poller = poller_name
         self._runtime = runtime
         self._emit = emit
-        self._aside = BackgroundWriter(runtime, "poller-seen", room=ROWS_WAITING)
+        self._writer = BackgroundWriter(runtime, "poller-seen", room=ROWS_WAITING)
 
     def add(self, low: Cursor | None, cursors: Sequence[Cursor], *, covers: bool = True) -> None:
-        """Note a batch from a thread beside the work. Returns at once and raises nothing.
+        """Record a batch from a thread beside the work. Returns at once and raises nothing.
 
         Args:
             low: where the batch began. cursors: one per row. covers: False for rows delivered out of their order.
@@ -99,15 +99,15 @@ class DeliveryLog:
             except StoreError as error:
                 self._lost(error.message)
 
-        if not self._aside.put(write, max(len(cursors), NOTE_COSTS)):
-            self._lost("the store is slower than the batches, and no more notes may wait.")
+        if not self._writer.put(write, max(len(cursors), RECORD_COSTS)):
+            self._lost("the store is slower than the batches, and no more records may wait.")
 
     def _lost(self, reason: str) -> None:
-        told = f"what was delivered was not noted for rechecks: {reason}"
-        self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=told))
+        error = f"what was delivered was not recorded for rechecks: {reason}"
+        self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=error))
 
     def add_now(self, at: datetime, low: Cursor | None, cursors: Sequence[Cursor], *, covers: bool) -> None:
-        """Note a batch. Raises: StoreUnavailable, StoreDenied."""
+        """Record a batch. Raises: StoreUnavailable, StoreDenied."""
         for begin in range(0, len(cursors), ROWS_PER_LINE):
             part = cursors[begin : begin + ROWS_PER_LINE]
             line: dict[str, Any] = {"at": stamp(at)}
@@ -118,9 +118,9 @@ class DeliveryLog:
             self._store.append(f"{self.prefix}{at:%Y%m%d%H}.jsonl", json.dumps(line, ensure_ascii=False))
             low = part[-1]
 
-    def read(self, since: datetime) -> Seen:
-        """What was noted since then. Raises: StoreUnavailable, StoreDenied."""
-        stretches: list[Interval] = []
+    def read(self, since: datetime) -> Deliveries:
+        """What was recorded since then. Raises: StoreUnavailable, StoreDenied."""
+        intervals: list[Interval] = []
         ending: dict[str, int] = {}
         hashes: set[bytes] = set()
         for line in sorted(self._lines(since), key=lambda line: str(line["at"])):
@@ -129,18 +129,18 @@ class DeliveryLog:
                 low = None if line.get("from") is None else Cursor.model_validate(line["from"])
                 high = None if line.get("to") is None else Cursor.model_validate(line["to"])
             except (KeyError, ValueError, TypeError):
-                continue  # cut short by a crash, or not ours: its stretch is unknown
+                continue  # cut short by a crash, or not ours: its interval is unknown
             hashes.update(packed[i : i + WIDTH] for i in range(0, len(packed), WIDTH))
             if high is None:
                 continue
             joined = None if low is None else ending.pop(low.model_dump_json(), None)
             if joined is None:
-                stretches.append(Interval(low, high))
-                joined = len(stretches) - 1
+                intervals.append(Interval(low, high))
+                joined = len(intervals) - 1
             else:
-                stretches[joined] = Interval(stretches[joined].low, high)
+                intervals[joined] = Interval(intervals[joined].low, high)
             ending[high.model_dump_json()] = joined
-        return Seen(stretches, frozenset(hashes))
+        return Deliveries(intervals, frozenset(hashes))
 
     def _lines(self, since: datetime) -> Iterator[dict[str, Any]]:
         first = f"{self.prefix}{since:%Y%m%d%H}.jsonl"
@@ -156,5 +156,5 @@ class DeliveryLog:
                     yield line
 
     def settle(self, seconds: float) -> None:
-        """Wait for notes under way, but no longer than this in all."""
-        self._aside.settle(seconds)
+        """Wait for records under way, but no longer than this in all."""
+        self._writer.settle(seconds)

@@ -35,7 +35,7 @@ class Copy:
 
     Attributes:
         state, body, tag: what it says, in which bytes, and which version that is.
-        server_time, modified_at: the server's two times at the last look, None where the store tells none.
+        server_time, modified_at: the server's two times at the last look, None where the store gives none.
         first_seen: when this version was first seen, on the runtime's monotonic clock.
         looked_at: when it was last seen, on the same clock: the moment to which `server_time` belongs.
     """
@@ -135,7 +135,7 @@ class StateFile:
         return self.store.locate(self.name)
 
     def traces(self) -> Iterator[str]:
-        """What tells that the document existed before (protocol 12): the names of its audit trail and its backups,
+        """What shows that the document existed before (protocol 12): the names of its audit trail and its backups,
         oldest first. Raises: StoreUnavailable, StoreDenied."""
         trail = f"audit/{self.app_name}/{self.poller_name}.jsonl"
         yield from (name for name in self.store.names(trail) if name == trail)
@@ -249,7 +249,7 @@ class StateFile:
                 found = self._reread(deadline)
                 if found is None or found.state.lease != landed.state.lease:
                     return landed  # somebody took the lease, so they did not need it
-                on = found  # an operator wrote beside it, who could not tell that it was released
+                on = found  # an operator wrote beside it, who could not know that it was released
         except StoreError:
             pass
         return landed

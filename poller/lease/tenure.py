@@ -174,7 +174,7 @@ class Tenure:
             raise self._gone()
 
     def give_up(self) -> None:
-        """It writes no more: its deadline is not believed any longer, where it has not passed yet (a handler was cut
+        """It no longer writes: its deadline is not believed any more, where it has not passed yet (a handler was cut
         one grace before it). Reported as any other loss, once. Raises nothing."""
         self._lose("deadline")
 
@@ -205,7 +205,7 @@ class Tenure:
         made: str | None = None,
     ) -> None:
         """Move the checkpoint past a delivered batch by one PUT, and with `release` give the lease back by the same.
-        `memory`: what the source knows of its bound; `made`: what tells its table from another of its name.
+        `memory`: what the source knows of its bound; `made`: what distinguishes its table from another of its name.
 
         Raises: LeaseLost (refused: the tenure was over; nothing was written), CommitError (unresolved at the deadline).
         """

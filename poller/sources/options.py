@@ -56,7 +56,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
     bounds.check(options.bound, kind)
     if options.extra_delay and kind in _NO_TIME:
         raise ConfigError(
-            f"`commit_delay` has no effect on a cursor of kind {kind}, whose bound is no time.",
+            f"`commit_delay` has no effect on a cursor of kind {kind}, whose bound is not a time.",
             key="commit_delay",
             next_step="Remove it; the kind needs none.",
         )

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from poller.journal.background import BackgroundWriter
-from poller.journal.delivery_log import NOTE_COSTS, ROWS_WAITING
+from poller.journal.delivery_log import RECORD_COSTS, ROWS_WAITING
 from poller.observability import AuditFailed
 from poller.ports import Task
 from tests.integration.runner.clockwork import MIDNIGHT, Clockwork
@@ -68,13 +68,13 @@ def test_a_slow_store_gets_one_thread_for_any_number_of_batches(
 def test_a_store_that_hangs_costs_reported_records_and_no_row(
     counted: Callable[..., tuple[World, Counted]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poller.journal.delivery_log.ROWS_WAITING", 10 * NOTE_COSTS)
+    monkeypatch.setattr("poller.journal.delivery_log.ROWS_WAITING", 10 * RECORD_COSTS)
     world, runtime = counted(rows=40, batch_size=1, audit_window="1h")
     world.wire.append_faults.append(preceded(lambda: world.runtime.sleep(300)))
     assert world.tick().rows == 40
     lost = world.emitted(AuditFailed)
     assert len(lost) in (29, 30), "ten wait behind the one that hangs, if it began"
-    assert "not noted for rechecks" in lost[0].error
+    assert "not recorded for rechecks" in lost[0].error
     assert runtime.most["poller-seen"] == 1
     world.runtime.sleep(400)
     assert delivery_lines(world) == 40 - len(lost)
@@ -82,7 +82,7 @@ def test_a_store_that_hangs_costs_reported_records_and_no_row(
     world.tick()
     assert delivery_lines(world) == 41 - len(lost), "it works again"
     seen = world.worker.context.delivery_log.read(MIDNIGHT - timedelta(days=1))
-    assert len(seen.stretches) == 2, "what was lost is a gap, not a claim"
+    assert len(seen.intervals) == 2, "what was lost is a gap, not a claim"
     assert len(seen.hashes) == 41 - len(lost)
 
 

@@ -126,7 +126,7 @@ def test_a_lock_that_another_thread_held_is_free_in_a_child(sqlite_url: str) -> 
     heartbeat = Heartbeat(nobody, runtime=runtime, interval=1, emit=nobody)
     locks: list[Any] = [
         runtime._guard, memory._lock, blobs._container._lock, poller._runner._busy,
-        poller._runner.context.audit._aside._lock, samplers.SHARED._guard, load._importing.lock, printer._lock,
+        poller._runner.context.audit._writer._lock, samplers.SHARED._guard, load._importing.lock, printer._lock,
         heartbeat._judging,
     ]  # fmt: skip
     held, done = threading.Event(), threading.Event()

@@ -177,7 +177,7 @@ FURTHER = (
         (
             Edit(
                 "delivery/leased.py",
-                "            error = tellable(raised)\n",
+                "            error = reportable(raised)\n",
                 "            pass\n",
             ),
         ),
