@@ -135,7 +135,7 @@ def test_a_process_without_threads_left_loses_a_record_and_no_tick(
     monkeypatch.setattr(world.runtime, "spawn", none_left)
     assert world.tick().outcome == "delivered"
     (lost,) = world.emitted(AuditFailed)
-    assert "not noted" in lost.error
+    assert "not recorded" in lost.error
 
 
 def test_audit_records_come_from_one_thread_in_their_order(

@@ -117,7 +117,7 @@ def test_two_files_with_a_handlers_module_each_use_their_own(shop: Path) -> None
         (None, "nothing_here:f", 'no module "nothing_here"'),
         ("import nothing_installed", "handlers:f", "nothing_installed"),
         ("def on_orders(batch): pass", "handlers:on_order", 'did you mean "on_orders"'),
-        ("on_orders = 5", "handlers:on_orders", "no function"),
+        ("on_orders = 5", "handlers:on_orders", "not a function"),
         ("x = 1\ny = 1 / 0", "handlers:on_orders", "handlers.py, line 2: ZeroDivisionError"),
         ("def on_orders(batch:\n  pass", "handlers:on_orders", "handlers.py, line 1: SyntaxError"),
         ("import sys; sys.exit(3)", "handlers:on_orders", "SystemExit"),
