@@ -225,7 +225,7 @@ def test_a_handler_may_try_its_transaction_again(shop: Engine) -> None:
     assert (tries, ids(shop)) == ([1, 2], [1, 2])
 
 
-def test_a_commit_that_failed_is_a_failure_although_it_is_swallowed(postgres_shop: Engine) -> None:
+def test_a_commit_that_failed_is_a_failure_though_swallowed(postgres_shop: Engine) -> None:
     with postgres_shop.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE arrived ADD CONSTRAINT once UNIQUE (id) DEFERRABLE INITIALLY DEFERRED")
     run(batch_of([1]), handler(postgres_shop))
@@ -450,7 +450,7 @@ def test_what_earlier_tenures_left_becomes_one_entry(shop: Engine) -> None:
     assert (ids(shop), ledger(shop)) == ([1, 2, 3, 4, 5, 6], [(3, 6)])
 
 
-def test_a_row_that_waits_is_remembered_however_far_the_checkpoint_has_come(shop: Engine) -> None:
+def test_a_row_that_waits_is_remembered_behind_any_checkpoint(shop: Engine) -> None:
     first = batch_of([1, 2])
     run(first, handler(shop))
     held = frozenset([id_of(first, 1)])

@@ -244,7 +244,7 @@ def test_postgresqls_raise_in_the_handlers_transaction_doubles(
         assert ids(owners.shop) == [1, 2, 2]
 
 
-def test_rows_that_were_tried_before_double_where_the_fence_is_shared(owners: Owners) -> None:
+def test_rows_tried_before_double_where_the_fence_is_shared(owners: Owners) -> None:
     worker = owners.process()
     known(worker)
     lost = in_mid_transaction(worker, batch_of([2], token=1, untried=True, through=2))

@@ -36,13 +36,13 @@ def failing() -> State:
     return state.model_copy(update={"delivered": 1, "checkpoint": checkpoint, "control": control})
 
 
-def test_a_document_without_failures_is_written_without_their_fields() -> None:
+def test_a_document_without_failures_has_none_of_their_fields() -> None:
     written = json.loads(encode(example()))
     for part, names in FIELDS.items():
         assert names.isdisjoint(written[part] if part else written), part
 
 
-def test_a_document_with_failures_is_written_with_all_of_them_and_read_again() -> None:
+def test_a_document_with_failures_is_written_and_read_again_whole() -> None:
     written = encode(failing())
     for part, names in FIELDS.items():
         data = json.loads(written)
@@ -65,7 +65,7 @@ def test_a_window_of_another_checkpoint_counts_for_nothing() -> None:
         assert window.standing(state.model_copy(update={"checkpoint": checkpoint})) is None
 
 
-def test_a_field_that_others_keep_in_the_cursor_does_not_end_a_window() -> None:
+def test_a_foreign_field_in_the_cursor_does_not_end_a_window() -> None:
     strange = Cursor.model_validate({**ROW.cursor.model_dump(), "x_cursor": 1})
     state = example()
     state = state.model_copy(update={"checkpoint": state.checkpoint.model_copy(update={"cursor": strange})})
@@ -94,21 +94,21 @@ def test_resume_tries_at_once_and_keeps_what_waits() -> None:
     assert (len(state.aside), len(state.quarantine)) == (1, 1)
 
 
-def test_a_delay_that_an_older_versions_commit_left_behind_counts_no_more() -> None:
+def test_a_delay_left_by_an_older_versions_commit_does_not_count() -> None:
     state = transitions.commit(failing(), cursor=ROW.cursor, batch_id="b", metadata={}, release=True, now=NOW)
     assert state.delivery.retry_at is not None
     assert backoff.waits_until(state, NOW) is None
     assert backoff.failures_of(state) == 0
 
 
-def test_delays_double_up_to_the_most_and_chance_takes_at_most_half() -> None:
+def test_delays_double_up_to_the_most_less_half_by_chance() -> None:
     delays = Backoff(first=1.0, most=300.0)
     assert [delays.delay(failures, 1.0) for failures in (0, 1, 2, 3, 9, 10, 10_000)] == [1, 1, 2, 4, 256, 300, 300]
     assert delays.delay(3, 0.0) == 2.0
     assert [delays.exhausted(failures) for failures in (9, 10)] == [False, True]
 
 
-def test_a_cancelled_tenure_writes_nothing_more_and_its_call_does_not_count() -> None:
+def test_a_cancelled_tenures_call_writes_nothing_and_counts_nothing() -> None:
     held = transitions.acquire(failing(), owner_id="shop/1", ttl=60, now=NOW)
     change = Change(id="c", kind="cancel", by="ann")
     cancelled = transitions.cancel(held, by="ann", reason=None, change=change, now=NOW)
