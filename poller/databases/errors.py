@@ -18,7 +18,7 @@ def codes(original: Any) -> tuple[str | None, int | None]:
 
 
 def says_no_table(error: SQLAlchemyError) -> bool:
-    """Whether the database itself said that a table does not exist; False where we cannot tell."""
+    """Whether the database itself said that a table does not exist; False where that is unknown."""
     original: Any = getattr(error, "orig", None)
     state, number = codes(original)
     return state == "42P01" or number in {1146, 208} or _NO_TABLE.search(str(original)) is not None

@@ -109,7 +109,7 @@ def open_engine(url: URL, connect_args: Callable[[URL], dict[str, Any]], *, key:
         raise ConfigError(
             f"`{key}` is refused by SQLAlchemy: {type(error).__name__}.",
             key=key,
-            next_step="Look at the options of the URL (after the ?): each needs a value of its own kind.",
+            next_step="Look at the options of the URL (after the ?): each needs a value of its type.",
         ) from None
 
 

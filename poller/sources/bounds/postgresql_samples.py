@@ -96,7 +96,7 @@ class Exact(Stateless):
         self.began = float("-inf")
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
-        """Open transactions first, prepared ones second, each with a snapshot of its own."""
+        """Open transactions first, prepared ones second, each in its own snapshot."""
         self.began = time.monotonic()
         left_out = _left_out(self._ignored, own)
         row = connection.execute(_EXACT, left_out).one()

@@ -135,7 +135,7 @@ def _elsewhere(connection: Connection, context: BoundContext) -> str | None:
 
 
 def _is_rowid(connection: Connection, context: BoundContext) -> bool:
-    """Whether the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index of its own."""
+    """Whether the column is the table's INTEGER PRIMARY KEY. A key that is not the rowid has an index."""
     info = connection.exec_driver_sql(_in_schema("table_info", context)).mappings().all()
     indexes = connection.exec_driver_sql(_in_schema("index_list", context)).mappings().all()
     keys = [(row["name"], str(row["type"]).upper()) for row in info if row["pk"]]
@@ -191,7 +191,7 @@ def _read_only(connection: Connection) -> bool:
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     with lifted(connection):
         if not _lock(connection):
-            return False  # somebody has the lock, so there is one
+            return False  # another holds the lock, so it works
         try:
             connection.exec_driver_sql(f"PRAGMA user_version = {int(version)}")  # never committed
         except OperationalError as error:

@@ -146,7 +146,7 @@ def bound(subject: Subject) -> list[Finding]:
     if held:
         return [warn("bound", f"{found.kind}{age}.{held}")]
     if (found.age_seconds or 0) > OLD:
-        return [warn("bound", f"{found.kind}{age}{why}; nobody who holds it can be seen.")]
+        return [warn("bound", f"{found.kind}{age}{why}; what holds it cannot be seen.")]
     return [ok("bound", f"{found.kind}{age}{why}")]
 
 

@@ -177,7 +177,7 @@ class PostgreSql(Dialect):
         return f"CASE WHEN {sql} IS NULL THEN true ELSE false END"
 
     def classify(self, error: DBAPIError) -> Fault:
-        """By SQLSTATE; errors of connecting carry none and are told apart by the server's words."""
+        """By SQLSTATE; errors of connecting carry none, and are recognised by the server's message."""
         original = error.orig
         state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
         if state:
