@@ -65,7 +65,12 @@ _CODES = {
     exits.REFUSED: "refused: a lease is held, a change was not confirmed, rows would be skipped, the poller is paused",
     exits.MISMATCH: "the checkpoint belongs to another source",
 }
-_SCHEMAS = {"run": "run-event", "export-checkpoint": "checkpoint", "schema export": "schema-export"}
+_SCHEMAS = {
+    "run": "run-event",
+    "export-checkpoint": "checkpoint",
+    "schema export": "schema-export",
+    "sink ddl": "sink-ddl",
+}
 _LINES = {"run": "one object per event", "watch": "one object per look"}
 _SHARED = frozenset({"--config", "--json", "--debug", "--help"})
 

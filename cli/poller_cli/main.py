@@ -33,6 +33,7 @@ from poller_cli.commands import (
     resume,
     run,
     schema,
+    sink,
     status,
     watch,
 )
@@ -116,6 +117,11 @@ def build() -> typer.Typer:
     # A group of one command is still a group: `poller schema export`.
     schemas.callback()(lambda: None)
     app.add_typer(schemas, name="schema")
+    sinks = new(no_args_is_help=False, help="Targets to which each row is applied once.")
+    add(sinks, "ddl", sink.ddl)
+    # A group of one command is still a group: `poller sink ddl`.
+    sinks.callback()(lambda: None)
+    app.add_typer(sinks, name="sink")
     return app
 
 

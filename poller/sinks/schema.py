@@ -87,7 +87,7 @@ def ddl(url: str) -> list[str]:
     """
     parsed = read_url(url, key="URL")
     tables = tables_for(family_of(parsed.get_backend_name()))
-    dialect = registry.load(parsed.get_backend_name())()
+    dialect = registry.load(family_of(parsed.get_backend_name()))()
     return [_statement(table, dialect) for table in (tables.fence, tables.applied)]
 
 

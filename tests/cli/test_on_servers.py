@@ -83,6 +83,7 @@ TABLE = (
         "init", (*DATABASE, "--yes", "-c", "new/poller.toml"), "init", (*DATABASE, "--yes"), 3, "has a poller 'orders'"
     ),
     Row("schema", ("export",), "schema-export", ("export", "--check", "--directory", "none"), 1, "Not up to date"),
+    Row("sink", ("ddl", "mariadb://"), "sink-ddl", ("ddl", "oracle://"), 2, "cannot be fenced"),
     Row("demo", None, "demo", ("--fast",), 2, "--fast"),
 )
 

@@ -53,6 +53,7 @@ def test_the_version_is_the_installed_one(project: Project) -> None:
         "status",
         "demo",
         "schema export",
+        "sink ddl",
         "peek orders",
         "history orders",
         "pause orders",
@@ -71,7 +72,7 @@ def test_every_command_explains_itself_with_an_example(project: Project, command
     assert ended.code == 0
     assert f"Example: poller {command}" in ended.out
     assert "--json" in ended.out
-    assert "--config" in ended.out or command in {"demo", "schema export"}
+    assert "--config" in ended.out or command in {"demo", "schema export", "sink ddl"}
 
 
 def test_help_shows_a_value_only_where_one_is_taken(project: Project) -> None:

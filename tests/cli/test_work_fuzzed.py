@@ -145,3 +145,8 @@ def test_demo(crowded_console: Console) -> None:
             only_looks=True,
             also=it_began_or_was_refused,
         )
+
+
+def test_sink_ddl(crowded_console: Console) -> None:
+    target = nearly("mariadb://", "postgresql://", "sqlite://", f"mysql://clerk:{SECRET}@db/shop", "oracle://", "shop")
+    fuzzed(crowded_console, joined("sink", "ddl", target.map(lambda url: [url]), some_of()), only_looks=True)

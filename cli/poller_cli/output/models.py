@@ -69,6 +69,13 @@ class DemoOutput(ResultModel):
     ok: bool
 
 
+class SinkDdlOutput(ResultModel):
+    """`poller sink ddl --json`."""
+
+    statements: list[str]
+    """In the order in which they are to be run."""
+
+
 class SchemaExportOutput(ResultModel):
     """`poller schema export --json`."""
 

@@ -43,6 +43,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "recheck.schema.json": _output(check_models.RecheckOutput),
         "run-event.schema.json": _events(),
         "schema-export.schema.json": _output(models.SchemaExportOutput),
+        "sink-ddl.schema.json": _output(models.SinkDdlOutput),
         "state.schema.json": _finished("The state document of a poller", State.model_json_schema(mode="validation")),
         "status.schema.json": _output(models.StatusOutput),
         "tick-result.schema.json": _output(models.TickOutput),

@@ -29,7 +29,7 @@ def test_every_command_of_the_designs_table_is_there() -> None:
         "run status check peek reset-to-beginning reset-to-cursor reset-to-checkpoint clone-checkpoint "
         "export-checkpoint pause resume rebind history recheck watch backfill init demo"
     )
-    assert {*designed.split(), "schema export", "import azure-functions-db"} <= COMMANDS.keys()
+    assert {*designed.split(), "schema export", "sink ddl", "import azure-functions-db"} <= COMMANDS.keys()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
