@@ -108,7 +108,7 @@ def test_delays_double_up_to_the_most_less_half_by_chance() -> None:
     assert [delays.exhausted(failures) for failures in (9, 10)] == [False, True]
 
 
-def test_a_cancelled_tenures_call_writes_nothing_and_counts_nothing() -> None:
+def test_a_cancelled_tenures_call_writes_and_counts_nothing() -> None:
     held = transitions.acquire(failing(), owner_id="shop/1", ttl=60, now=NOW)
     change = Change(id="c", kind="cancel", by="ann")
     cancelled = transitions.cancel(held, by="ann", reason=None, change=change, now=NOW)
