@@ -25,12 +25,8 @@ class _Stopped(PollerError):
 def redeliver(
     context: Context, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None
 ) -> None:
-    """Hand late rows to the handler. `found.redelivered` counts the rows of the batches that it took.
-
-    `by`, `reason`: who asked for it and why, for the audit trail; default: this process. A pause lets the batch in hand
-    end. Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError, and what the
-    handler raises.
-    """
+    """See `Poller.redeliver`. `found.redelivered` counts the rows of the batches that the handler took. A pause lets the
+    batch in hand end."""
     if not found.rows:
         return
     delivery = _acquire(context, handler)

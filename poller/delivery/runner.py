@@ -36,15 +36,7 @@ class Runner:
         self._busy = self.context.runtime.lock()
 
     def tick(self, handler: Handler, *, stop: Event | None = None) -> TickResult:
-        """Deliver what is there, and say how it went.
-
-        Args:
-            handler: called with each batch.
-            stop: when set, no further batch starts; the one in hand is finished and committed (protocol 10).
-
-        Raises: ConfigError (a handler that is a generator), StoreUnavailable, StoreDenied, StateCorrupt,
-            FingerprintMismatch, SourceUnavailable, SourceError. What the handler raises is an outcome, never that.
-        """
+        """See `Poller.tick`."""
         check_handler(handler)
         ours = self._busy  # the handler may fork: a copy of it lets go of this one, not of the child's
         if not ours.acquire(blocking=False):

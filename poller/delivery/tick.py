@@ -33,7 +33,7 @@ TAKEN = "another owner took the lease first"
 
 
 class Tick:
-    """One tick while it runs. Raises what `Runner.tick` says."""
+    """One tick while it runs. Raises what `Poller.tick` says."""
 
     def __init__(self, context: Context, handler: Handler, stop: Event) -> None:
         self.context = context
