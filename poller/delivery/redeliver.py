@@ -25,8 +25,8 @@ class _Stopped(PollerError):
 def redeliver(
     context: Context, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None
 ) -> None:
-    """See `Poller.redeliver`. `found.redelivered` counts the rows of the batches that the handler took. A pause lets the
-    batch in hand end."""
+    """See `Poller.redeliver`. `found.redelivered` counts the rows of the batches that the handler took; a pause lets
+    the batch in hand end."""
     if not found.rows:
         return
     delivery = _acquire(context, handler)
