@@ -228,7 +228,8 @@ def test_every_configuration_shown_is_accepted(block: Block, tmp_path: Path) -> 
 )
 def test_every_python_example_compiles_and_imports_what_exists(block: Block, tmp_path: Path) -> None:
     compile(block.text, block.where, "exec")
-    imports = [line for line in block.text.splitlines() if re.match(r"(from|import) (poller|azure)", line)]
+    ours = r"(from|import) (poller|azure)(?!\.(cosmos|servicebus)\b)"  # those two are clients of recipes
+    imports = [line for line in block.text.splitlines() if re.match(ours, line)]
 
     run([sys.executable, "-c", "\n".join(imports)], tmp_path)
 

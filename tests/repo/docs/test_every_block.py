@@ -11,6 +11,8 @@ FIRST = DOCS + "test_the_first_step_on_a_laptop_works_as_shown"
 SECOND = DOCS + "test_the_second_step_runs_on_azurite_and_postgresql"
 TIMERS = DOCS + "test_a_function_app_as_shown_has_the_functions_of_the_page"
 ACCEPTED = DOCS + "test_every_configuration_shown_is_accepted"
+ONCE = "tests/repo/docs/test_effectively_once.py::"
+NO_CLIENT = "not run: needs a client library that is not installed here, and an account"
 DRAWING = "not run: a drawing"
 
 EVERY_ONE = {
@@ -33,6 +35,14 @@ RUN_BY: dict[str, list[str]] = {
     ],
     "docs/configuration.md": [ACCEPTED],
     "docs/dependencies.md": [],
+    "docs/effectively-once.md": [
+        ONCE + "test_the_example_prints_what_the_page_says",
+        ONCE + "test_an_older_version_changes_nothing",
+        ONCE + "test_an_older_version_changes_nothing",
+        ONCE + "test_a_service_gets_one_key_for_each_version_of_a_row",
+        NO_CLIENT,
+        NO_CLIENT,
+    ],
     "docs/getting-started.md": [
         "tests/repo/packaging/test_wheel.py::test_the_wheel_installs_two_packages_and_a_working_command",
         FIRST,
