@@ -6,7 +6,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -93,25 +93,35 @@ NamedArguments = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """In a parameter's annotation: `kind` makes its value of these options, each with its default."""
+
+    kind: Callable[..., Any]
+    options: Mapping[str, tuple[Any, Any]]
+
+
+def _parameter(name: str, hint: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
+
+
+def _parameters(options: Mapping[str, tuple[Any, Any]]) -> Iterator[inspect.Parameter]:
+    return (_parameter(name, hint, default) for name, (hint, default) in options.items())
+
+
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Make a typer command of a function `(session, ...) -> exit code`, with the shared options added to its own."""
     hints = get_type_hints(function, include_extras=True)
-    hints.pop("session")
-    own = [
-        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.name != "session"
-    ]
-    shared: dict[str, tuple[Any, Any]] = {
-        "config": (ConfigOption, None),
-        "as_json": (JsonOption, False),
-        "debug": (DebugOption, False),
-    }
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
-        for name, (hint, default) in shared.items()
-    ]
-    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    own: list[inspect.Parameter] = []
+    composed: dict[str, MadeOf] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        of = next((one for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, MadeOf)), None)
+        if of is not None:
+            composed[name] = of
+            own += _parameters(of.options)
+        elif name != "session":
+            own.append(_parameter(name, hints[name], parameter.default))
+    shared = {"config": (ConfigOption, None), "as_json": (JsonOption, False), "debug": (DebugOption, False)}
 
     @wraps(function)
     def wrapper(*, context: typer.Context, config: Path | None, as_json: bool, debug: bool, **arguments: Any) -> int:
@@ -128,6 +138,8 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
         copy_with(*([] if by_default else ["-c", str(session.config)]))
         if session.json or function.__name__ != "run":
             sys.stdout.flush()  # one that is closed is an error before anything is done
+        for name, of in composed.items():
+            arguments[name] = of.kind(**{option: arguments.pop(option) for option in of.options})
         try:
             return function(session, **arguments)
         except KeyboardInterrupt:  # here: click would end with an exit code of its own, and say nothing
@@ -139,7 +151,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     # A page breaks its lines where its terminal ends, not where the source does.
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
     wrapper.__doc__ = "\n\n".join(" ".join(one.split()) for one in paragraphs)
-    parameters = [context, *own, *added]
+    parameters = [_parameter("context", typer.Context), *own, *_parameters(shared)]
     wrapper.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}
     return wrapper

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.commands.options import ConfirmOption, DryRunOption, NameArgument, YesOption
+from poller_cli.commands.options import Agreed, NameArgument
 from poller_cli.session import Session
-from poller_cli.terminal.confirmation import Consent
 
 
 def backfill(
@@ -37,9 +36,8 @@ def backfill(
     retry: Annotated[bool, typer.Option("--retry", help="Also where it halted because a batch failed too often.")] = (
         False
     ),
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
+    *,
+    consent: Agreed,
 ) -> int:
     """Deliver the rows of a range to the handler, beside the live poller, whose checkpoint is not touched.
 
@@ -56,8 +54,8 @@ def backfill(
     from poller_cli.output.backfill_report import BackfillReport
 
     stop = threading.Event()
-    report = BackfillReport(session, Consent(yes=yes, confirm=confirm), stop)
-    request = Request(begins, ends, name=new_name, parallel=parallel, retry=retry, dry_run=dry_run)
+    report = BackfillReport(session, consent, stop)
+    request = Request(begins, ends, name=new_name, parallel=parallel, retry=retry, dry_run=consent.dry_run)
     with session.app(observers=report.observers) as app:
         poller = app.poller(name)
         report.show_times(app.config)

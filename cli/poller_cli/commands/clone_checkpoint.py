@@ -6,17 +6,8 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.commands.options import (
-    AllowSkipOption,
-    BreakLeaseOption,
-    ConfirmOption,
-    DryRunOption,
-    NameArgument,
-    ReasonOption,
-    YesOption,
-)
+from poller_cli.commands.options import Moved, NameArgument
 from poller_cli.session import Session
-from poller_cli.terminal.confirmation import Consent
 
 
 def clone_checkpoint(
@@ -28,12 +19,8 @@ def clone_checkpoint(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also where NEW_NAME has a checkpoint; its token stays, and grows.")
     ] = False,
-    reason: ReasonOption = None,
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
-    break_lease: BreakLeaseOption = False,
-    allow_skip: AllowSkipOption = False,
+    *,
+    consent: Moved,
 ) -> int:
     """Copy a poller's checkpoint, with the source it belongs to, to another poller of the same app.
 
@@ -44,9 +31,6 @@ def clone_checkpoint(
     from poller.admin import clone
     from poller_cli.output.change_report import Report
 
-    consent = Consent(
-        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
-    )
     with session.app() as app:
         app.refuse_backfill(new_name)
         new = app.poller(new_name) if new_name in app.config.pollers else None

@@ -7,16 +7,8 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.commands.options import (
-    AllowSkipOption,
-    BreakLeaseOption,
-    ConfirmOption,
-    DryRunOption,
-    ReasonOption,
-    YesOption,
-)
+from poller_cli.commands.options import Moved
 from poller_cli.session import Session, poller_names
-from poller_cli.terminal.confirmation import Consent
 
 
 def azure_functions_db(
@@ -38,12 +30,8 @@ def azure_functions_db(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also where NAME has a checkpoint; its token stays, and grows.")
     ] = False,
-    reason: ReasonOption = None,
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
-    break_lease: BreakLeaseOption = False,
-    allow_skip: AllowSkipOption = False,
+    *,
+    consent: Moved,
 ) -> int:
     """Go on where a poller of the library azure-functions-db stands, without a row twice or none.
 
@@ -58,9 +46,6 @@ def azure_functions_db(
     from poller.admin.import_azure_functions_db import import_checkpoint, read_foreign
     from poller_cli.output.change_report import Report
 
-    consent = Consent(
-        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
-    )
     with session.app() as app:
         poller = app.poller(name)
         foreign = read_foreign(where, connection=app.config.state.connection, environ=os.environ, now=datetime.now(UTC))

@@ -1,4 +1,5 @@
-"""The options that commands which change state share."""
+"""The arguments that several commands share, and the options of those that change something: what is asked for and
+agreed to."""
 
 from __future__ import annotations
 
@@ -6,13 +7,17 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.session import poller_names
+from poller_cli.session import MadeOf, poller_names
+from poller_cli.terminal.confirmation import Consent
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Which poller.", show_default=False, autocompletion=poller_names)
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
-ConfirmOption = Annotated[
+_REASON = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit trail with who you are.")
+]
+_YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
+_CONFIRM = Annotated[
     str | None,
     typer.Option(
         "--confirm",
@@ -21,11 +26,25 @@ ConfirmOption = Annotated[
         autocompletion=poller_names,
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")]
-BreakLeaseOption = Annotated[
+_DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")]
+_BREAK_LEASE = Annotated[
     bool, typer.Option("--break-lease", help="Also while a worker holds the lease: fence it, and wait out its lease.")
 ]
-AllowSkipOption = Annotated[bool, typer.Option("--allow-skip", help="Also where rows would never be delivered.")]
-ReasonOption = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the audit trail with who you are.")
-]
+_ALLOW_SKIP = Annotated[bool, typer.Option("--allow-skip", help="Also where rows would never be delivered.")]
+
+_AGREED: dict[str, tuple[object, object]] = {
+    "yes": (_YES, False),
+    "confirm": (_CONFIRM, None),
+    "dry_run": (_DRY_RUN, False),
+}
+_RECORDED = {"reason": (_REASON, None), **_AGREED}
+_FENCED = {**_RECORDED, "break_lease": (_BREAK_LEASE, False)}
+
+Agreed = Annotated[Consent, MadeOf(Consent, _AGREED)]
+"""Of a command that leaves no record of its own."""
+Recorded = Annotated[Consent, MadeOf(Consent, _RECORDED)]
+"""Of one whose record says why."""
+Fenced = Annotated[Consent, MadeOf(Consent, _FENCED)]
+"""Of one that takes the lease."""
+Moved = Annotated[Consent, MadeOf(Consent, {**_FENCED, "allow_skip": (_ALLOW_SKIP, False)})]
+"""Of one that moves a checkpoint."""

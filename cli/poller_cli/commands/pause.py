@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from poller_cli.commands.options import ConfirmOption, DryRunOption, ReasonOption, YesOption
+from poller_cli.commands.options import Recorded
 from poller_cli.session import NamedArgument, Session
-from poller_cli.terminal.confirmation import Consent
 
 
 def pause(
     session: Session,
     name: NamedArgument,
-    reason: ReasonOption = None,
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
+    consent: Recorded,
 ) -> int:
     """Let no new batch start. A batch in hand is finished and committed; the worker needs no restart.
 
@@ -27,7 +23,6 @@ def pause(
     from poller_cli.output.change_report import Report
     from poller_cli.output.part_report import change_backfill
 
-    consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
     with session.app() as app:
         named = app.named(name)
         if named.documents:

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from poller_cli.commands.options import (
-    BreakLeaseOption,
-    ConfirmOption,
-    DryRunOption,
-    NameArgument,
-    ReasonOption,
-    YesOption,
-)
+from poller_cli.commands.options import Fenced, NameArgument
 from poller_cli.session import Session
-from poller_cli.terminal.confirmation import Consent
 
 
 def rebind(
     session: Session,
     name: NameArgument,
-    reason: ReasonOption = None,
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
-    break_lease: BreakLeaseOption = False,
+    consent: Fenced,
 ) -> int:
     """Accept that the source was changed, and go on from the same cursor. Shows what differs, field by field.
 
@@ -32,7 +20,6 @@ def rebind(
     from poller.admin import rebind as admin
     from poller_cli.output.change_report import Report
 
-    consent = Consent(yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, reason=reason)
     with session.app() as app:
         report = Report(session, app, consent, name)
         return report.report(admin.rebind(app.poller(name), consent, report))

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.commands.options import ConfirmOption, DryRunOption, NameArgument, ReasonOption, YesOption
+from poller_cli.commands.options import NameArgument, Recorded
 from poller_cli.session import Session
-from poller_cli.terminal.confirmation import Consent
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -29,10 +28,8 @@ def recheck(
     redeliver: Annotated[
         bool, typer.Option("--redeliver", help="Hand the late rows to the handler; the checkpoint stays.")
     ] = False,
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
-    reason: ReasonOption = None,
+    *,
+    consent: Recorded,
 ) -> int:
     """Compare the table with what was delivered, and show the rows under the cursor that never were.
 
@@ -44,11 +41,10 @@ def recheck(
     """
     from poller.admin.request import checked_reason
     from poller_cli.output import recheck_report
-    from poller_cli.terminal.confirmation import confirm as ask
-    from poller_cli.terminal.confirmation import will_ask
+    from poller_cli.terminal.confirmation import confirm, will_ask
     from poller_cli.terminal.printing import claim_stdout, complain, print_json
 
-    window, consent = _duration(since), Consent(yes=yes, confirm=confirm, dry_run=dry_run, reason=reason)
+    window = _duration(since)
     why = checked_reason(consent.reason, "--reason")
     again = session.command("recheck", name, *([] if since is None else ["--since", since]), "--redeliver")
     out = claim_stdout() if session.json else sys.stdout
@@ -59,13 +55,13 @@ def recheck(
         output = recheck_report.output(name, poller.app_name, found)
         if not session.json or (redeliver and found.rows and will_ask(consent)):
             print(recheck_report.findings(output), file=sys.stderr if session.json else out, flush=True)
-        if found.rows and redeliver and not dry_run:
-            ask(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
+        if found.rows and redeliver and not consent.dry_run:
+            confirm(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
             failure = _redeliver(poller, found, why)
             output = output.model_copy(update={"redelivered": found.redelivered})
     if session.json:
         print_json(output, out)
-    elif result := recheck_report.result(output, again, dry_run=redeliver and dry_run):
+    elif result := recheck_report.result(output, again, dry_run=redeliver and consent.dry_run):
         print(result)
     if failure is None:
         return exits.DONE

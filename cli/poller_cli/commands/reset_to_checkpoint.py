@@ -7,17 +7,8 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.commands.options import (
-    AllowSkipOption,
-    BreakLeaseOption,
-    ConfirmOption,
-    DryRunOption,
-    NameArgument,
-    ReasonOption,
-    YesOption,
-)
+from poller_cli.commands.options import Moved, NameArgument
 from poller_cli.session import Session
-from poller_cli.terminal.confirmation import Consent
 
 
 def reset_to_checkpoint(
@@ -38,12 +29,8 @@ def reset_to_checkpoint(
             "--token-at-least", metavar="N", min=0, max=2**52, help="Raise the fencing token to N, after a restore."
         ),
     ] = 0,
-    reason: ReasonOption = None,
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
-    break_lease: BreakLeaseOption = False,
-    allow_skip: AllowSkipOption = False,
+    *,
+    consent: Moved,
 ) -> int:
     """Go back to a checkpoint from export-checkpoint, a backup, or a whole state document.
 
@@ -55,9 +42,6 @@ def reset_to_checkpoint(
     from poller.admin.restore import find_checkpoint, read_checkpoint, restore_checkpoint
     from poller_cli.output.change_report import Report
 
-    consent = Consent(
-        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
-    )
     with session.app() as app:
         poller = app.poller(name)
         if file == "-":

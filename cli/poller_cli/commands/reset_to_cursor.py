@@ -7,17 +7,8 @@ from typing import Annotated
 
 import typer
 
-from poller_cli.commands.options import (
-    AllowSkipOption,
-    BreakLeaseOption,
-    ConfirmOption,
-    DryRunOption,
-    NameArgument,
-    ReasonOption,
-    YesOption,
-)
+from poller_cli.commands.options import Moved, NameArgument
 from poller_cli.session import Session
-from poller_cli.terminal.confirmation import Consent
 
 
 def reset_to_cursor(
@@ -30,12 +21,8 @@ def reset_to_cursor(
         list[str] | None,
         typer.Option("--pk", metavar="COLUMN=VALUE", help="A key column's value; once for each key column."),
     ] = None,
-    reason: ReasonOption = None,
-    yes: YesOption = False,
-    confirm: ConfirmOption = None,
-    dry_run: DryRunOption = False,
-    break_lease: BreakLeaseOption = False,
-    allow_skip: AllowSkipOption = False,
+    *,
+    consent: Moved,
 ) -> int:
     """Go on right after the row of this cursor value and key, which need not exist.
 
@@ -50,9 +37,6 @@ def reset_to_cursor(
     from poller.admin.refusals import clean
     from poller_cli.output.change_report import Report
 
-    consent = Consent(
-        yes=yes, confirm=confirm, dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, reason=reason
-    )
     with session.app() as app:
         poller = app.poller(name)
         clean(value, "--value")

@@ -89,14 +89,15 @@ def _change(session: Session, key: str, name: str) -> None:
     from poller.errors import PollerError
     from poller_cli.commands.pause import pause
     from poller_cli.commands.resume import resume
+    from poller_cli.terminal.confirmation import Consent
     from poller_cli.terminal.printing import complain
 
     try:
         if key == "p":
             why = typer.prompt(f"Why is {name} paused? (others see it)", default="", show_default=False)
-            pause(session, name, reason=why)
+            pause(session, name, Consent(reason=why))
         else:
-            resume(session, name)
+            resume(session, name, Consent())
     except typer.Abort:
         complain("Not confirmed; nothing was changed.")
     except PollerError as error:
