@@ -19,6 +19,7 @@ from poller.handler.subprocess import NotPortable
 from poller.lease.heartbeat import Heartbeat
 from poller.lease.state_file import Copy
 from poller.lease.tenure import Tenure
+from poller.model import applied
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_CURSOR
 from poller.observability import BatchStarted
@@ -147,7 +148,11 @@ class LeasedDelivery:
             keys=context.source.key,
             lease=tenure,
             standing=Standing(
-                app_name=context.file.app_name, generation=tenure.state.checkpoint.generation, through=size
+                app_name=context.file.app_name,
+                generation=tenure.state.checkpoint.generation,
+                settled=applied.settled(tenure.state),
+                through=applied.through(tenure.state, size),
+                held=applied.waiting(tenure.state),
             ),
         )
         length = batch.cursor_to.length()

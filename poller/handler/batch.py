@@ -35,7 +35,7 @@ class Standing:
         settled: the position up to which commits have landed: no row up to there comes again, but those in `held`.
             A commit on its way is not counted. 0: not known, or nothing has landed.
         through: the position of the last row of this batch; what was read ahead is not counted.
-        held: ids of rows that were passed and come again: set aside, or waiting for a person.
+        held: ids (`poller.model.row_ids`) of rows that were passed and come again: set aside, or waiting for a person.
         lane, lanes: which of how many batches that are handled at once in this tenure, from 0.
         untried: whether no row of this batch was handed over before under this token. Where one was, a transaction of
             that call may still be on its way to the database.

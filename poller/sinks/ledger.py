@@ -1,7 +1,6 @@
 """Which rows of a batch were applied already, and what the ledger keeps: pure rules.
 
-A row is known by the first 16 bytes of the SHA-256 of its key (`batch.key`); the first 8, in hexadecimal digits, are
-the id under which the state document lists a row that waits. An entry is what one fenced transaction applied. It is
+A row is known by the hash of its key (`poller.model.row_ids`). An entry is what one fenced transaction applied. It is
 needed for as long as one of its rows may come again:
 
 - until a commit past its last row has landed (`settled`). The ends of batches are never compared for equality: a batch
@@ -15,14 +14,11 @@ never touch the same row of the ledger, so none waits for another's transaction.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from poller.handler.batch import Standing
-
-KEY_BYTES = 16
-_ID_BYTES = 8
+from poller.model.row_ids import KEY_BYTES, hash_of_key, id_of_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class Plan:
 
 def hashed(keys: Iterable[str]) -> list[bytes]:
     """Keys of rows as the ledger holds them."""
-    return [hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:KEY_BYTES] for key in keys]
+    return [hash_of_key(key) for key in keys]
 
 
 def plan(
@@ -77,7 +73,11 @@ def plan(
         if one.lane % standing.lanes != standing.lane or one.generation > standing.generation:
             continue
         if _is_over(one, standing):
-            held = b"".join(key for key in _unpacked(one.row_keys) if key[:_ID_BYTES].hex() in standing.held)
+            held = (
+                b""
+                if not standing.held
+                else b"".join(key for key in _unpacked(one.row_keys) if id_of_hash(key) in standing.held)
+            )
             if held and one.generation != standing.generation:
                 continue  # applied before a reset: under this generation the row is to be applied again
             carried.append(held)

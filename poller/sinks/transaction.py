@@ -25,9 +25,10 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from poller.databases.errors import says_no_table
 from poller.errors import ConfigError, Fenced, PollerError
 from poller.handler.batch import Batch
+from poller.model.row_ids import KEY_BYTES
 from poller.ports import Row
 from poller.sinks import driver, ledger
-from poller.sinks.ledger import KEY_BYTES, Entry
+from poller.sinks.ledger import Entry
 from poller.sinks.schema import family_of
 from poller.sinks.statements import statements_for
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from sqlalchemy.pool import NullPool
 
 from poller.handler.batch import Batch, Standing
 from poller.handler.call import call
+from poller.model.row_ids import id_of_key
 from poller.ports import Row
 from poller.sinks.sql import fenced
 
@@ -101,4 +101,4 @@ def ledger(engine: Engine) -> list[tuple[int, int]]:
 
 def id_of(batch: Batch, position: int) -> str:
     """The id under which the state document lists a row that waits."""
-    return hashlib.sha256(batch.keys()[position].encode()).hexdigest()[:16]
+    return id_of_key(batch.keys()[position])

@@ -1,0 +1,27 @@
+"""What one version of a row is known by where its key would be too long: hashes of it.
+
+The key is `batch.key(row)`: table, key and cursor text. A sink's ledger holds 16 bytes of its SHA-256; a state document
+lists a row that waits by the first 8 of them, as hexadecimal digits. So the one is found by the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+KEY_BYTES = 16
+_ID_BYTES = 8
+
+
+def hash_of_key(key: str) -> bytes:
+    """The `KEY_BYTES` bytes that a ledger holds."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:KEY_BYTES]
+
+
+def id_of_hash(hashed: bytes) -> str:
+    """The id in a state document of a row whose key has this hash."""
+    return hashed[:_ID_BYTES].hex()
+
+
+def id_of_key(key: str) -> str:
+    """The id in a state document of a row with this key."""
+    return id_of_hash(hash_of_key(key))
