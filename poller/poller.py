@@ -301,9 +301,9 @@ class Poller:
 
     def _change(self, plan: Plan, request: Request) -> ChangeOutput:
         from poller.admin.changes import StateEditor
-        from poller.admin.conversation import AgreedByCall
+        from poller.admin.conversation import Conversation
 
-        return StateEditor(self, request, AgreedByCall(self.origin.file)).carry_out(plan)
+        return StateEditor(self, request, Conversation(self.origin.file)).carry_out(plan)
 
     def backfill(
         self,

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, effect_of, moves, place_of
 from poller.admin.conversation import Conversation
-from poller.admin.editor import Applied, Operator
+from poller.admin.editor import Applied
 from poller.admin.effects import BACK, NOTHING, Effect, direction
 from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import Refused
 from poller.admin.request import Request, checked_reason, identity
-from poller.admin.wired import WiredPoller
+from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import FieldDifference, StateCorrupt
 from poller.lease.state_file import Copy
 from poller.model.changes import Transition
@@ -57,20 +57,22 @@ class StateEditor:
     """
 
     def __init__(
-        self, poller: WiredPoller, request: Request, conversation: Conversation, *, name: str | None = None
+        self,
+        poller: WiredPoller,
+        request: Request | None = None,
+        conversation: Conversation | None = None,
+        *,
+        name: str | None = None,
     ) -> None:
         self.name = name or poller.name
-        self.request = request
-        self.conversation = conversation
-        self.operator = Operator(
-            poller.store,
-            app_name=poller.app_name,
-            poller_name=self.name,
-            runtime=poller.runtime,
-            timing=poller.options.timing,
-            by=identity(request.by),
-            reason=checked_reason(request.reason, conversation.option("reason")),
-            break_option=conversation.option("break_lease"),
+        self.request = request or Request()
+        self.conversation = conversation or Conversation()
+        self.operator = operator_of(
+            poller,
+            identity(self.request.by),
+            name=self.name,
+            reason=checked_reason(self.request.reason, self.conversation.option("reason")),
+            break_option=self.conversation.option("break_lease"),
         )
 
     def show(self, plan: Plan) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import StateEditor
-from poller.admin.conversation import AgreedByCall, Conversation
+from poller.admin.conversation import Conversation
 from poller.admin.cursors import is_foreign
 from poller.admin.effects import Effect, measure
 from poller.admin.plans import Plan
@@ -49,7 +49,7 @@ def clone_checkpoint(
         raise WrongArgument(f"NEW_NAME: invalid name {new_name[:80]!r}: 1 to 63 lower-case letters, digits, hyphens.")
     if new_name == poller.name:
         raise WrongArgument("NEW_NAME: is the poller itself.", next_step="Name another.")
-    editor = StateEditor(new or poller, request or Request(), conversation or AgreedByCall(), name=new_name)
+    editor = StateEditor(new or poller, request, conversation, name=new_name)
     return _Cloning(editor, poller, new, file).carry_out(overwrite=overwrite)
 
 

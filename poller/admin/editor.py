@@ -28,7 +28,6 @@ from poller.model.document import Change, Lease, State, refuse_unreadable
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
 from poller.model.stamps import stamp
 from poller.model.timing import Timing
-from poller.observability import Emitter
 from poller.ports import Found, Runtime, StateStore
 
 LOSSES_BEFORE_REQUEST = 3
@@ -81,13 +80,10 @@ class Operator:
         by: str,
         reason: str | None = None,
         patience: float = 60.0,
-        emit: Emitter | None = None,
         break_option: str = "--break-lease",
     ) -> None:
-        self.file = StateFile(
-            store, app_name=app_name, poller_name=poller_name, runtime=runtime, timing=timing, emit=emit
-        )
-        self.audit = AuditTrail(store, app_name=app_name, poller_name=poller_name, runtime=runtime, emit=emit)
+        self.file = StateFile(store, app_name=app_name, poller_name=poller_name, runtime=runtime, timing=timing)
+        self.audit = AuditTrail(store, app_name=app_name, poller_name=poller_name, runtime=runtime)
         self.by = by[:LONGEST_NAME]
         self.reason = None if reason is None else reason[:LONGEST_REASON]
         self.store = store

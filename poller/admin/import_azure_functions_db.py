@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import StateEditor
-from poller.admin.conversation import AgreedByCall, Conversation
+from poller.admin.conversation import Conversation
 from poller.admin.counts import number
 from poller.admin.cursors import changed_source, is_foreign, located
 from poller.admin.effects import measure, of_first
@@ -249,7 +249,7 @@ def import_checkpoint(
     Raises: LeaseHeld (that library is at work, or a worker of ours), Refused (there is a checkpoint already, or rows
         would be skipped), WrongArgument (its cursor does not fit the source), SourceError, StoreError.
     """
-    editor = StateEditor(poller, request or Request(), conversation or AgreedByCall())
+    editor = StateEditor(poller, request, conversation)
     return _Importing(editor, poller, options, foreign).carry_out(overwrite=overwrite)
 
 

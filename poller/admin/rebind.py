@@ -6,7 +6,7 @@ from typing import cast
 
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import StateEditor
-from poller.admin.conversation import AgreedByCall, Conversation
+from poller.admin.conversation import Conversation
 from poller.admin.cursors import impossible, is_foreign, located, refuse_foreign, unreadable
 from poller.admin.effects import Effect, rows_up_to
 from poller.admin.plans import Plan
@@ -31,7 +31,7 @@ def rebind(
     Raises: FingerprintMismatch (the cursor cannot be one of the configured source), LeaseHeld, Refused, WriteConflict,
         StoreError, SourceError.
     """
-    editor = StateEditor(poller, request or Request(), conversation or AgreedByCall())
+    editor = StateEditor(poller, request, conversation)
     return editor.carry_out(_plan(poller))
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import StateEditor
-from poller.admin.conversation import AgreedByCall, Conversation
+from poller.admin.conversation import Conversation
 from poller.admin.cursors import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller.admin.editor import Operator
 from poller.admin.effects import Effect, measure
@@ -73,7 +73,7 @@ def restore_checkpoint(
     Raises: FingerprintMismatch (it belongs to another source), WrongArgument (the columns cannot hold its cursor),
         LeaseHeld, Refused, WriteConflict, StoreError, StateCorrupt (a newer version's document), SourceError.
     """
-    editor = StateEditor(poller, request or Request(), conversation or AgreedByCall())
+    editor = StateEditor(poller, request, conversation)
     return _Restoring(editor, poller, checkpoint, rebind=rebind, token_at_least=token_at_least).carry_out()
 
 

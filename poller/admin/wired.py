@@ -26,8 +26,15 @@ class WiredPoller(Protocol):
     def runtime(self) -> Runtime: ...
 
 
-def operator_of(poller: WiredPoller, by: str, *, name: str | None = None) -> Operator:
-    """For reading a poller's document, or that of another `name`; it is not asked to change anything."""
+def operator_of(
+    poller: WiredPoller,
+    by: str,
+    *,
+    name: str | None = None,
+    reason: str | None = None,
+    break_option: str = "--break-lease",
+) -> Operator:
+    """For the document of a poller, or for that of another `name` in its store. Arguments: as of `Operator`."""
     return Operator(
         poller.store,
         app_name=poller.app_name,
@@ -35,4 +42,6 @@ def operator_of(poller: WiredPoller, by: str, *, name: str | None = None) -> Ope
         runtime=poller.runtime,
         timing=poller.options.timing,
         by=by,
+        reason=reason,
+        break_option=break_option,
     )

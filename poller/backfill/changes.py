@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from poller.admin import conversation as admin
 from poller.admin.change_result import ChangedPart, ChangeOutput, EffectOutput
@@ -21,61 +21,37 @@ from poller.model.document import State
 Kind: TypeAlias = Literal["pause", "resume"]
 
 
-class Conversation(Protocol):
-    """With whoever asks for the change of a backfill in parts."""
+class Conversation:
+    """With whoever asks for the change of a backfill in parts. As it stands with a program: its call is the agreement,
+    and the result says everything.
+
+    Args:
+        file: see `poller.admin.conversation.Conversation`.
+    """
+
+    def __init__(self, file: str = "") -> None:
+        self._file = file
 
     @property
     def shows(self) -> bool:
         """Whether anybody sees what would be changed."""
-        ...
+        return False
 
-    def part(self, name: str) -> admin.Conversation:
+    def part(self, name: str) -> admin.Conversation:  # noqa: ARG002
         """About one part, or about the only one."""
-        ...
+        return admin.Conversation(self._file)
 
     def begin(self, kind: str, parts: int) -> None:
         """What is asked for, and of how many parts."""
-        ...
 
     def nothing(self, why: str) -> None:
         """In the preview, a part with nothing to do."""
-        ...
 
     def confirm(self, kind: str) -> None:
         """Return when it is agreed to for all parts that were shown. Raises: Refused."""
-        ...
 
     def changed(self, output: ChangeOutput) -> None:
         """What was done to one of several parts."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AgreedByCall:
-    """The conversation with a program: its call is the agreement.
-
-    Attributes:
-        file: see `poller.admin.conversation.AgreedByCall`.
-    """
-
-    file: str = ""
-    shows: bool = False
-
-    def part(self, name: str) -> admin.Conversation:  # noqa: ARG002
-        """See `Conversation`."""
-        return admin.AgreedByCall(self.file)
-
-    def begin(self, kind: str, parts: int) -> None:
-        """See `Conversation`."""
-
-    def nothing(self, why: str) -> None:
-        """See `Conversation`."""
-
-    def confirm(self, kind: str) -> None:
-        """See `Conversation`."""
-
-    def changed(self, output: ChangeOutput) -> None:
-        """See `Conversation`: the result says it."""
 
 
 def pause(
@@ -108,7 +84,7 @@ def _by_name(app: Application, name: str, kind: Kind, request: Request) -> Chang
     if lost is not None:
         whose = f" of {lost.begun_for!r}" if lost.begun_for else ""
         raise ConfigError(f"{name} is a backfill{whose}, and {app.app_name} has no such poller.", key=name)
-    return change(backfills, documents, kind, request, AgreedByCall(str(app.path)))
+    return change(backfills, documents, kind, request, Conversation(str(app.path)))
 
 
 def change(
@@ -126,7 +102,7 @@ def change(
     Where it fails on one part, the parts before it are changed: the same change again changes the others.
     Raises: as `StateEditor.carry_out`; ConfigError, for a source that cannot be made.
     """
-    talk = conversation or AgreedByCall()
+    talk = conversation or Conversation()
     plan_for = _pauses if kind == "pause" else _resumes(backfills, documents, talk)
     names = [one.name for one in documents]
     editors = [StateEditor(backfills.poller(one), request, talk.part(one.name)) for one in documents]

@@ -1,4 +1,4 @@
-"""With whom a backfill talks: a person at a terminal, or a program that agreed by its call."""
+"""What a backfill shows and asks before rows are delivered, and says while they are."""
 
 from __future__ import annotations
 
@@ -34,61 +34,31 @@ class Preview(Protocol):
         ...
 
 
-class Conversation(Protocol):
-    """With whoever asked for a backfill."""
+class Conversation:
+    """With whoever asked for a backfill. As it stands with a program: its call is the agreement, and the result says
+    everything."""
 
-    @property
-    def again(self) -> str:
-        """How one asks for the same again: `run the same command`."""
-        ...
+    again = "make the same call"
+    """How one asks for the same again."""
 
     def option(self, name: str, value: object = None) -> str:
-        """How one gives `begins`, `ends`, `name`, `parallel` or `retry`: `--as`, or with a value `--as replay`."""
-        ...
+        """How one gives `begins`, `ends`, `name`, `parallel` or `retry`, or a value of it: in the console `--as`, or
+        `--as replay`."""
+        return "retry=True" if name == "retry" else name if value is None else f"{name}={value!r}"
 
     def notice(self, line: str) -> None:
         """Something to know that is no error."""
-        ...
 
     def preview(self, work: Preview) -> None:
         """What it would do, before it is agreed to."""
-        ...
 
     def confirm(self, name: str) -> None:
         """Return when it is agreed to; `name`: of the live poller. Raises: Refused."""
-        ...
 
-    def delivering(self, work: Preview, parts: Sequence[Part]) -> AbstractContextManager[object]:
+    def delivering(self, work: Preview, parts: Sequence[Part]) -> AbstractContextManager[object]:  # noqa: ARG002
         """Around the delivery of these parts."""
-        ...
+        return nullcontext()
 
     def ended(self, part: Part, next_step: str | None) -> None:
         """No more of this part is delivered now: it is finished, or its `error` says why not. `next_step`: what to do
         about one that was paused or halted."""
-        ...
-
-
-class AgreedByCall:
-    """The conversation with a program: its call is the agreement, and the result says everything."""
-
-    again = "make the same call"
-
-    def option(self, name: str, value: object = None) -> str:
-        """See `Conversation`."""
-        return "retry=True" if name == "retry" else name if value is None else f"{name}={value!r}"
-
-    def notice(self, line: str) -> None:
-        """See `Conversation`."""
-
-    def preview(self, work: Preview) -> None:
-        """See `Conversation`: a dry run returns it."""
-
-    def confirm(self, name: str) -> None:
-        """See `Conversation`."""
-
-    def delivering(self, work: Preview, parts: Sequence[Part]) -> AbstractContextManager[object]:  # noqa: ARG002
-        """See `Conversation`."""
-        return nullcontext()
-
-    def ended(self, part: Part, next_step: str | None) -> None:
-        """See `Conversation`."""

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from poller.admin.cursors import is_foreign
-from poller.admin.editor import Operator
 from poller.admin.refusals import Refused
+from poller.admin.wired import operator_of
 from poller.backfill.documents import FINISHED, origin
 from poller.backfill.ranges import Range, RangeSource
 from poller.backfill.result import BackfillPart
@@ -47,15 +47,7 @@ class Part:
         self.range = stretch
         self.source = RangeSource(whole, stretch)
         self.poller: PartPoller = live.beside(name, self.source, observers=[self._count])
-        self.operator = Operator(
-            live.store,
-            app_name=live.app_name,
-            poller_name=name,
-            runtime=live.runtime,
-            timing=live.options.timing,
-            by=by,
-            reason=f"{live.name} {stretch.words}",
-        )
+        self.operator = operator_of(live, by, name=name, reason=f"{live.name} {stretch.words}")
         self.state: State | None = None
         self.rows = 0
         self.end: Ended[Any] | None = None

@@ -12,7 +12,7 @@ from poller.admin.effects import BACK, SAME, direction
 from poller.admin.refusals import Refused, WrongArgument, clean
 from poller.admin.request import identity
 from poller.admin.wired import operator_of
-from poller.backfill.conversation import AgreedByCall, Conversation
+from poller.backfill.conversation import Conversation
 from poller.backfill.documents import LONGEST_NAME, MOST_PARTS, default_name, free_name, part_suffix, recognised
 from poller.backfill.listing import begun_with
 from poller.backfill.parts import Part, unsettled
@@ -60,7 +60,7 @@ def backfill(
     """
     if handler is not None:
         check_handler(handler)
-    with Backfill(poller, request, conversation or AgreedByCall(), taken=taken) as work:
+    with Backfill(poller, request, conversation or Conversation(), taken=taken) as work:
         return work.carry_out(handler, stop)
 
 

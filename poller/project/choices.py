@@ -1,9 +1,9 @@
-"""What is decided where nothing was given: whom `plan` asks, and what is taken where nobody can be asked."""
+"""What is decided where nothing was given."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from poller.admin.refusals import WrongArgument
 
@@ -12,58 +12,22 @@ if TYPE_CHECKING:
     from poller.sources.stamping import Stamp
 
 
-class Choices(Protocol):
-    """Decides what was not given: a person at a terminal, or `TakeProposed`. Each raises WrongArgument where nothing
-    can be chosen."""
+class Choices:
+    """Decides what was not given. As it stands it takes what is proposed, and refuses what is not clear; the console's
+    asks a person. Each raises WrongArgument where nothing can be chosen."""
 
     def url(self) -> str:
         """The database's."""
-        ...
-
-    def table(self, names: Sequence[str]) -> str:
-        """One of the database's tables, or a view."""
-        ...
-
-    def cursor(self, proposal: Proposal) -> str:
-        """The column that grows with every change."""
-        ...
-
-    def zone(self, column: str, stamp: Stamp) -> str:
-        """What the times of a column without a zone mean, which the database stamps in another zone than UTC."""
-        ...
-
-    def key(self, proposal: Proposal) -> Sequence[str]:
-        """The columns of the key, which are unique together and never NULL."""
-        ...
-
-    def app(self, proposed: str) -> str:
-        """The application's name."""
-        ...
-
-    def name(self, proposed: str) -> str:
-        """The poller's name."""
-        ...
-
-    def state(self, proposed: str) -> str:
-        """Where checkpoints are kept: `sql` or `blob`."""
-        ...
-
-
-class TakeProposed:
-    """Takes what is proposed, and refuses what is not clear."""
-
-    def url(self) -> str:
-        """Raises: WrongArgument."""
         raise WrongArgument("--url is missing.", next_step="Give it; nothing can be asked here.")
 
     def table(self, names: Sequence[str]) -> str:
-        """The only one. Raises: WrongArgument."""
+        """One of the database's tables, or a view; here the only one."""
         if len(names) == 1:
             return names[0]
         raise WrongArgument("--table is missing.", next_step=f"There are: {first_of(names)}.")
 
     def cursor(self, proposal: Proposal) -> str:
-        """The best. Raises: WrongArgument."""
+        """The column that grows with every change; here the best."""
         if proposal.cursors:
             return proposal.cursors[0].column
         raise WrongArgument(
@@ -72,7 +36,8 @@ class TakeProposed:
         )
 
     def zone(self, column: str, stamp: Stamp) -> str:
-        """That of the database. Raises: WrongArgument, where it has no name."""
+        """What the times of a column without a zone mean, which the database stamps in another zone than UTC; here that
+        of the database, where it has a name."""
         if stamp.iana is not None:
             return stamp.iana
         raise WrongArgument(
@@ -81,19 +46,19 @@ class TakeProposed:
         )
 
     def key(self, proposal: Proposal) -> Sequence[str]:
-        """The table's own."""
+        """The columns of the key, which are unique together and never NULL; here the table's own."""
         return proposal.key
 
     def app(self, proposed: str) -> str:
-        """As proposed."""
+        """The application's name."""
         return proposed
 
     def name(self, proposed: str) -> str:
-        """As proposed."""
+        """The poller's name."""
         return proposed
 
     def state(self, proposed: str) -> str:
-        """As proposed."""
+        """Where checkpoints are kept: `sql` or `blob`."""
         return proposed
 
 

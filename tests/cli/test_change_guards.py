@@ -15,7 +15,7 @@ import pytest
 from poller import Batch, FingerprintMismatch, LeaseHeld, Poller, PollerError, load_app
 from poller.admin.change_result import ChangeOutput
 from poller.admin.clone import clone_checkpoint
-from poller.admin.conversation import AgreedByCall
+from poller.admin.conversation import Conversation
 from poller.admin.import_azure_functions_db import read_foreign
 from poller.admin.rebind import rebind
 from poller.admin.request import Request
@@ -239,7 +239,7 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
     "another source": (
         elsewhere,
         ("rebind", "orders"),
-        lambda poller: rebind(poller, conversation=AgreedByCall(poller.origin.file)),
+        lambda poller: rebind(poller, conversation=Conversation(poller.origin.file)),
     ),
     "a clone": (
         nothing,

@@ -49,7 +49,7 @@ def init(
 
     Example: poller init --url postgresql://shop@db/shop --table orders --yes
     """
-    from poller.project.choices import TakeProposed
+    from poller.project.choices import Choices
     from poller.project.plan import Wanted, plan
     from poller.project.url import GivenUrl
     from poller_cli.output import init_report
@@ -72,7 +72,7 @@ def init(
         state=state,
         force=force,
     )
-    planned = plan(wanted, Questions() if ask else TakeProposed())
+    planned = plan(wanted, Questions() if ask else Choices())
     planned.write()
     if session.json:
         print_json(init_report.output(session, planned))

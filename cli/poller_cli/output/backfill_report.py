@@ -9,12 +9,12 @@ from typing import IO, TYPE_CHECKING
 
 from poller import worker
 from poller.admin.counts import number
+from poller.backfill.conversation import Conversation, Preview
 from poller_cli import exits
 from poller_cli.terminal.confirmation import Consent, confirm
 from poller_cli.terminal.printing import claim_stdout, complain, notice, of_poller, print_json, printable
 
 if TYPE_CHECKING:
-    from poller.backfill.conversation import Preview
     from poller.backfill.parts import Part
     from poller.backfill.result import BackfillOutput
     from poller.config import AppConfig
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _OPTIONS = {"begins": "--from", "ends": "--to", "name": "--as"}
 
 
-class BackfillReport:
-    """The conversation about one backfill (see `poller.backfill.conversation.Conversation`).
+class BackfillReport(Conversation):
+    """The console's, about one backfill.
 
     Args:
         stop: set by SIGTERM and Ctrl-C while rows are delivered.

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from poller.admin.change_result import ChangeOutput
+from poller.admin.conversation import Conversation
 from poller.model.escape import escape_lines
 from poller_cli import exits
 from poller_cli.session import Session
@@ -14,15 +16,15 @@ from poller_cli.terminal.confirmation import confirm, will_ask
 from poller_cli.terminal.printing import notice, print_json, printable
 
 if TYPE_CHECKING:
-    from poller.admin.change_result import ChangeOutput
     from poller.app import App
     from poller_cli.terminal.confirmation import Consent
 
 
-class Report:
-    """The conversation about one change of the poller `name` (see `poller.admin.conversation.Conversation`)."""
+class Report(Conversation):
+    """The console's, about one change of the poller `name`."""
 
     def __init__(self, session: Session, app: App, consent: Consent, name: str) -> None:
+        super().__init__(str(session.config))
         self.session = session
         self.consent = consent
         self.name = name
@@ -34,18 +36,9 @@ class Report:
         """Whether people see a preview: with `--json` only where somebody will be asked."""
         return not self.session.json or will_ask(self.consent)
 
-    @property
-    def configuration(self) -> str:
-        """The file."""
-        return str(self.session.config)
-
     def option(self, name: str) -> str:
         """As it is typed."""
         return f"--{name.replace('_', '-')}"
-
-    def command(self, *words: str) -> str:
-        """A command line to copy."""
-        return self.session.command(*words)
 
     def preview(self, output: ChangeOutput, lines: list[tuple[str, str]]) -> None:
         """One screen for people, before anything is asked."""

@@ -6,14 +6,14 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
+from poller.admin.change_result import ChangeOutput
+from poller.backfill.changes import Conversation, Kind, change
 from poller_cli import exits
 from poller_cli.output.change_report import Report, surely_reported
 from poller_cli.terminal.confirmation import confirm, will_ask
 from poller_cli.terminal.printing import print_json, printable
 
 if TYPE_CHECKING:
-    from poller.admin.change_result import ChangeOutput
-    from poller.backfill.changes import Kind
     from poller_cli.naming import ConsoleApp, Named
     from poller_cli.session import Session
     from poller_cli.terminal.confirmation import Consent
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 
 def change_backfill(session: Session, app: ConsoleApp, named: Named, consent: Consent, kind: Kind) -> int:
     """Preview, ask, change and print. Raises: WrongArgument, and as `poller.backfill.changes.change`."""
-    from poller.backfill.changes import change
-
     report = PartsReport(session, app, consent, named)
     return report.report(change(app.backfills, named.documents, kind, consent, report))
 
 
-class PartsReport:
-    """The conversation about a change of a backfill (see `poller.backfill.changes.Conversation`)."""
+class PartsReport(Conversation):
+    """The console's, about a change of a backfill."""
 
     def __init__(self, session: Session, app: ConsoleApp, consent: Consent, named: Named) -> None:
+        super().__init__(str(session.config))
         self._session = session
         self._app = app
         self._consent = consent

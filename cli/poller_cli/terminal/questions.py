@@ -1,4 +1,4 @@
-"""What `poller init` asks at a terminal (see `poller.project.choices.Choices`)."""
+"""What `poller init` asks at a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from poller.project.choices import first_of
+from poller.project.choices import Choices, first_of
 from poller_cli.terminal.printing import printable
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from poller.sources.stamping import Stamp
 
 
-class Questions:
+class Questions(Choices):
     """Asks for each, and proposes what was found."""
 
     def url(self) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from poller import load_app
 from poller.admin.refusals import Refused, WrongArgument
-from poller.project.choices import TakeProposed
+from poller.project.choices import Choices
 from poller.project.plan import Plan, Wanted, plan
 
 TABLE = "CREATE TABLE {} (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)"
@@ -25,7 +25,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def planned(config: Path, table: str | None = None) -> Plan:
-    return plan(Wanted(config=config, url="sqlite:///shop.db", table=table), TakeProposed())
+    return plan(Wanted(config=config, url="sqlite:///shop.db", table=table), Choices())
 
 
 def test_a_plan_writes_nothing_until_it_is_carried_out(config: Path) -> None:

@@ -262,7 +262,6 @@ class OperatorActor:
             runtime=self._runtime,
             timing=self._timing,
             by=self.name,
-            emit=None,
         )
         if kind == "pause":
             pause(operator)
