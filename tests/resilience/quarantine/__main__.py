@@ -11,7 +11,8 @@ import time
 from dataclasses import fields, replace
 from typing import Any
 
-from tests.resilience.quarantine.schedule import Plan, draw, many, play
+from tests.resilience.quarantine.plan import Plan, draw
+from tests.resilience.quarantine.schedule import many, play
 
 
 def _changed(plan: Plan, settings: list[str]) -> Plan:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from poller.model import applied
 from poller.model.aside import RowFacts
 from poller.model.document import State, WaitingRow
-from poller.model.handover import Report
+from poller.model.ruling import Report
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.world import World, place
 
@@ -145,4 +145,5 @@ class Handler:
             generation=call.state.checkpoint.generation,
             waiting=applied.waiting(call.state),
         )
+        self.laws.pruned(call)
         return True

@@ -42,6 +42,9 @@ class Laws:
         self._done_under: set[tuple[int, str]] = set()
         self._settled: set[Key] = set()
         self._alone: Counter[str] = Counter()
+        """Failures of a row alone, since it was delivered or a person resumed."""
+        self._ever: Counter[str] = Counter()
+        """The same, whoever resumed."""
         self._deliveries = 0
         self._at_failure: dict[Key, int] = {}
         self._handed: Counter[int] = Counter()
@@ -78,6 +81,8 @@ class Laws:
         found = next((one for one in state.aside if one.id == row.id), None)
         if found is None:
             self._fail(f"{row.id} is tried, and is not aside")
+        elif found.generation != state.checkpoint.generation:
+            self._fail(f"{row.id} is tried after a reset")
         elif found.retry_at is not None and found.retry_at > self.world.moment():
             self._fail(f"{row.id} is tried before its delay is over")
         if state.retrying != row.id:
@@ -86,7 +91,9 @@ class Laws:
             self._fail(f"{row.id} is tried after a killed try, before a batch was handed over")
 
     def _judge_piece(self, state: State, call: Call) -> None:
-        standing = window.standing(state)
+        standing, checkpoint = state.delivery.window, state.checkpoint
+        if standing and (standing.after, standing.generation) != (checkpoint.cursor, checkpoint.generation):
+            self._fail("a window of another checkpoint counts")
         if standing is not None and standing.piece != call.rows[-1].cursor:
             self._fail(f"the piece up to {call.rows[-1].id} is handed over unnamed")
         if standing is not None and state.delivery.attempts:
@@ -119,7 +126,7 @@ class Laws:
         for id_ in call.done:
             self.done.add((call.generation, id_))
             self._done_under.add((writer.token, id_))
-            self._alone[id_] = 0
+            self._alone[id_] = self._ever[id_] = 0
 
     def applies(self, generation: int, row: RowFacts, *, replays: bool) -> None:
         """The fenced target is about to apply a row."""
@@ -130,6 +137,14 @@ class Laws:
             self._fail(f"the target applies {row.id} twice")
         if held is not None and held[0] == generation and held[1] > place(row.cursor):
             self._fail(f"the target takes {row.id} for newer than {held[1]}")
+
+    def pruned(self, call: Call) -> None:
+        """The fenced target forgot what cannot come again."""
+        settled = call.state.checkpoint.position
+        waiting = {row.id for row in (*call.state.aside, *call.state.quarantine)}
+        for one in self.world.target.known:
+            if one.generation == call.state.checkpoint.generation and one.through <= settled and one.ids - waiting:
+                self._fail(f"the target remembers {sorted(one.ids)}, which cannot come again")
 
     # --- writes ------------------------------------------------------------------------------------------------------
 
@@ -146,6 +161,11 @@ class Laws:
         self._judge_lists(before, after, persons=False)
         if what == "ended" and call is not None and call.failed_alone:
             self._alone[call.rows[0].id] += 1
+            self._ever[call.rows[0].id] += 1
+        if what in ("acquire", "begin", "ended"):
+            self._judge_window(before, after, what, call)
+        if what == "acquire" and before.retrying is not None and not writer.older:
+            self._judge_killed(before, after)
         self._judge_halt(before, after, what, call)
         if what == "ended" and call is not None:
             self._judge_hold(writer, before, after, call)
@@ -216,6 +236,24 @@ class Laws:
                     self._fail(f"{row.id} gets a strike, and nothing was delivered since its last failure")
         self.records_changed()
 
+    def _judge_window(self, before: State, after: State, what: str, call: Call | None) -> None:
+        """A window is the checkpoint's; what asks for another time does not count as an attempt."""
+        found, checkpoint = after.delivery.window, after.checkpoint
+        ours = found is None or (found.after, found.generation) == (checkpoint.cursor, checkpoint.generation)
+        if not ours and (what != "acquire" or found != before.delivery.window):
+            self._fail("a window of another checkpoint counts")
+        later = call is not None and call.report.end == "later"
+        if later and after.delivery.attempts != max(0, before.delivery.attempts - 1):
+            self._fail("a call that asked for another time counts as an attempt")
+
+    def _judge_killed(self, before: State, after: State) -> None:
+        """The next owner counts a killed try."""
+        old, new = _by_key(before), _by_key(after)
+        for key, row in old.items():
+            tried = row.id == before.retrying and row in before.aside and key in new
+            if tried and (new[key].failures != row.failures + 1 or after.retrying == row.id):
+                self._fail(f"the killed try of {row.id} does not count")
+
     def _judge_halt(self, before: State, after: State, what: str, call: Call | None) -> None:
         if not after.control.halted or before.control.halted or what == "old":
             return
@@ -227,12 +265,21 @@ class Laws:
             self._fail(f"the poller halts after {alone} failures of a row alone")
 
     def _judge_hold(self, writer: Writer, before: State, after: State, call: Call) -> None:
-        """A row that failed alone does not hold up others while few are aside."""
-        if writer.settings.mode != "quarantine" or not call.failed_alone:
+        """A row that failed alone does not hold up others while few are aside. In strict order none is."""
+        mode = writer.settings.mode
+        fresh = aside.listed(after).keys() - aside.listed(before).keys()
+        if mode != "quarantine" and any(not row.behind for row in after.aside if row.id in fresh):
+            self._fail(f"{fresh} are set aside in the mode {mode}")
+        if mode != "quarantine" or not call.failed_alone:
             return
         row, limits = call.rows[0], self.settings.limits
         until = place(row.cursor)
         passed = [one for one in self.world.table.page(before.checkpoint.cursor, 100) if one.place <= until]
+        if row.id in aside.listed(after) and len(before.aside) + len(before.quarantine) >= limits.max_quarantined:
+            self._fail(f"{row.id} is listed although max_quarantined is reached")
+        patient = limits.backoff.exhausted(self._ever[row.id])
+        if row.id in aside.listed(after) and aside.failing(before) >= limits.max_aside and not patient:
+            self._fail(f"{row.id} is set aside although max_aside is reached")
         few = aside.failing(before) < limits.max_aside and aside.room(before, limits) >= max(1, len(passed))
         if few and row.id not in aside.listed(after):
             self._fail(f"{row.id} failed alone, and holds up the rows behind it")
@@ -260,6 +307,8 @@ class Laws:
             self.excused.update(row.id for row in (*before.aside, *before.quarantine))
         if what == "resume":
             self._alone.clear()
+            if after.delivery.retry_at is not None:
+                self._fail("resume does not try at once")
         if what == "cancel" and after.lease.owner_id is not None:
             standing = window.standing(after)
             if after.retrying is not None or (standing is not None and standing.piece is not None):

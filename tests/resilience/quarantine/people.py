@@ -12,7 +12,8 @@ from poller.model.cursor import Cursor
 from poller.model.document import Change, State, WaitingRow
 from tests.resilience.quarantine.handler import Call, Handler
 from tests.resilience.quarantine.laws import Laws
-from tests.resilience.quarantine.tick import Lost, Settings, Steps, Writer, older
+from tests.resilience.quarantine.older import older
+from tests.resilience.quarantine.tick import Lost, Settings, Steps, Writer
 from tests.resilience.quarantine.world import TTL, World, place
 
 Deed: TypeAlias = Literal["pause", "cancel", "resume", "reset", "older reset", "break", "replay", "discard", "add"]
@@ -134,7 +135,11 @@ class Person:
         if not world.free() or not (stale or aside.heads(state).get(row.key) is row):
             return
         writer = Writer("person", world, self.laws, self.settings, lost_answers=0.0)
-        if not (yield from writer.acquire(lambda state, now: state, starts_batch=False)):
+
+        def enter(state: State, now: datetime) -> State:
+            return aside.killed(state, limits=self.settings.limits, jitter=1.0, now=now)
+
+        if not (yield from writer.acquire(enter, starts_batch=False)):
             return
         if row.id not in {one.id for one in (*writer.state.aside, *writer.state.quarantine)}:
             return

@@ -2,100 +2,24 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poller.model import aside
 from poller.model.aside import Limits
 from poller.model.backoff import Backoff
-from poller.model.handover import Mode
-from tests.resilience.quarantine.handler import Cancelled, Died, Handler, Outage
+from tests.resilience.quarantine.handler import Cancelled, Died, Handler
 from tests.resilience.quarantine.laws import Laws
-from tests.resilience.quarantine.people import DEEDS, Deed, Person
-from tests.resilience.quarantine.tick import OlderTick, Settings, Steps, Tick
+from tests.resilience.quarantine.older import OlderTick
+from tests.resilience.quarantine.people import Deed, Person
+from tests.resilience.quarantine.plan import Plan, draw
+from tests.resilience.quarantine.tick import Settings, Steps, Tick
 from tests.resilience.quarantine.world import Kind, World, place
 
 CALM = 70.0
 """Seconds in which rows keep coming after the trouble; thirty times as long may it take until all is well: many times
 the longest delay and the lease."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One schedule.
-
-    Attributes:
-        seed: everything that is not said here.
-        mode, max_attempts, max_aside, max_quarantined, batch_size, max_batches: how the poller is configured.
-        processes, older: how many, and how many of them are of a version that knows none of this.
-        rows, kinds, keys: how many rows come, of which kinds, over how many ordering keys. 0 keys: each its own.
-        changes, deletes: how many rows are written again, or go. heals: how many bad rows are put right meanwhile.
-        trouble: for how many seconds all this happens.
-        kills, stops: of processes, at any step; a stopped one wakes up after its lease.
-        outages, outage: how many; what the handler does then.
-        overstays: how likely a call outlasts its lease. lost_answers: of PUTs, how likely.
-        deeds: what people do.
-    """
-
-    seed: int
-    mode: Mode = "quarantine"
-    max_attempts: int = 2
-    max_aside: int = 2
-    max_quarantined: int = 6
-    batch_size: int = 4
-    max_batches: int = 0
-    processes: int = 2
-    older: int = 0
-    rows: int = 8
-    kinds: tuple[Kind, ...] = ("ok",)
-    keys: int = 0
-    changes: int = 0
-    deletes: int = 0
-    heals: int = 0
-    trouble: float = 60.0
-    kills: int = 0
-    stops: int = 0
-    outages: int = 0
-    outage: Outage = "raised"
-    overstays: float = 0.0
-    lost_answers: float = 0.0
-    deeds: tuple[Deed, ...] = ()
-
-
-def draw(seed: int) -> Plan:
-    """The plan of a seed."""
-    rng = random.Random(f"plan {seed}")
-    pick = rng.choice
-    good: Kind = "ok"
-    bad: list[Kind] = rng.sample(["bad", "named", "crash", "later", "reject", "rejects"], rng.randint(1, 3))
-    mode: Mode = pick(("quarantine", "quarantine", "quarantine", "quarantine", "block", "halt"))
-    return Plan(
-        seed=seed,
-        mode=mode,
-        max_attempts=pick((1, 2, 2, 3)),
-        max_aside=pick((1, 2, 3)),
-        max_quarantined=pick((2, 4, 8, 100)),
-        batch_size=pick((1, 2, 4, 8)),
-        max_batches=pick((0, 0, 1, 2)),
-        processes=pick((1, 2, 2, 3)),
-        older=pick((0, 0, 0, 0, 1)),
-        rows=rng.randint(1, 14),
-        kinds=(good,) * rng.randint(1, 6) + tuple(bad),
-        keys=pick((0, 1, 2, 3)),
-        changes=pick((0, 0, 2, 5)),
-        deletes=pick((0, 0, 0, 2)),
-        heals=pick((0, 0, 1, 2)),
-        trouble=rng.uniform(20, 80),
-        kills=pick((0, 0, 1, 3)),
-        stops=pick((0, 0, 1, 2)),
-        outages=pick((0, 0, 0, 1, 2)),
-        outage=pick(("raised", "raised", "later", "named")),
-        overstays=pick((0.0, 0.0, 0.05)),
-        lost_answers=pick((0.0, 0.1)),
-        deeds=tuple(rng.choices(DEEDS, k=pick((0, 0, 1, 2)))),
-    )
 
 
 @dataclass
@@ -117,6 +41,7 @@ class Schedule:
     def __init__(self, plan: Plan, *, logged: bool = False) -> None:
         self.plan = plan
         self.world = World(plan.seed, logged=logged)
+        self.world.stalls = plan.stalls
         limits = Limits(plan.max_attempts, plan.max_aside, plan.max_quarantined, Backoff(1.0, 4.0))
         self.settings = Settings(plan.mode, limits, plan.batch_size, plan.max_batches)
         self.laws = Laws(self.world, self.settings)
@@ -169,11 +94,12 @@ class Schedule:
 
     def _boot(self, name: str, *, older: bool = False) -> None:
         plan, world = self.plan, self.world
+        settings = replace(self.settings, batch_size=max(1, plan.batch_size // 2)) if older else self.settings
 
         def ticks() -> Steps:
             while True:
                 kind = OlderTick if older else Tick
-                tick = kind(name, world, self.laws, self.settings, self.handler, lost_answers=plan.lost_answers)
+                tick = kind(name, world, self.laws, settings, self.handler, lost_answers=plan.lost_answers)
                 yield from tick.run()
                 yield 0.5 + world.rng.random() * 2
 
@@ -357,7 +283,7 @@ class Schedule:
         return (
             not (state.aside or state.quarantine or state.retrying)
             and not self.world.table.page(state.checkpoint.cursor, 1)
-            and state.lease.owner_id is None
+            and self.world.free()
         )
 
     def _judge_end(self) -> None:

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.resilience.quarantine.schedule import draw, many, play
+from tests.resilience.quarantine.plan import draw
+from tests.resilience.quarantine.schedule import many, play
 
 SCHEDULES = 10_000
 SHARE = 1_000

@@ -14,7 +14,8 @@ from poller.model.handover import Mode
 from tests.resilience.quarantine.handler import Call, Died, Handler
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.people import DEEDS, Deed
-from tests.resilience.quarantine.schedule import Actor, Plan, Schedule
+from tests.resilience.quarantine.plan import Plan
+from tests.resilience.quarantine.schedule import Actor, Schedule
 from tests.resilience.quarantine.tick import Settings, Tick
 from tests.resilience.quarantine.world import Kind, World
 

@@ -7,15 +7,15 @@ seconds pass. Of the lease protocol only as much stands here as the rules need.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from poller.model import applied, aside, backoff, handover, transitions
+from poller.model import applied, aside, backoff, handover, ruling, transitions
 from poller.model.aside import Limits, RowFacts
 from poller.model.document import DeliveryError, State, WaitingRow
-from poller.model.handover import Mode, Plan, Report
+from poller.model.handover import Mode, Plan
+from poller.model.ruling import Report
 from tests.resilience.quarantine.handler import Call, Cancelled, Handler
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.world import TTL, Version, World, place
@@ -43,6 +43,9 @@ class Settings:
 
 class Writer:
     """One holder of the lease: it writes the document by compare-and-swap."""
+
+    older = False
+    """Whether it is of a version that knows none of these rules."""
 
     def __init__(self, name: str, world: World, laws: Laws, settings: Settings, *, lost_answers: float) -> None:
         self.name = name
@@ -129,7 +132,7 @@ class Writer:
 
     def settle_record(self, id_: str, status: str, tag: int | None) -> Steps:
         """Write what became of a row, if nobody wrote its record since it was read."""
-        yield 0.02
+        yield 20.0 if self.world.rng.random() < self.world.stalls else 0.02  # past its lease
         if tag is not None and self.world.write_record(id_, status, self.token, tag):
             self.laws.records_changed()
 
@@ -257,28 +260,28 @@ class Tick(Writer):
             call.report = Report("raised")
         elif chosen.rows:
             yield from self.handler.run(self, call)
-        ruling = handover.judge(
+        verdict = ruling.judge(
             self.state, chosen, call.report, mode=settings.mode, limits=settings.limits, jitter=world.rng.random()
         )
-        for row in ruling.opens:
+        for row in verdict.opens:
             yield from self.open_record(row)
-        world.say(self.name, f"{call.report.end}: passes {ruling.passes}, opens {[row.id for row in ruling.opens]}")
-        call.listed_beyond = bool(ruling.opens)
+        world.say(self.name, f"{call.report.end}: passes {verdict.passes}, opens {[row.id for row in verdict.opens]}")
+        call.listed_beyond = bool(verdict.opens)
 
         def end(state: State, now: datetime) -> State:
-            return handover.ended(
+            return ruling.ended(
                 state,
                 chosen,
-                ruling,
+                verdict,
                 batch_id="b",
                 metadata={},
-                error=FAILED if ruling.failed else None,
+                error=FAILED if verdict.failed else None,
                 release=False,
                 now=now,
             )
 
         yield from self.put(end, "ended", call)
-        return ruling.releases or ruling.halts
+        return verdict.releases or verdict.halts
 
     # --- a row aside -------------------------------------------------------------------------------------------------
 
@@ -322,91 +325,3 @@ class Tick(Writer):
                 if found is not None and found.tag == tag:
                     del self.world.records[id_]
                     self.laws.records_changed()
-
-
-class OlderTick(Writer):
-    """One tick of a version that knows none of this: fields that it does not know survive its writes."""
-
-    def __init__(
-        self, name: str, world: World, laws: Laws, settings: Settings, handler: Handler, *, lost_answers: float
-    ) -> None:
-        super().__init__(name, world, laws, settings, lost_answers=lost_answers)
-        self.handler = handler
-
-    def run(self) -> Steps:
-        world, state, most = self.world, self.state, self.settings.limits.max_attempts
-        if state.control.paused or state.control.halted or not world.free():
-            return
-        if state.delivery.attempts >= most:
-            self.deadline = world.now + TTL
-            with suppress(Lost):
-                yield from self.put(
-                    older(lambda state, now: transitions.halt(state, reason="attempts", now=now)), "old", redo=False
-                )
-            return
-        rows = self._page()
-        if not rows or not (yield from self.acquire(lambda state, now: state)):
-            return
-        world.seen["older version"] += 1
-        try:
-            while rows:
-                call = Call(tuple(row.facts for row in rows), self.state, 0)
-                yield from self.handler.run(self, call, older=True)
-                if call.report.end != "returned":
-                    yield from self.put(
-                        older(lambda state, now: transitions.fail(state, error=FAILED, halt_after=most, now=now)), "old"
-                    )
-                    return
-                cursor = rows[-1].facts.cursor
-                yield from self.put(
-                    older(
-                        lambda state, now, cursor=cursor: transitions.commit(  # type: ignore[misc]
-                            state, cursor=cursor, batch_id="o", metadata={}, release=False, now=now
-                        )
-                    ),
-                    "old",
-                    call,
-                )
-                rows = self._page()
-            yield from self.put(older(lambda state, now: transitions.release(state, give_back=True, now=now)), "old")
-        except Lost:
-            world.seen["lost"] += 1
-        except Cancelled:
-            yield from self.give_up_cancelled()
-
-    def _page(self) -> list[Version]:
-        return self.world.table.page(self.state.checkpoint.cursor, self.settings.batch_size)
-
-
-def older(change: Change) -> Change:
-    """A change as a version makes it that keeps the fields of failing rows without knowing them."""
-
-    def unknowing(state: State, now: datetime) -> State:
-        bare = state.model_copy(
-            update={
-                "checkpoint": state.checkpoint.model_copy(update={"position": 0}),
-                "delivery": state.delivery.model_copy(update={"retry_at": None, "failures": 0, "window": None}),
-                "control": state.control.model_copy(update={"cancelled": None}),
-                "aside": (),
-                "quarantine": (),
-                "retrying": None,
-                "delivered": 0,
-            }
-        )
-        after = change(bare, now)
-        known = state.delivery
-        return after.model_copy(
-            update={
-                "checkpoint": after.checkpoint.model_copy(update={"position": state.checkpoint.position}),
-                "delivery": after.delivery.model_copy(
-                    update={"retry_at": known.retry_at, "failures": known.failures, "window": known.window}
-                ),
-                "control": after.control.model_copy(update={"cancelled": state.control.cancelled}),
-                "aside": state.aside,
-                "quarantine": state.quarantine,
-                "retrying": state.retrying,
-                "delivered": state.delivered,
-            }
-        )
-
-    return unknowing

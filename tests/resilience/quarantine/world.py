@@ -103,6 +103,7 @@ class World:
     Attributes:
         now: seconds; all clocks agree here, leases are proved elsewhere (tests/resilience/simulation).
         outage: until when what the handler calls is down.
+        stalls: how likely a process is held up past its lease before it settles a record.
         violation: the first law that was broken.
         seen: how often what happened.
     """
@@ -117,6 +118,7 @@ class World:
         self.tag = 0
         self.written_at = 0.0
         self.outage = 0.0
+        self.stalls = 0.0
         self.violation: str | None = None
         self.seen: Counter[str] = Counter()
         self.log: list[str] | None = [] if logged else None

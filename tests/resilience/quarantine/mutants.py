@@ -1,0 +1,313 @@
+"""Wrong changes of the rules, and of the order in which the loop applies them: what is changed, and which law notices.
+
+`old` stands in its file exactly once, so that a mutant cannot silently miss the code it is about. That a window's place
+is compared, which few schedules show, is asserted in `tests/unit/model/test_failures_fields.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A wrong change.
+
+    Attributes:
+        name: what is wrong with it.
+        file: under `poller/model/`, or `loop` for the reference loop.
+        old, new: what is replaced by what.
+        dies_of: a pattern of the law that is broken; another end is no proof.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    dies_of: str
+
+
+MUTANTS = (
+    # --- records and lists -------------------------------------------------------------------------------------------
+    Mutant(
+        "a record is written after the PUT that passes its row",
+        "loop",
+        """        for row in verdict.opens:
+            yield from self.open_record(row)
+        world.say""",
+        "        world.say",
+        "the record of .* is missing",
+    ),
+    Mutant(
+        "a row that is set aside gets no record",
+        "ruling.py",
+        "opens = (*self._follows(passes), *listed)",
+        "opens = self._follows(passes)",
+        "the record of .* is",
+    ),
+    Mutant(
+        "a row that follows gets no record",
+        "ruling.py",
+        "opens = (*self._follows(passes), *listed)",
+        "opens = listed",
+        "the record of .* is",
+    ),
+    Mutant(
+        "a record that nothing lists is believed",
+        "loop",
+        "        return self.world.table.page(self.state.checkpoint.cursor, self.settings.batch_size)",
+        """        rows = self.world.table.page(self.state.checkpoint.cursor, self.settings.batch_size)
+        return [row for row in rows if self.tag_of(row.id) is None]""",
+        "neither done nor listed|were not handed over|never delivered|wedged|before .* of its key",
+    ),
+    Mutant(
+        "a record is settled whoever wrote it since",
+        "loop",
+        "        if tag is not None and self.world.write_record(id_, status, self.token, tag):",
+        "        if tag is not None and self.world.write_record(id_, status, self.token, self.tag_of(id_)):",
+        "the record of .* is (delivered|superseded)",
+    ),
+    Mutant(
+        "a named row is passed and not listed",
+        "ruling.py",
+        "            for row in listed:\n                if",
+        "            for row in ():\n                if",
+        "neither done nor listed",
+    ),
+    Mutant(
+        "a row that follows is passed and not listed",
+        "ruling.py",
+        "            if row in self.plan.follows:",
+        "            if False:",
+        "neither done nor listed",
+    ),
+    Mutant(
+        "there is no limit of rows aside",
+        "ruling.py",
+        "free = aside.failing(self.state) < self.limits.max_aside or",
+        "free = True or",
+        "although max_aside is reached",
+    ),
+    Mutant(
+        "there is no limit of rows listed",
+        "ruling.py",
+        "return self.room > len(self._follows(self._upto(row)))",
+        "return True",
+        "although max_quarantined is reached|rows are listed",
+    ),
+    Mutant(
+        "while many are aside, whole batches are handed over",
+        "handover.py",
+        "most = 1 if aside.failing(state) >= limits.max_aside or sorted_.room <= 0 else MOST_LISTED",
+        "most = MOST_LISTED",
+        "rows are listed",
+    ),
+    Mutant(
+        "a row that blocks is never set aside",
+        "ruling.py",
+        "or self.limits.backoff.exhausted(failures)",
+        "or False",
+        "were not handed over",
+    ),
+    Mutant(
+        "where order is strict, named rows are set aside too",
+        "ruling.py",
+        'if mode == "quarantine" and (report.end == "returned" or rule.room > 0):',
+        'if report.end == "returned" or rule.room > 0:',
+        "are set aside in the mode",
+    ),
+    # --- strikes -----------------------------------------------------------------------------------------------------
+    Mutant(
+        "each failure is a strike",
+        "aside.py",
+        "row.strikes + (state.delivered > row.delivered)",
+        "row.strikes + 1",
+        "nothing was delivered since its last failure",
+    ),
+    Mutant(
+        "a strike too few condemns",
+        "aside.py",
+        "if row.strikes >= limits.max_attempts:",
+        "if row.strikes + 1 >= limits.max_attempts:",
+        r"waits for a person after \d strikes",
+    ),
+    Mutant(
+        "a killed try does not count",
+        "aside.py",
+        "    return failed_again(state, state.retrying, limits=limits, jitter=jitter, now=now)",
+        "    return not_tried(state)",
+        "the killed try of",
+    ),
+    Mutant(
+        "after a killed try the next is tried before a batch",
+        "aside.py",
+        "    if batch_first:",
+        "    if False:",
+        "before a batch was handed over",
+    ),
+    Mutant(
+        "a row is tried before its delay is over",
+        "aside.py",
+        "return row.retry_at is None or row.retry_at <= now",
+        "return True",
+        "is tried before its delay is over",
+    ),
+    Mutant(
+        "a halting poller counts the failures of another suspect",
+        "handover.py",
+        "    if former is None or former.suspect != chosen.window.suspect:",
+        "    if False:",
+        "halts after",
+    ),
+    Mutant(
+        "a call that asks for another time counts",
+        "ruling.py",
+        "attempts = max(0, state.delivery.attempts - 1)",
+        "attempts = state.delivery.attempts",
+        "counts as an attempt",
+    ),
+    # --- order -------------------------------------------------------------------------------------------------------
+    Mutant(
+        "a row that follows is tried before its key's head",
+        "aside.py",
+        "    ready = [row for row in state.aside if first.get(row.key) is row and _is_due(row, now)]",
+        "    ready = [row for row in state.aside if row.key in first and _is_due(row, now)]",
+        "of its key waits",
+    ),
+    Mutant(
+        "a later row of a parked key is handed over",
+        "handover.py",
+        "held_by = {id_ for id_, key in parked.items() if key == row.key}.difference(older)",
+        "held_by = set[str]()",
+        "of its key waits",
+    ),
+    Mutant(
+        "a row that waits for a person holds nothing up",
+        "handover.py",
+        "parked = {row.id: row.key for row in listed.values() if row.at is not None}",
+        "parked = {row.id: row.key for row in state.aside if row.at is not None}",
+        "of its key waits",
+    ),
+    Mutant(
+        "a row listed ahead is tried before it was passed",
+        "aside.py",
+        "        if row.at is not None and (head is None or head.at is None or row.at < head.at):",
+        "        if head is None or (row.at or 0) < (head.at or 0):",
+        "before .* of its key|of its key waits",
+    ),
+    Mutant(
+        "an older version is superseded after the newer one was handed over",
+        "handover.py",
+        "    state = aside.without(aside.parking_ended(state), chosen.drops)",
+        "    state = aside.parking_ended(state)",
+        "is handed over while .* is listed|two versions of a row|is superseded",
+    ),
+    Mutant(
+        "a newer version does not supersede",
+        "handover.py",
+        "older = [other.id for other in listed.values() if other.pk == row.pk]",
+        "older = list[str]()",
+        "two versions of a row|handed over while",
+    ),
+    # --- the window --------------------------------------------------------------------------------------------------
+    Mutant(
+        "the window's generation is not compared",
+        "window.py",
+        " or window.generation != checkpoint.generation:",
+        ":",
+        "a window of another checkpoint counts",
+    ),
+    Mutant(
+        "half of the page is handed over, not of what is left up to the suspect",
+        "handover.py",
+        "    part = before[: window.half(len(before))]",
+        "    part = before[: window.half(len(hands))]",
+        "not handed over|was not delivered|wedged|failed alone",
+    ),
+    Mutant(
+        "a killed piece is not suspected",
+        "window.py",
+        '    return window.model_copy(update={"suspect": window.piece, "piece": None})',
+        '    return window.model_copy(update={"piece": None})',
+        "not handed over|was not delivered|wedged",
+    ),
+    Mutant(
+        "a killed row alone is handed over again and again",
+        "window.py",
+        '**({"suspect": piece} if alone else {})',
+        "**{}",
+        "not handed over|was not delivered|wedged|halts after",
+    ),
+    Mutant(
+        "attempts count while a window stands",
+        "window.py",
+        '        fields["attempts"] = 0',
+        "        pass",
+        "attempts count while a window stands",
+    ),
+    # --- resets, resume, cancel --------------------------------------------------------------------------------------
+    Mutant(
+        "what was aside before a reset is tried after it",
+        "aside.py",
+        "    return row.generation == state.checkpoint.generation",
+        "    return True",
+        "is tried after a reset|two versions|listed twice",
+    ),
+    Mutant(
+        "a reset forgets what was aside",
+        "transitions.py",
+        "    moved = aside.parking_ended(moved)",
+        '    moved = moved.model_copy(update={"aside": ()})',
+        "loses",
+    ),
+    Mutant(
+        "resume waits",
+        "transitions.py",
+        'backoff.at_once(state.model_copy(update={"control": control, "delivery": _attempts(state, 0)}))',
+        'state.model_copy(update={"control": control, "delivery": _attempts(state, 0)})',
+        "resume does not try at once",
+    ),
+    Mutant(
+        "a cancelled tenure writes",
+        "transitions.py",
+        "        and found.control.cancelled != found.lease.fencing_token\n",
+        "",
+        "after the tenure was cancelled",
+    ),
+    Mutant(
+        "a cancelled try counts as killed",
+        "transitions.py",
+        "state = aside.not_tried(window.not_begun(",
+        "state = (window.not_begun(",
+        "a cancelled call will count",
+    ),
+    # --- the fenced target -------------------------------------------------------------------------------------------
+    Mutant(
+        "what was applied is forgotten by equality of ends",
+        "applied.py",
+        "one.through <= settled",
+        "one.through == settled",
+        "which cannot come again",
+    ),
+    Mutant(
+        "what was applied is forgotten by a commit on its way",
+        "applied.py",
+        "    return state.checkpoint.position\n",
+        "    return state.checkpoint.position + 8\n",
+        "the target applies",
+    ),
+    Mutant(
+        "what was applied of rows that wait is forgotten",
+        "applied.py",
+        "frozenset(one.ids & frozenset(waiting)) if gone",
+        "frozenset[str]() if gone",
+        "the target applies",
+    ),
+    Mutant(
+        "failed rows are remembered as applied",
+        "applied.py",
+        "for id_ in ids if id_ not in failed)",
+        "for id_ in ids)",
+        "the target holds",
+    ),
+)
