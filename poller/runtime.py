@@ -29,13 +29,13 @@ class SystemRuntime:
     """
 
     def __init__(self) -> None:
-        self._begin_anew()
-        forks.in_child(self._begin_anew)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
         self._running, boot = self._read()
         self._ahead = boot - self._running
         self._elapsed = 0.0
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         self._guard = threading.Lock()
 
     @staticmethod

@@ -28,10 +28,10 @@ class Runner:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._ticks = 0
-        self._begin_anew()
-        forks.in_child(self._begin_anew)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process too: a tick that runs is the parent's."""
         self._busy = self.context.runtime.lock()
 

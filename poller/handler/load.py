@@ -22,10 +22,10 @@ class _Importing:
     import."""
 
     def __init__(self) -> None:
-        self.begin_anew()
-        forks.in_child(self.begin_anew)
+        self.reset_after_fork()
+        forks.in_child(self.reset_after_fork)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         self.lock = threading.RLock()
 
 

@@ -27,10 +27,10 @@ class BackgroundWriter:
         self._runtime = runtime
         self._name = name
         self._room = room
-        self._begin_anew()
-        forks.in_child(self._begin_anew)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process too: the thread, and what waits for it, are the parent's."""
         self._lock = self._runtime.lock()
         self._waiting: deque[tuple[Write, int]] = deque()

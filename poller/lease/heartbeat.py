@@ -35,13 +35,13 @@ class Heartbeat:
         self._runtime = runtime
         self._interval = interval
         self._emit = emit
-        self._begin_anew()
-        forks.in_child(self._begin_anew)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
         self._doing = ("", 0.0, float("inf"))
         self.gave_up = False
         """Whether something took longer than expected, so that it no longer beats."""
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process too, which has no such thread, and whose tenure is over."""
         self._stop = self._runtime.event()
         self._wake = self._runtime.event()

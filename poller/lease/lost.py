@@ -20,7 +20,7 @@ class LostEvent:
         self._left = left
         self._flag: Event = runtime.event()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child process: whoever waits is a thread of the parent."""
         self._flag = self._runtime.event()
 

@@ -73,7 +73,7 @@ class Tenure:
     def _end_in_child(self) -> None:
         """The tenure is the parent's, which goes on with it: a copy of its handler must write nothing (protocol 14)."""
         self._make_locks()
-        self.lost.begin_anew()
+        self.lost.reset_after_fork()
         self.lost.set()
         self._over = self._over or FORKED
 

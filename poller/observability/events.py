@@ -18,6 +18,42 @@ from poller.model.escape import each_text, escape_lines, shown
 from poller.model.redact import shortened
 from poller.model.stamps import stamp
 
+__all__ = [
+    "AuditFailed",
+    "BatchCommitted",
+    "BatchStarted",
+    "BoundHeld",
+    "ClockWentBack",
+    "CommitUnknown",
+    "Emitter",
+    "FingerprintBound",
+    "HandlerFailed",
+    "HandlerTimedOut",
+    "LateRows",
+    "LeaseAcquired",
+    "LeaseExpired",
+    "LeaseLostEvent",
+    "LeaseReleased",
+    "LeaseRenewed",
+    "LeaseTakenOver",
+    "Observer",
+    "PollerEvent",
+    "PollerHalted",
+    "QueryTimedOut",
+    "Rechecked",
+    "ServerBelowCheckpoint",
+    "StaleCommitRefused",
+    "TenureEvent",
+    "TickFailed",
+    "TickFinished",
+    "WriteRedone",
+    "WriteResent",
+    "WriteResolved",
+    "YieldedToOperator",
+    "log_events",
+    "log_failure",
+]
+
 logger = logging.getLogger("poller")
 LONGEST_LOGGED = 20_000
 """How many characters of an error that ends nothing are logged: searching more for secrets takes time."""

@@ -86,7 +86,7 @@ class Database:
         if self.dialect.family == "sqlite" and self._thread == threading.get_ident() and not self._in_memory():
             self.close()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child process: leave the parent's connection alone, and send nothing on it."""
         if self._in_memory():
             return  # this process has its own copy of it

@@ -35,13 +35,11 @@ class Candidate:
 
     Attributes:
         column: its name. kind: as `cursor_kind`. needs_zone: whether it holds times without a zone.
-        sees_updates: whether its name promises that it grows with every change, not only when a row is made.
     """
 
     column: str
     kind: str
     needs_zone: bool = False
-    sees_updates: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,16 +131,13 @@ class Catalogue:
 
     def _timed(self, table: str, column: Any) -> Candidate | None:
         name, kind = column["name"], column["type"]
-        sees = stamping.promises_updates(name)
         if self._dialect.family == "sqlite":
             form = self._text_form(table, name)
-            return (
-                None if form is None else Candidate(name, "timestamp+pk", needs_zone=not form.zone, sees_updates=sees)
-            )
+            return None if form is None else Candidate(name, "timestamp+pk", needs_zone=not form.zone)
         if isinstance(kind, sa.DateTime | sa.TIMESTAMP):
             instant = self._dialect.family == "mysql" and type(kind).__name__ == "TIMESTAMP"
             zoned = bool(getattr(kind, "timezone", False)) or instant
-            return Candidate(name, "timestamp+pk", needs_zone=not zoned, sees_updates=sees)
+            return Candidate(name, "timestamp+pk", needs_zone=not zoned)
         return None
 
     def _text_form(self, table: str, column: str) -> TextForm | None:

@@ -108,7 +108,7 @@ class SqlSource:
 
     def _mind_forks(self) -> None:
         forks.before(self._before_fork)
-        forks.in_child(self._begin_anew)
+        forks.in_child(self._reset_after_fork)
 
     @classmethod
     def from_config(cls, config: PollerConfig, name: str, *, file: str = "") -> Self:
@@ -124,10 +124,10 @@ class SqlSource:
     def _before_fork(self) -> None:
         self._session.database.before_fork()
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process: connection and samples are the parent's, also while another of its threads uses them."""
-        self._session.database.begin_anew()
-        self._session.bounding.begin_anew()
+        self._session.database.reset_after_fork()
+        self._session.bounding.reset_after_fork()
         self._session.forget()
 
     def __repr__(self) -> str:

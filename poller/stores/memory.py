@@ -48,13 +48,13 @@ class MemoryStore:
     def __init__(self, clock: WallClock | None = None, *, server_time: bool = True) -> None:
         self._clock: WallClock = clock if clock is not None else _SystemClock()
         self._server_time = server_time
-        self._begin_anew()
-        forks.in_child(self._begin_anew)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
         self._writes = 0
         self._documents: dict[str, _Document] = {}
         self._logs: dict[str, list[str]] = {}
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process, which has a copy of the documents: another thread of the parent may have held the
         lock."""
         self._lock = Lock()

@@ -66,10 +66,10 @@ class EventPrinter:
         self._quiet_errors = quiet_errors
         self._stop = stop
         self._last: dict[str, str] = {}
-        self._begin_anew()
-        forks.in_child(self._begin_anew)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process too, which a handler made while another poller's event was written."""
         self._lock = threading.Lock()
 

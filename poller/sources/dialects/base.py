@@ -1,7 +1,5 @@
 """The interface of a dialect: how one family of databases renders a cursor, reads it back, and selects a page."""
 
-# ruff: noqa: ARG002 - one interface: not every family needs every argument
-
 from __future__ import annotations
 
 import contextlib

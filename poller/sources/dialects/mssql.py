@@ -1,7 +1,5 @@
 """SQL Server: two ranges, `datetime2(7)` to the last 100 ns. Tested by its compiled SQL, not on a server."""
 
-# ruff: noqa: ARG002 - one interface: not every family needs every argument
-
 from __future__ import annotations
 
 import decimal

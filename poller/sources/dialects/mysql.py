@@ -1,7 +1,5 @@
 """MySQL and MariaDB: two ranges, sessions in UTC, every page in autocommit."""
 
-# ruff: noqa: ARG002 - one interface: not every family needs every argument
-
 from __future__ import annotations
 
 import contextlib

@@ -1,7 +1,5 @@
 """Oracle: two ranges, `timestamp(9)` to the last nanosecond. Tested by its compiled SQL, not on a server."""
 
-# ruff: noqa: ARG002 - one interface: not every family needs every argument
-
 from __future__ import annotations
 
 import decimal

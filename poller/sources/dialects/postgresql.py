@@ -1,7 +1,5 @@
 """PostgreSQL: row values, `to_char` in UTC, infinities by `::text`."""
 
-# ruff: noqa: ARG002 - one interface: not every family needs every argument
-
 from __future__ import annotations
 
 import contextlib

@@ -1,7 +1,5 @@
 """SQLite: text keeps the form it was stored in."""
 
-# ruff: noqa: ARG002 - one interface: not every family needs every argument
-
 from __future__ import annotations
 
 import contextlib

@@ -116,7 +116,7 @@ class CurrentBound:
         self._memory = self.remember() or {}
         self._bound = self._made_for = None
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child process: as after `close`, but without reading what other threads of the parent may hold."""
         self._bound = self._made_for = None
 

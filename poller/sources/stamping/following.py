@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poller.sources import user_sql
+from poller.sources.stamping.rules import Origin, Watched, expression
 
 if TYPE_CHECKING:
     from sqlglot import exp  # loaded where there is SQL to parse
@@ -31,6 +32,21 @@ class Made:
     table: str | None
     column: str
     sql: str | None = None
+
+
+def origin(
+    watched: Watched,
+    view: Callable[[str | None, str], str | None],
+    table: Callable[[str | None, str, str], Origin | None],
+) -> Origin:
+    """The column behind the cursor. Raises what `view` and `table` raise.
+
+    Args:
+        view: as for `follow`. table: what fills a column, by its schema, table and name; None where there is none.
+    """
+    at = follow(watched.family, watched.schema, watched.table, watched.query, watched.column, view)
+    found = None if at.table is None else table(at.schema, at.table, at.column)
+    return found or Origin(None, None, "", [expression("the column's expression", at.sql)])
 
 
 def follow(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from poller.sources.stamping import rules
-from poller.sources.stamping.following import follow
+from poller.sources.stamping import following, rules
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, by_name
 
@@ -43,17 +43,19 @@ _NAME = sa.text("SELECT CURRENT_TIMEZONE_ID()")
 
 def origin(connection: Connection, watched: Watched) -> Origin:
     """The column behind the cursor. Raises what the driver raises."""
+    return following.origin(watched, partial(_view, connection), partial(_table, connection))
 
-    def view(schema: str | None, name: str) -> str | None:
-        found = connection.execute(_VIEW, {"name": _full(schema, name)}).one_or_none()
-        return None if found is None else found.sql or ""
 
-    at = follow("mssql", watched.schema, watched.table, watched.query, watched.column, view)
-    name = _full(at.schema, at.table or "")
-    names = {"name": name, "column": at.column}
-    row = None if at.table is None else connection.execute(_COLUMN, names).one_or_none()
+def _view(connection: Connection, schema: str | None, name: str) -> str | None:
+    found = connection.execute(_VIEW, {"name": _full(schema, name)}).one_or_none()
+    return None if found is None else found.sql or ""
+
+
+def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:
+    name = _full(schema, table)
+    row = connection.execute(_COLUMN, {"name": name, "column": column}).one_or_none()
     if row is None:
-        return Origin(None, None, "", [rules.expression("the column's expression", at.sql)])
+        return None
     found: list[Rule] = []
     if row.is_computed:
         found.append(rules.generated(row.computed))
@@ -64,17 +66,15 @@ def origin(connection: Connection, watched: Watched) -> Origin:
     elif row.has_default:
         found.append(Rule("the column's DEFAULT, which only VIEW DEFINITION shows", None, inserts=True))
     for one in connection.execute(_TRIGGERS, {"name": name}):
-        found += rules.trigger(one.name, one.body, at.column, one.events or "", to_new=False, tables=[at.table or ""])
-    return Origin(at.schema, at.table, at.column, found, kind=row.kind)
+        found += rules.trigger(one.name, one.body, column, one.events or "", to_new=False, tables=[table])
+    return Origin(schema, table, column, found, kind=row.kind)
 
 
 def _full(schema: str | None, name: str) -> str:
     return ".".join(f"[{part.replace(']', ']]')}]" for part in (schema, name) if part)
 
 
-def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
-) -> list[Stamp]:  # fmt: skip
+def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
     """The zone of the server's machine: over the year where the version reports its name, else its present offset."""
     try:
         name = str(connection.execute(_NAME).scalar_one())

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.sources.stamping import rules
-from poller.sources.stamping.following import follow
+from poller.sources.stamping import following, rules
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, by_name
 
@@ -43,16 +43,19 @@ _SETTINGS = "select @@global.time_zone, @@global.system_time_zone, @@global.init
 
 def origin(connection: Connection, watched: Watched) -> Origin:
     """The column behind the cursor. Raises what the driver raises."""
+    return following.origin(watched, partial(_view, connection), partial(_table, connection))
 
-    def view(schema: str | None, name: str) -> str | None:
-        found = connection.execute(_VIEW, {"schema": schema, "name": name}).one_or_none()
-        return None if found is None else found.definition or ""
 
-    at = follow("mysql", watched.schema, watched.table, watched.query, watched.column, view)
-    names = {"schema": at.schema, "name": at.table, "column": at.column}
-    row = None if at.table is None else connection.execute(_COLUMN, names).one_or_none()
+def _view(connection: Connection, schema: str | None, name: str) -> str | None:
+    found = connection.execute(_VIEW, {"schema": schema, "name": name}).one_or_none()
+    return None if found is None else found.definition or ""
+
+
+def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:
+    names = {"schema": schema, "name": table}
+    row = connection.execute(_COLUMN, {**names, "column": column}).one_or_none()
     if row is None:
-        return Origin(None, None, "", [rules.expression("the column's expression", at.sql)])
+        return None
     found: list[Rule] = []
     if row.generated:
         found.append(rules.generated(row.generated))
@@ -60,16 +63,13 @@ def origin(connection: Connection, watched: Watched) -> Origin:
         found.append(rules.default(str(row.made)))
     if "on update" in str(row.extra).lower():
         found.append(Rule("the column's ON UPDATE", "current_timestamp", updates=True))
-    del names["column"]
     for one in connection.execute(_TRIGGERS, names):
-        found += rules.trigger(one.name, one.body, at.column, one.event, to_new=True)
+        found += rules.trigger(one.name, one.body, column, one.event, to_new=True)
     hidden = "" if connection.execute(_MAY_SEE_TRIGGERS, names).scalar_one() else "triggers (GRANT TRIGGER)"
-    return Origin(at.schema, at.table, at.column, found, hidden, kind=row.kind)
+    return Origin(schema, table, column, found, hidden, kind=row.kind)
 
 
-def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
-) -> list[Stamp]:  # fmt: skip
+def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
     """The zone in which a session starts."""
     zone, system, first = connection.exec_driver_sql(_SETTINGS).one()
     if "time_zone" in str(first or "").lower():

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.sources.stamping import rules
-from poller.sources.stamping.following import follow
+from poller.sources.stamping import following, rules
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, by_name
 
@@ -44,26 +44,27 @@ SELECT TO_CHAR(SYSTIMESTAMP, 'TZR') AS zone,
 
 def origin(connection: Connection, watched: Watched) -> Origin:
     """The column behind the cursor. Raises what the driver raises."""
+    return following.origin(watched, partial(_view, connection), partial(_table, connection))
 
-    def view(schema: str | None, name: str) -> str | None:
-        found = connection.execute(_VIEW, {"owner": _stored(schema), "name": _stored(name)}).one_or_none()
-        return None if found is None else found.sql or ""
 
-    at = follow("oracle", watched.schema, watched.table, watched.query, watched.column, view)
-    names = {"owner": _stored(at.schema), "name": _stored(at.table)}
-    row = (
-        None if at.table is None else connection.execute(_COLUMN, {**names, "cursor": _stored(at.column)}).one_or_none()
-    )
+def _view(connection: Connection, schema: str | None, name: str) -> str | None:
+    found = connection.execute(_VIEW, {"owner": _stored(schema), "name": _stored(name)}).one_or_none()
+    return None if found is None else found.sql or ""
+
+
+def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:
+    names = {"owner": _stored(schema), "name": _stored(table)}
+    row = connection.execute(_COLUMN, {**names, "cursor": _stored(column)}).one_or_none()
     if row is None:
-        return Origin(None, None, "", [rules.expression("the column's expression", at.sql)])
+        return None
     found: list[Rule] = []
     if row.generated == "YES":
         found.append(rules.generated(row.made))
     elif row.made is not None and row.made.strip().upper() != "NULL":
         found.append(rules.default(row.made))
     for one in connection.execute(_TRIGGERS, names):
-        found += rules.trigger(one.name, one.body, at.column, one.event, to_new=True, firm=one.condition is None)
-    return Origin(at.schema, at.table, at.column, found, kind=row.kind)
+        found += rules.trigger(one.name, one.body, column, one.event, to_new=True, firm=one.condition is None)
+    return Origin(schema, table, column, found, kind=row.kind)
 
 
 def _stored(name: str | None) -> str | None:
@@ -71,9 +72,7 @@ def _stored(name: str | None) -> str | None:
     return name.upper() if name is not None and name.islower() else name
 
 
-def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
-) -> list[Stamp]:  # fmt: skip
+def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
     """The zone of the server's machine at present."""
     row = connection.execute(_ZONE).one()
     clock = datetime.fromisoformat(row.clock).replace(tzinfo=UTC)

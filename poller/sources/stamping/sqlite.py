@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy.engine import Connection
 
 from poller.sources.columns.uniqueness import quoted
-from poller.sources.stamping import rules
+from poller.sources.stamping import following, rules
 from poller.sources.stamping.expressions import LOCAL, without_comments
-from poller.sources.stamping.following import follow
 from poller.sources.stamping.rules import Origin, Rule, Watched
 from poller.sources.stamping.zones import Stamp, of_name
 
@@ -20,35 +20,30 @@ _HEAD = re.compile(r"(?P<head>.*?)\bbegin\b(?P<body>.*)", re.IGNORECASE | re.DOT
 
 def origin(connection: Connection, watched: Watched) -> Origin:
     """The column behind the cursor. Raises what the driver raises."""
+    return following.origin(watched, partial(_view, connection), partial(_table, connection))
 
-    def view(schema: str | None, name: str) -> str | None:
-        sql = f"SELECT sql FROM {_in(schema)}sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE"  # noqa: S608
-        found = connection.exec_driver_sql(sql, (name,)).first()
-        return None if found is None else str(found[0] or "")
 
-    at = follow("sqlite", watched.schema, watched.table, watched.query, watched.column, view)
-    column = None if at.table is None else _column(connection, at.schema, at.table, at.column)
-    if at.table is None or column is None:
-        return Origin(None, None, "", [rules.expression("the column's expression", at.sql)])
-    name, kind, made, hidden = column
+def _view(connection: Connection, schema: str | None, name: str) -> str | None:
+    sql = f"SELECT sql FROM {_in(schema)}sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE"  # noqa: S608
+    found = connection.exec_driver_sql(sql, (name,)).first()
+    return None if found is None else str(found[0] or "")
+
+
+def _table(connection: Connection, schema: str | None, table: str, column: str) -> Origin | None:
+    described = connection.exec_driver_sql(f"PRAGMA {_in(schema)}table_xinfo({quoted(table)})").mappings().all()
+    row = next((one for one in described if str(one["name"]).lower() == column.lower()), None)
+    if row is None:
+        return None
+    name = str(row["name"])
     found: list[Rule] = []
-    if hidden in (2, 3):
+    if int(row["hidden"]) in (2, 3):
         found.append(rules.generated(None))
-    elif made is not None:
-        found.append(rules.default(made))
-    triggers = f"SELECT name, sql FROM {_in(at.schema)}sqlite_master WHERE type = 'trigger'"  # noqa: S608 - quoted
-    for one in connection.exec_driver_sql(f"{triggers} AND tbl_name = ? COLLATE NOCASE ORDER BY name", (at.table,)):
-        found += _trigger(str(one[0]), str(one[1]), name, at.table)
-    return Origin(at.schema, at.table, name, found, kind=kind)
-
-
-def _column(
-    connection: Connection, schema: str | None, table: str, column: str
-) -> tuple[str, str, str | None, int] | None:
-    for row in connection.exec_driver_sql(f"PRAGMA {_in(schema)}table_xinfo({quoted(table)})").mappings():
-        if str(row["name"]).lower() == column.lower():
-            return str(row["name"]), str(row["type"]), row["dflt_value"], int(row["hidden"])
-    return None
+    elif row["dflt_value"] is not None:
+        found.append(rules.default(row["dflt_value"]))
+    triggers = f"SELECT name, sql FROM {_in(schema)}sqlite_master WHERE type = 'trigger'"  # noqa: S608 - quoted
+    for one in connection.exec_driver_sql(f"{triggers} AND tbl_name = ? COLLATE NOCASE ORDER BY name", (table,)):
+        found += _trigger(str(one[0]), str(one[1]), name, table)
+    return Origin(schema, table, name, found, kind=str(row["type"]))
 
 
 def _trigger(name: str, sql: str, column: str, table: str) -> list[Rule]:
@@ -66,9 +61,7 @@ def _in(schema: str | None) -> str:
     return "" if schema is None else f"{quoted(schema)}."
 
 
-def server(
-    connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]  # noqa: ARG001 - one interface
-) -> list[Stamp]:  # fmt: skip
+def server(connection: Connection, watched: Watched, found: Origin, at: Sequence[datetime]) -> list[Stamp]:
     """The zone of SQLite's functions. Used where nothing stamps the column: then the application does, by any clock."""
     return [Stamp("UTC", "SQLite's own clock", dict.fromkeys(at, 0), assumed=True)]
 

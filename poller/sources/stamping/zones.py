@@ -82,7 +82,7 @@ def of_name(zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
     return {one: seconds(ZoneInfo(named), one) for one in at}
 
 
-def by_name(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:  # noqa: ARG001
+def by_name(connection: Connection, zone: str, at: Sequence[datetime]) -> dict[datetime, int] | None:
     """`of_name`, for databases that are not asked about zones."""
     return of_name(zone, at)
 

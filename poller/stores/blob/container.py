@@ -58,8 +58,8 @@ class Container:
 
     def __init__(self, connect: Callable[[WholeAnswers], ContainerClient]) -> None:
         self._connect = connect
-        self._begin_anew()
-        forks.in_child(self._begin_anew)
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
         endpoint = urlsplit(self.client().url)  # with the SAS token, if there is one, which is not kept
         _ = endpoint.port  # raises ValueError where it is not a number
         if "@" in endpoint.netloc:
@@ -67,7 +67,7 @@ class Container:
         self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rpartition('/')[0]}"
         self.name = self.client().container_name
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process too, which forgets the parent's connections: collecting them closes its descriptors and
         sends nothing."""
         self._lock = Lock()

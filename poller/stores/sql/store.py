@@ -60,7 +60,7 @@ class SqlStore:
         else:
             self._engine = url_or_engine.execution_options(isolation_level="AUTOCOMMIT")
         forks.before(self._leave_nothing_open)
-        forks.in_child(self._begin_anew)
+        forks.in_child(self._reset_after_fork)
         dialect = self._engine.dialect
         self._schema = schema_for(dialect.name, prefix)
         stored = self._schema.documents.c.body
@@ -77,7 +77,7 @@ class SqlStore:
         if self._owned and self._engine.dialect.name == "sqlite":
             self._engine.dispose()
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a child process: leave the parent's connections to it, in the pool and out of it."""
         abandon(self._engine)
 

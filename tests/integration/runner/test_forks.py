@@ -177,9 +177,9 @@ class Session:
 class Source:
     def __init__(self):
         self.session = Session()
-        forks.in_child(self.begin_anew)
+        forks.in_child(self.reset_after_fork)
 
-    def begin_anew(self):
+    def reset_after_fork(self):
         forks.keep(self.session)
         self.session = None
 
@@ -207,7 +207,7 @@ def test_an_engine_of_one_connection_is_not_shared_after_a_fork(backend: str) ->
     source = SqlSource(engine, table="orders", cursor_column="id", pk_columns=["id"], cursor_time_zone="UTC")
     parents: Any = [engine.pool, threading.Event()]
     source._session.database._driver = parents[1]
-    source._begin_anew()
+    source._reset_after_fork()
     assert engine.pool is not parents[0]
     kept = [weakref.ref(thing) for thing in parents]
     parents.clear()
