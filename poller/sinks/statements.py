@@ -8,6 +8,8 @@ on its way to its commit, although its client is gone or got no answer.
 
 What is read after the lock must not be older than the lock:
 
+- PostgreSQL lets whoever shares a row's lock pass those who wait to have it alone, for ever where lanes overlap. So an
+  advisory lock, whose queue is fair, stands before the row's, shared or exclusive as that is.
 - PostgreSQL, READ COMMITTED: each statement sees what was committed before it began.
 - PostgreSQL, REPEATABLE READ and SERIALIZABLE: the first statement fixes what is seen before it waits for a lock. A
   raise that waited for a stale owner would not see what that one has applied, and apply it again. So the wait is a
@@ -19,15 +21,18 @@ What is read after the lock must not be older than the lock:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
 from sqlalchemy import (
+    BigInteger,
     Connection,
     Delete,
     Insert,
+    Row,
     Select,
     Table,
     Update,
@@ -42,6 +47,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases.errors import codes
+from poller.errors import PollerError
 from poller.sinks import driver
 from poller.sinks.ledger import Entry
 from poller.sinks.schema import Tables, tables_for
@@ -83,23 +89,35 @@ class PostgreSqlFencing:
         isolation = func.current_setting(literal_column("'transaction_isolation'"))
         look = _of(fence, select(fence.c.token, isolation))
         self._shared, self._alone = look.with_for_update(read=True), look.with_for_update()
+        number = bindparam("gate", type_=BigInteger)
+        self._gate_shared = select(func.pg_advisory_xact_lock_shared(number))
+        self._gate_alone = select(func.pg_advisory_xact_lock(number))
 
     def enter(self, connection: Connection, names: Names, token: int, *, stands: bool, shared: bool) -> int:
         """See `Fencing.enter`."""
-        look = self._shared if shared else self._alone
-        found = connection.execute(look, names).one_or_none() if stands else None
+        found = self._look(connection, names, shared=shared) if stands else None
         if found is None or found[0] < token:
             driver.roll_back(connection)
             self._raise_alone(connection, names, token)
-            found = connection.execute(look, names).one()
-        if not shared and found[1] != "read committed":
+            found = self._look(connection, names, shared=shared)
+        if found is not None and not shared and found[1] != "read committed":
             driver.commit(connection)
-            found = connection.execute(self._shared, names).one()
+            found = self._look(connection, names, shared=True)
+        if found is None:
+            raise PollerError(
+                "The row of poller_fence was deleted while it was asked for.", next_step="Leave it there."
+            )
         return int(found[0])
+
+    def _look(self, connection: Connection, names: Names, *, shared: bool) -> Row[int, str] | None:
+        """Lock the row, and what stands in it; None where there is none."""
+        connection.execute(self._gate_shared if shared else self._gate_alone, {"gate": _gate(names)})
+        return connection.execute(self._shared if shared else self._alone, names).one_or_none()
 
     def _raise_alone(self, connection: Connection, names: Names, token: int) -> None:
         for attempt in range(_RAISES):
             try:
+                connection.execute(self._gate_alone, {"gate": _gate(names)})
                 connection.execute(self._raise, {**names, "token": token})
                 driver.commit(connection)
             except DBAPIError as error:
@@ -108,6 +126,12 @@ class PostgreSqlFencing:
                     raise
             else:
                 return
+
+
+def _gate(names: Names) -> int:
+    """The number of a poller's advisory lock in its database."""
+    whose = "/".join(["poller_fence", *(names[name] for name in ("app", "poller", "shard"))])
+    return int.from_bytes(hashlib.sha256(whose.encode()).digest()[:8], signed=True)
 
 
 class MySqlFencing:

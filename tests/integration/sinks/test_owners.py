@@ -170,6 +170,23 @@ def test_lanes_do_not_wait_for_each_other(owners: Owners) -> None:
 
 
 @LANES
+def test_who_wants_the_fence_alone_is_not_passed_by_lanes(owners: Owners) -> None:
+    """Else lanes that overlap keep a successor, or a row that is tried again, waiting for as long as they like."""
+    worker = owners.process()
+    known(worker)
+    first = in_mid_transaction(worker, batch_of([2], token=1, untried=True, settled=1, through=2, lane=0, lanes=3))
+    alone = owners.begin(worker, batch_of([3], token=1, settled=1, through=3, lane=1, lanes=3))
+    later = owners.begin(worker, batch_of([4], token=1, untried=True, settled=1, through=4, lane=2, lanes=3))
+    assert not alone.done()
+    assert not later.done(), "a lane has passed who waits"
+    first.commit()
+    first.close()
+    alone.result()
+    later.result()
+    assert ids(owners.shop) == [1, 2, 3, 4]
+
+
+@LANES
 def test_lanes_that_begin_a_tenure_at_once_all_get_in(owners: Owners) -> None:
     """One raises the fence, the others find it raised: none of them fails."""
     lanes = 6
