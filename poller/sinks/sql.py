@@ -38,10 +38,15 @@ def fenced(connection: Connection, batch: Batch, *, part: str = "") -> Iterator[
         connection: of the target, in a transaction (PostgreSQL, MariaDB, MySQL or SQLite).
         part: a name, where a batch has several blocks on one database: each applies its rows once.
     Raises: Fenced (a later owner has written here); ConfigError (AUTOCOMMIT, not the first statement, another database,
-        a second block of the same name); what the database raises. ValueError where `part` is no name.
+        a second block of the same name); what the database raises. ValueError for an invalid `part`, TypeError for a
+        Session or an AsyncConnection.
     """
     if _PART.fullmatch(part) is None:
         raise ValueError(f"part takes up to {LONGEST_NAME} letters, digits, dots, hyphens and underscores")
+    if not isinstance(connection, Connection):
+        raise TypeError(
+            "fenced takes a Connection: session.connection() of a Session; in async code, run it in a thread"
+        )
     transaction = FencedTransaction(connection, batch, part)
     fresh = transaction.enter(connection)
     try:

@@ -379,6 +379,21 @@ def test_two_blocks_may_not_be_open_at_once_on_one_database(shop: Engine) -> Non
         run(batch_of([1]), handle)
 
 
+def test_what_is_not_a_connection_is_refused_with_what_is(sqlite_shop: Engine) -> None:
+    with Session(sqlite_shop) as session, pytest.raises(TypeError, match=r"session\.connection\(\)"):
+        fenced(session, batch_of([1])).__enter__()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shop", ["postgres", "mariadb"], indirect=True)
+def test_a_pool_that_looks_at_its_connections_is_accepted(shop: Engine) -> None:
+    url = shop.url.render_as_string(hide_password=False)
+    engine = engine_of(url, pool_pre_ping=True, pool_size=1)
+    for token in (1, 2, 3):
+        run(batch_of([1, token], token=token, through=3), handler(engine))
+    engine.dispose()
+    assert ids(shop) == [1, 1, 2, 3]
+
+
 def test_a_part_is_a_short_name(sqlite_shop: Engine) -> None:
     with pytest.raises(ValueError, match="up to 64 letters"):
         run(batch_of([1]), handler(sqlite_shop, "order lines"))
