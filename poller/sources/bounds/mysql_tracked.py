@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -18,9 +18,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.databases.samplers import Sample
+from poller.sources.bounds.followed import Followed
 from poller.sources.bounds.mysql_look import Look, look, still_quiet, utc
 from poller.sources.bounds.mysql_turn import WAIT, Turn, Turns
-from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER, as_memory, sampled_elsewhere, some
+from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
 
 APART = 0.11
@@ -65,12 +66,7 @@ class _Open:
         return any(then[0] == trx[0] if 0 < then[0] < REAL_TRX else then[1] == trx[1] for then in self.transactions)
 
 
-_Seen: TypeAlias = tuple[datetime | None, dict[int, _Open]]
-"""The time of the last look, and what each session had open then. Replaced as a whole, never changed: another thread
-may remember it meanwhile."""
-
-
-class Tracked:
+class Tracked(Followed[int, _Open]):
     """The oldest of what all sessions have open. Needs PROCESS; without it, other users' threads are not seen.
 
     `_looked`, by which a quiet server is recognised, is set last, so that a copy taken in between knows too little
@@ -82,15 +78,11 @@ class Tracked:
     def __init__(
         self, server: str, sessions: sa.TextClause, first: Look, *, mariadb: bool, ignored: Collection[str] = ()
     ) -> None:
+        super().__init__(server, ignored)
         self.began = time.monotonic()
-        self._server = server
         self._sessions = sessions
         self._mariadb = mariadb
-        self._ignored = frozenset(ignored)
         self._turns = Turns()
-        self._seen: _Seen = (None, {})
-        self._first: datetime | None = None
-        """When this process first saw a session that had something open since an unknown time."""
         self._sampled = time.monotonic()
         self._last = self._judge(first)
         self._looked = first
@@ -143,7 +135,7 @@ class Tracked:
             return None
         self.began = began
         self._seen = (clock, opened)
-        self._last = self._known(clock)
+        self._last = self._sample(clock, self._called)
         return self._last
 
     def _missed(self, connection: Connection, *, later: bool) -> Sample:
@@ -175,33 +167,7 @@ class Tracked:
         if self._seen[0] is not None and seen.clock < self._seen[0]:
             self._seen = (None, {})  # the clock went back: earlier samples no longer count
         self._seen = (seen.clock, self._follow(seen))
-        return self._known(seen.clock)
-
-    def _known(self, clock: datetime) -> Sample:
-        """The sample of this moment, from what is known to be open."""
-        opened = self._seen[1]
-        known = [o.since for o in opened.values() if o.since is not None]
-        if len(known) < len(opened):
-            return self._cold(clock)
-        self._first = None
-        oldest = min([clock, *known])
-        holder = None
-        if (clock - oldest).total_seconds() > SHOWS_HOLDER_AFTER:
-            session = min(opened, key=lambda number: opened[number].since or clock)
-            holder = f"connection {session} of {opened[session].user}, open since {oldest:%Y-%m-%d %H:%M:%S}"
-        return Sample(clock, clock, oldest, holder)
-
-    def _cold(self, clock: datetime) -> Sample:
-        """Some were open before the first sample. One that stays open for long is named: nothing is read until it
-        ends."""
-        first = self._first or clock
-        self._first = first
-        who = "transactions that were open at the first sample"
-        if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
-            opened = sorted(self._seen[1].items())
-            named = [f"connection {number} of {o.user}" for number, o in opened if o.since is None]
-            who = f"{some(named)}, open since before {first:%Y-%m-%d %H:%M:%S}"
-        return Sample(clock, clock, None, who, "it is not known yet when they began", cold=True)
+        return self._sample(seen.clock, self._called)
 
     def _follow(self, seen: Look) -> dict[int, _Open]:
         """What each session has open now, from what it had before and what is seen."""
@@ -218,7 +184,7 @@ class Tracked:
             if row.session not in ignored:
                 transactions.setdefault(row.session, []).append((int(row.trx_id), str(row.trx_started)))
         for number, found in transactions.items():
-            since = [self._since(before.get(number), trx) for trx in found]
+            since = [self._began(before.get(number), trx) for trx in found]
             began = running.get(number)
             known = [moment for moment in (*since, began) if moment is not None]
             now[number] = _Open(
@@ -236,7 +202,7 @@ class Tracked:
             return max(began, previous)
         return max(began, before.running)
 
-    def _since(self, before: _Open | None, trx: Trx) -> datetime | None:
+    def _began(self, before: _Open | None, trx: Trx) -> datetime | None:
         """The earliest time since when a transaction may be open: its session's, or else the last sample that did not
         show it; a statement that ran then may have begun it."""
         if before is not None and before.same(trx):
@@ -246,33 +212,22 @@ class Tracked:
             return previous
         return min(previous, before.running)
 
-    def remember(self) -> dict[str, Any] | None:
-        """The samples as JSON; None before the first."""
-        sampled, opened = self._seen
-        shown = {
-            str(number): [_iso(o.since), _iso(o.running), [list(trx) for trx in o.transactions], o.user]
-            for number, o in opened.items()
-        }
-        return as_memory(self._server, sampled, shown, ignored=self._ignored)
+    def _since(self, one: _Open) -> datetime | None:
+        return one.since
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Continue from another process's samples of the same server, where they are newer."""
-        sampled = sampled_elsewhere(
-            memory,
-            server=self._server,
-            ignored=self._ignored,
-            known=self._seen[0],
-            seconds=time.monotonic() - self.began,
-            cold=any(o.since is None for o in self._seen[1].values()),
-        )
-        if sampled is not None:
-            opened = {
-                int(number): _Open(
-                    _moment(since), _moment(running), tuple((int(trx), str(began)) for trx, began in found), str(user)
-                )
-                for number, (since, running, found, user) in memory["open"].items()
-            }
-            self._seen = (sampled, opened)
+    def _holder(self, name: int) -> str:
+        return f"connection {name} of {self._seen[1][name].user}"
+
+    def _called(self, names: Sequence[int]) -> list[str]:
+        return list(map(self._holder, sorted(names)))
+
+    def _as_json(self, one: _Open) -> list[Any]:
+        return [_iso(one.since), _iso(one.running), [list(trx) for trx in one.transactions], one.user]
+
+    def _from_json(self, name: str, found: Any) -> tuple[int, _Open]:
+        since, running, transactions, user = found
+        known = tuple((int(trx), str(began)) for trx, began in transactions)
+        return int(name), _Open(_moment(since), _moment(running), known, str(user))
 
 
 def _hold(seen: Look, who: str, why: str) -> Sample:

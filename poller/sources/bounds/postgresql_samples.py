@@ -8,17 +8,19 @@ in the page's statement would have an older snapshot than the page.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from poller.databases.samplers import Sample
 from poller.sources.bounds.base import Stateless, on_copy
-from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER, as_memory, sampled_elsewhere, some
+from poller.sources.bounds.followed import Followed
+from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER
 from poller.sources.columns.moments import remembered
 from poller.sources.user_sql.literals import literal
 
@@ -92,7 +94,7 @@ class Exact(Stateless):
     kind = "exact"
 
     def __init__(self, ignored: Collection[str]) -> None:
-        self._ignored = list(ignored)
+        self._ignored = ignored
         self.began = float("-inf")
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
@@ -119,26 +121,20 @@ class Exact(Stateless):
         return Sample(row.clock, row.clock, row.bound, holder)
 
 
-_Seen: TypeAlias = tuple[datetime | None, dict[str, datetime | None]]
-"""The time of the last look, and for each transaction that was open then the time of the last look that did not show
-it; None where there was none. Replaced as a whole, never changed: another thread may remember it meanwhile."""
-
-
-class Observed:
+class Observed(Followed[str, datetime | None]):
     """The start of the oldest open transaction as far as two looks show it: later than the last look that did not see
     it. Needs no privilege. `strict` follows sessions, not transactions, so that several transactions in one message
     do not look like one that ended.
+
+    What is open is the time of the last look that did not show it; None where there was none.
     """
 
+    state = "in a transaction"
+
     def __init__(self, ignored: Collection[str], server: str, *, strict: bool = False) -> None:
+        super().__init__(server, ignored)
         self.kind = "observed-strict" if strict else "observed"
-        self.began = float("-inf")
-        self._server = server
-        self._ignored = list(ignored)
         self._strict = strict
-        self._seen: _Seen = (None, {})
-        self._first: datetime | None = None
-        """When this process first saw a transaction whose start it does not know."""
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
         """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
@@ -165,52 +161,30 @@ class Observed:
         if previous is not None and row.clock < previous:
             previous, before = None, {}  # the clock went back: earlier samples no longer count
         names = {name.rpartition("@")[2] if self._strict else name for name in row.open}
-        since = {name: before.get(name, previous) for name in names}
-        self._seen = (row.clock, since)
-        known = [moment for moment in since.values() if moment is not None]
-        if len(known) < len(since):
-            return self._cold(connection, row.clock)
-        self._first = None
-        oldest = min([row.clock, *known])
-        holder = None
-        if (row.clock - oldest).total_seconds() > SHOWS_HOLDER_AFTER:
-            name = min(since, key=lambda n: since[n] or row.clock)
-            holder = f"pid {name.rpartition('@')[2]}, in a transaction since {oldest:%Y-%m-%d %H:%M:%S} or later"
-        return Sample(row.clock, row.clock, oldest, holder)
+        self._seen = (row.clock, {name: before.get(name, previous) for name in names})
+        return self._sample(row.clock, partial(_called, connection))
 
-    def _cold(self, connection: Connection, clock: datetime) -> Sample:
-        """Some were open before the first sample. One that stays open for long is named: nothing is read until it
-        ends."""
-        first = self._first or clock
-        self._first = first
-        who = "transactions that were open at the first sample"
-        if (clock - first).total_seconds() > SHOWS_HOLDER_AFTER:
-            pids = [int(name.rpartition("@")[2]) for name, since in self._seen[1].items() if since is None]
-            rows = {row.pid: row for row in connection.execute(_NAMES, {"pids": pids})}
-            named = [f"pid {pid} of {rows[pid].usename}" if pid in rows else f"pid {pid}" for pid in sorted(pids)]
-            who = f"{some(named)}, in a transaction since before {first:%Y-%m-%d %H:%M:%S}"
-        return Sample(clock, clock, None, who, "it is not known yet when they began", cold=True)
+    def _since(self, one: datetime | None) -> datetime | None:
+        return one
 
-    def remember(self) -> dict[str, Any] | None:
-        """The samples as JSON; None before the first."""
-        sampled, since = self._seen
-        shown = {name: moment and moment.isoformat() for name, moment in since.items()}
-        return as_memory(self._server, sampled, shown, ignored=self._ignored)
+    def _holder(self, name: str) -> str:
+        return f"pid {_pid(name)}"
 
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Continue from another process's samples of the same server, where they are newer. After a fail-over another
-        server's clock counts, and earlier samples do not."""
-        sampled = sampled_elsewhere(
-            memory,
-            server=self._server,
-            ignored=self._ignored,
-            known=self._seen[0],
-            seconds=time.monotonic() - self.began,
-            cold=None in self._seen[1].values(),
-        )
-        if sampled is not None:
-            opened = {str(name): remembered(since) if since else None for name, since in memory["open"].items()}
-            self._seen = (sampled, opened)
+    def _as_json(self, one: datetime | None) -> str | None:
+        return None if one is None else one.isoformat()
+
+    def _from_json(self, name: str, found: Any) -> tuple[str, datetime | None]:
+        return str(name), remembered(found) if found else None
+
+
+def _pid(name: str) -> int:
+    return int(name.rpartition("@")[2])
+
+
+def _called(connection: Connection, names: Sequence[str]) -> list[str]:
+    pids = sorted(map(_pid, names))
+    rows = {row.pid: row for row in connection.execute(_NAMES, {"pids": pids})}
+    return [f"pid {pid} of {rows[pid].usename}" if pid in rows else f"pid {pid}" for pid in pids]
 
 
 def _holder(connection: Connection, left_out: Mapping[str, Any]) -> str | None:
@@ -222,9 +196,9 @@ def _holder(connection: Connection, left_out: Mapping[str, Any]) -> str | None:
     return f"pid {row.pid} of {row.usename}{name}, {what}, open since {row.since:%Y-%m-%d %H:%M:%S}"
 
 
-def _left_out(ignored: list[str], own: Collection[str]) -> dict[str, Any]:
+def _left_out(ignored: Collection[str], own: Collection[str]) -> dict[str, Any]:
     """Parameters of the statements: whose sessions are ignored."""
-    return {"ignored": ignored, "own": list(own), "own_pids": [int(one.partition("@")[0]) for one in own]}
+    return {"ignored": list(ignored), "own": list(own), "own_pids": [int(one.partition("@")[0]) for one in own]}
 
 
 def refuse_standby(row: Any, table: str = "") -> None:

@@ -7,7 +7,7 @@ sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -25,59 +25,7 @@ OPEN_TOO_LONG = "a transaction that is still open holds it"
 SET_BACK = "the server's local clock was set back while it was open, so its age is not known"
 BLOCKS = "an application may take a block of numbers and write the lower ones later"
 """Why a step other than 1 is a guess: Hibernate and others ask the sequence once for many rows."""
-REMEMBERED = 1_000
-"""More open transactions than this are not remembered: the document would grow too large."""
 COUNTS_KEPT = 256
-NAMED = 3
-
-
-def some(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
-
-
-def as_memory(
-    server: str, sampled: datetime | None, opened: Mapping[str, Any], *, ignored: Collection[str]
-) -> dict[str, Any] | None:
-    """A sample as JSON, for `sampled_elsewhere`; None before the first, and where too much is open to keep.
-
-    `opened`: what is open, by a name of it, with since when, as JSON.
-    """
-    if sampled is None or len(opened) > REMEMBERED:
-        return None
-    found = {"server": server, "sampled_at": sampled.isoformat(), "open": dict(opened)}
-    return {**found, "ignored": sorted(ignored)} if ignored else found
-
-
-def sampled_elsewhere(
-    memory: Mapping[str, Any],
-    *,
-    server: str,
-    ignored: Collection[str],
-    known: datetime | None,
-    seconds: float,
-    cold: bool,
-) -> datetime | None:
-    """The time of another process's remembered sample, where it says more than is known here; else None.
-
-    All pollers of this server would continue from it, so it must not be dated after the server's clock: that clock
-    would seem to have gone back, sample after sample. Nor may it leave out a user that is not ignored here.
-
-    Args:
-        known: the clock of the last sample here; seconds: how long ago that was, or a little less; cold: something is
-            open here since an unknown time. ignored: the users that are left out here.
-    Raises: as `remembered`, and TypeError, for data that no such process wrote.
-    """
-    if not memory.get("sampled_at") or memory.get("server") != server:
-        return None
-    if not set(ignored).issuperset(memory.get("ignored") or ()):
-        return None
-    sampled = remembered(memory["sampled_at"])
-    if known is None:
-        return sampled
-    ahead = (sampled - known).total_seconds()
-    return sampled if 0 < ahead <= seconds or (cold and ahead <= 0) else None
 
 
 class Sampler(Protocol):

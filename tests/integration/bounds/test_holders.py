@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from poller.sources.bounds import mysql_tracked, postgresql_samples
+from poller.sources.bounds import followed, mysql_tracked
 from poller.sources.bounds.mysql_look import Look, look
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 
@@ -18,7 +18,7 @@ from tests.integration.bounds.tables import add, freshly, ids, make, session, so
 def test_who_was_there_before_a_cold_process_is_named(
     postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql_samples, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(followed, "SHOWS_HOLDER_AFTER", 0.0)
     make(postgres_db)
     with session(postgres_db, "begin", "insert into stamped (id) values (1)") as forgotten:
         pid = forgotten.exec_driver_sql("select pg_backend_pid()").scalar_one()
@@ -36,7 +36,7 @@ def test_who_was_there_before_a_cold_process_is_named(
 def test_who_was_there_before_a_cold_process_is_named_on_mariadb(
     family_db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mysql_tracked, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(followed, "SHOWS_HOLDER_AFTER", 0.0)
     make(family_db)
     with session(family_db, "start transaction", "insert into stamped (id) values (1)") as forgotten:
         number = forgotten.exec_driver_sql("select connection_id()").scalar_one()

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources.bounds import mysql_tracked
+from poller.sources.bounds import followed, mysql_tracked
 from tests.integration.bounds.tables import add, another_process, freshly, ids, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.mysql_family import MySqlFamilyServer
@@ -115,7 +115,7 @@ def test_a_prepared_xa_transaction_holds_and_is_named(family_db: str) -> None:
 
 
 def test_a_transaction_that_stays_open_is_named(family_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql_tracked, "SHOWS_HOLDER_AFTER", 0.0)
+    monkeypatch.setattr(followed, "SHOWS_HOLDER_AFTER", 0.0)
     make(family_db)
     with source(family_db) as reader:
         reader.bound()

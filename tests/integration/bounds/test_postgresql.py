@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from poller.errors import ConfigError, SourceError
-from poller.sources.bounds import choose, postgresql_samples
+from poller.sources.bounds import choose, followed, postgresql_samples
 from tests.integration.bounds.pretended import context
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
 from tests.integration.sources.tables import execute
@@ -105,7 +105,8 @@ def test_a_prepared_transaction_holds_and_is_named_with_its_end(postgres_db: str
 
 @pytest.mark.parametrize("bound", ["exact", "observed"])
 def test_a_transaction_that_stays_open_is_named(postgres_db: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql_samples, "SHOWS_HOLDER_AFTER", 0.0)
+    for module in (followed, postgresql_samples):
+        monkeypatch.setattr(module, "SHOWS_HOLDER_AFTER", 0.0)
     make(postgres_db)
     with source(postgres_db, bound=bound) as reader:
         reader.bound()
