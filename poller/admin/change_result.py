@@ -30,21 +30,6 @@ class Place(ResultModel):
     """Starts of the pending batch."""
 
 
-class EffectOutput(ResultModel):
-    """What a moved checkpoint does to rows."""
-
-    redelivered: int | None
-    """Rows that come again; null where they were not counted."""
-    skipped: int | None
-    """Rows that will never be delivered; null where they were not counted."""
-    capped: bool
-    """There are at least so many."""
-    open_ended: bool
-    """Rows that are yet to appear may be skipped too."""
-    not_counted: str | None
-    """Why rows were not counted."""
-
-
 class FieldDifferenceOutput(ResultModel):
     """One field in which two sources differ."""
 
@@ -93,7 +78,7 @@ class ChangeOutput(ResultModel):
     """Null where there was no document, or none that could be read, and where there are `parts`."""
     after: Place | None
     """As it was written; of a dry run, as it would be."""
-    effect: EffectOutput
+    effect: Effect
     source_differences: list[FieldDifferenceOutput] = Field(default_factory=list)
     """Where the change accepts another source: how the two differ."""
     starts_after_seconds: float = 0.0
@@ -108,17 +93,6 @@ class ChangeOutput(ResultModel):
     notes: list[str] = Field(default_factory=list)
     parts: list[ChangedPart] = Field(default_factory=list)
     """Of a backfill in parts that was named as a whole: each of them."""
-
-
-def effect_of(effect: Effect) -> EffectOutput:
-    """An effect, as results show it."""
-    return EffectOutput(
-        redelivered=effect.redelivered,
-        skipped=effect.skipped,
-        capped=effect.capped,
-        open_ended=effect.open_ended,
-        not_counted=effect.not_counted,
-    )
 
 
 def place_of(state: State) -> Place:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, effect_of, moves, place_of
+from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, moves, place_of
 from poller.admin.conversation import Conversation
 from poller.admin.editor import Applied
 from poller.admin.effects import BACK, NOTHING, Effect, direction
@@ -267,7 +267,7 @@ class StateEditor:
                 "reason": self.operator.reason,
                 "before": None if before is None else place_of(before),
                 "after": place_of(after),
-                "effect": effect_of(effect),
+                "effect": effect,
                 "source_differences": [
                     FieldDifferenceOutput(field=one.field, before=one.stored, after=one.configured)
                     for one in found or []
@@ -297,7 +297,7 @@ class StateEditor:
                 "id": applied.change.id,
                 "before": None if applied.before is None else place_of(applied.before.state),
                 "after": place_of(applied.after),
-                "effect": effect_of(effect),
+                "effect": effect,
                 "starts_after_seconds": applied.held,
                 "backup": applied.backup,
                 "undo": undo,

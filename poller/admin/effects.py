@@ -4,38 +4,39 @@ cap and within the source's `query_timeout`; where it cannot be counted, the wor
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
+
+from pydantic import ConfigDict, Field
 
 from poller.admin.counts import counted
 from poller.admin.counts import rows as rows_of
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
+from poller.model.result import ResultModel
 from poller.ports import Bound, InspectableSource, Source
 
 BACK, SAME, FORWARD = -1, 0, 1
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What a move does.
+class Effect(ResultModel):
+    """What a moved checkpoint does to rows."""
 
-    Attributes:
-        redelivered, skipped: rows that come again, and that never come; None where the database does not say.
-        capped: there are at least so many.
-        not_counted: why it does not.
-        open_ended: rows that are yet to appear may be skipped too: the new cursor is not below the bound.
-        unknown: it is not known that the move does not skip anything.
-    """
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
 
     redelivered: int | None = 0
+    """Rows that come again; null where they were not counted."""
     skipped: int | None = 0
+    """Rows that will never be delivered; null where they were not counted."""
     capped: bool = False
-    not_counted: str | None = None
+    """There are at least so many."""
     open_ended: bool = False
-    unknown: bool = False
+    """Rows that are yet to appear may be skipped too: the new cursor is not below the bound."""
+    not_counted: str | None = None
+    """Why rows were not counted."""
+    unknown: bool = Field(default=False, exclude=True)
+    """It is not known that the move does not skip anything."""
 
     @property
     def skips(self) -> bool:
@@ -79,7 +80,8 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
         again, capped = counted(lambda cap: asked.count_between(after, before, cap=cap))
         ahead, many = counted(lambda cap: asked.count_between(before, after, cap=cap))
         risky = way != BACK and not again  # rows that wait there already do not say that no more will come
-        return Effect(again, ahead, capped or many, open_ended=risky and not _below(asked.bound(), after))
+        open_ended = risky and not _below(asked.bound(), after)
+        return Effect(redelivered=again, skipped=ahead, capped=capped or many, open_ended=open_ended)
     except SourceError as error:
         return uncounted(error.message.rstrip("."), way)
     except OverflowError:
@@ -151,8 +153,8 @@ def _below(bound: Bound, cursor: Cursor | None) -> bool:
 def uncounted(why: str, way: int | None) -> Effect:
     """Of a move in this direction, where the database does not say."""
     if way == BACK:
-        return Effect(None, 0, not_counted=why)
-    return Effect(None, None, not_counted=why, unknown=True)
+        return Effect(redelivered=None, skipped=0, not_counted=why)
+    return Effect(redelivered=None, skipped=None, not_counted=why, unknown=True)
 
 
 def rows_up_to(source: Source, cursor: Cursor | None) -> str:

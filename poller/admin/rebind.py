@@ -61,7 +61,7 @@ def _plan(poller: WiredPoller) -> Plan:
         kind="rebind",
         transition=to_rebind(source),
         # The same cursor in other rows: nothing lies between the two places, and no count shows which rows are new.
-        effect=lambda _: Effect(None, None, not_counted=UNCOUNTED),
+        effect=lambda _: Effect(redelivered=None, skipped=None, not_counted=UNCOUNTED),
         nothing=nothing,
         differences=lambda state: differences(state.source, source),
         notes=notes,

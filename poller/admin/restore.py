@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import cast
@@ -184,7 +183,7 @@ class _Restoring:
             foreign=is_foreign(state, self.source),
         )
         if effect.skips and undoes(state, self.origin):
-            return replace(effect, skipped=0, open_ended=False, unknown=False)
+            return effect.model_copy(update={"skipped": 0, "open_ended": False, "unknown": False})
         return effect
 
     def _notes(self, state: State) -> list[str]:

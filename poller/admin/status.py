@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.preflight import check_fingerprint
-from poller.delivery.result import bound_as_json
+from poller.delivery.result import BoundOutput
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError, SourceError
 from poller.lease.state_file import Copy
@@ -23,24 +23,6 @@ from poller.model.redact import error_line
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 from poller.ports import InspectableSource
-
-
-class BoundOutput(ResultModel):
-    """Below what rows are read."""
-
-    kind: str
-    """How it was found: exact, observed, observed-strict, heuristic, none; before there is any row, how it will be."""
-    value: str | None = None
-    """The bound, in the cursor column's own form."""
-    age_seconds: float | None = None
-    """How far it lies behind the database's clock."""
-    held_by: str | None = None
-    """Which transaction holds it back, if one does."""
-    reason: str | None = None
-    """Why this kind was taken, or why it does not advance."""
-    below_checkpoint: bool = False
-    """Whether the server has not come as far as the checkpoint: it went back, or the checkpoint was put ahead. No row
-    is read until the checkpoint is moved."""
 
 
 class LeaseOutput(ResultModel):
@@ -223,6 +205,5 @@ def _rows(status: PollerStatus, poller: WiredPoller, *, null_cursors: bool) -> P
 def _bound(status: PollerStatus, poller: WiredPoller) -> PollerStatus:
     """Below what rows are read, and whether all that wait stand above it. Raises: SourceError."""
     page = poller.source.page(status.cursor, 1)
-    bound = bound_as_json(page.bound)
-    shown = None if bound is None else BoundOutput.model_validate(bound)
-    return status.model_copy(update={"bound": shown, "above_bound": bool(status.pending) and not page.rows})
+    bound = BoundOutput.model_validate(page.bound, from_attributes=True)
+    return status.model_copy(update={"bound": bound, "above_bound": bool(status.pending) and not page.rows})

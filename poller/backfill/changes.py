@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from poller.admin import conversation as admin
-from poller.admin.change_result import ChangedPart, ChangeOutput, EffectOutput
+from poller.admin.change_result import ChangedPart, ChangeOutput
 from poller.admin.changes import StateEditor
+from poller.admin.effects import NOTHING
 from poller.admin.plans import Plan, pause_plan, resume_plan
 from poller.admin.request import Request
 from poller.backfill.documents import FINISHED, Document
@@ -159,7 +160,7 @@ def _together(location: str, name: str, outputs: Sequence[ChangeOutput]) -> Chan
         reason=first.reason,
         before=None,
         after=None,
-        effect=EffectOutput(redelivered=0, skipped=0, capped=False, open_ended=False, not_counted=None),
+        effect=NOTHING,
         notes=list(dict.fromkeys(note for one in outputs for note in one.notes)),
         parts=[
             ChangedPart(

@@ -10,7 +10,7 @@ from typing import Any
 
 from poller.backfill.documents import Document, base, default_name, part_of, part_suffix, recognised
 from poller.backfill.ranges import Range, RangeSource
-from poller.backfill.wired import Application, LivePoller, PartPoller, table_of
+from poller.backfill.wired import Application, LivePoller, table_of
 from poller.errors import PollerError, StateCorrupt
 from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
@@ -101,7 +101,7 @@ class Backfills:
         """The poller that it belongs to; `of` must be known. Raises: ConfigError, for a source that cannot be made."""
         return self.pollers[document.of or ""]
 
-    def poller(self, document: Document) -> PartPoller:
+    def poller(self, document: Document) -> LivePoller:
         """A poller that reads its rows, with the options of the one it belongs to; `of` must be known."""
         return self.live(document).beside(document.name, self.source(document))
 

@@ -12,7 +12,7 @@ from poller.admin.wired import operator_of
 from poller.backfill.documents import FINISHED, origin
 from poller.backfill.ranges import Range, RangeSource
 from poller.backfill.result import BackfillPart
-from poller.backfill.wired import LivePoller, PartPoller
+from poller.backfill.wired import LivePoller
 from poller.errors import FingerprintMismatch
 from poller.lease.state_file import Conflict
 from poller.model import transitions
@@ -46,7 +46,7 @@ class Part:
         self.name = name
         self.range = stretch
         self.source = RangeSource(whole, stretch)
-        self.poller: PartPoller = live.beside(name, self.source, observers=[self._count])
+        self.poller: LivePoller = live.beside(name, self.source, observers=[self._count])
         self.operator = operator_of(live, by, name=name, reason=f"{live.name} {stretch.words}")
         self.state: State | None = None
         self.rows = 0

@@ -18,7 +18,7 @@ from poller.backfill.listing import begun_with
 from poller.backfill.parts import Part, unsettled
 from poller.backfill.ranges import Range, is_settled, pending
 from poller.backfill.result import BackfillOutput
-from poller.backfill.wired import LivePoller, PartPoller, table_of
+from poller.backfill.wired import LivePoller, table_of
 from poller.config.types import is_name
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import PollerError, SourceError, SourceUnavailable, StateCorrupt
@@ -280,7 +280,7 @@ class Backfill:
         """All parts at once, each to its end."""
         parts = {part.poller: part for part in self._left}
 
-        def ended(end: worker.Ended[PartPoller]) -> None:
+        def ended(end: worker.Ended[LivePoller]) -> None:
             part = parts[end.poller]
             part.end = end
             if end.ok:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from poller.admin.status import PollerStatus
 from poller.backfill.documents import Document
@@ -14,12 +13,6 @@ from poller.backfill.listing import Backfills
 from poller.backfill.status import BackfillStatus, look
 from poller.backfill.wired import LivePoller
 from poller.errors import StoreError
-
-
-class Watched(LivePoller, Protocol):
-    """A poller that says where it stands; `poller.Poller` is one."""
-
-    def status(self, *, null_cursors: bool = True) -> PollerStatus: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +37,7 @@ class Survey:
 
 
 def survey(
-    pollers: Sequence[Watched],
+    pollers: Sequence[LivePoller],
     backfills: Backfills,
     named: Sequence[Document] = (),
     *,

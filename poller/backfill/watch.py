@@ -15,7 +15,8 @@ from poller.admin.status import PollerStatus
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
 from poller.backfill.status import BackfillStatus
-from poller.backfill.survey import Survey, Watched, survey
+from poller.backfill.survey import Survey, survey
+from poller.backfill.wired import LivePoller
 from poller.errors import PollerError
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
@@ -71,7 +72,7 @@ class Watcher:
 
     def __init__(
         self,
-        pollers: Sequence[Watched],
+        pollers: Sequence[LivePoller],
         backfills: Backfills,
         named: Sequence[Document] = (),
         *,

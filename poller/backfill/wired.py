@@ -6,30 +6,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from poller.admin.status import PollerStatus
 from poller.admin.wired import WiredPoller
 from poller.errors import ConfigError
-from poller.handler.call import Handler
 from poller.observability import Observer
 from poller.ports import Runtime, Source, StateStore
 from poller.sources import SqlSource
 from poller.worker import Ticking
 
 
-class PartPoller(WiredPoller, Ticking, Protocol):
-    """What delivers one part."""
-
-    def close(self) -> None: ...
-
-
-class LivePoller(WiredPoller, Protocol):
+class LivePoller(WiredPoller, Ticking, Protocol):
     """Whose ranges are delivered; `poller.Poller` is one."""
 
-    @property
-    def handler(self) -> Handler: ...
-
-    def beside(self, name: str, source: Source, *, observers: Sequence[Observer] = ()) -> PartPoller:
-        """A poller of another name and source, and else like this one; `observers`: beside those of this one."""
+    def status(self, *, null_cursors: bool = True) -> PollerStatus: ...
+    def beside(self, name: str, source: Source, *, observers: Sequence[Observer] = ()) -> LivePoller:
+        """A poller of another name and source, and else like this one: what delivers a part. `observers`: beside those
+        of this one."""
         ...
+
+    def close(self) -> None: ...
 
 
 class Application(Protocol):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
 
 from poller.model.cursor import Cursor
+from poller.model.result import ResultModel
 from poller.ports import Bound
 
 Outcome: TypeAlias = Literal[
@@ -18,9 +21,51 @@ Outcome: TypeAlias = Literal[
     "commit_unknown",
     "halted",
 ]
-OUTCOMES: tuple[str, ...] = get_args(Outcome)
 SUCCESSES = frozenset({"idle", "delivered", "held_elsewhere"})
 """Outcomes under which everything is as it should be: `run --once` exits 0, a Functions timer returns."""
+
+
+class BoundOutput(ResultModel):
+    """Below what rows are read."""
+
+    kind: str
+    """How it was found: exact, observed, observed-strict, heuristic, none; before there is any row, how it will be."""
+    value: str | None = None
+    """The bound, in the cursor column's own form."""
+    age_seconds: float | None = None
+    """How far it lies behind the database's clock."""
+    held_by: str | None = None
+    """Which transaction holds it back, if one does."""
+    reason: str | None = None
+    """Why this kind was taken, or why it does not advance."""
+    below_checkpoint: bool = False
+    """Whether the server has not come as far as the checkpoint: it went back, or the checkpoint was put ahead. No row
+    is read until the checkpoint is moved."""
+
+
+class TickOutput(ResultModel):
+    """One tick's result (`poller.TickResult`)."""
+
+    outcome: Outcome
+    """What it came to."""
+    rows: int = Field(ge=0)
+    """Rows delivered and committed in this tick."""
+    batches: int = Field(ge=0)
+    """In how many batches."""
+    cursor: Cursor | None
+    """Where the checkpoint stands."""
+    fencing_token: int | None
+    """The token of this tick's tenure, or of the document where it took none."""
+    duration_seconds: float = Field(ge=0)
+    """How long it took."""
+    lag_seconds: float | None
+    """Age of the oldest row not yet delivered, by the database's clock."""
+    pending: int | None
+    """Rows not yet delivered, counted up to a cap."""
+    bound: BoundOutput | None
+    """Below what rows were read."""
+    error: str | None
+    """One line, where the outcome has a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,31 +107,6 @@ class TickResult:
         return self.outcome in SUCCESSES
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` prints it and `schemas/tick-result.schema.json` describes it."""
-        return {
-            "outcome": self.outcome,
-            "rows": self.rows,
-            "batches": self.batches,
-            "cursor": None if self.cursor is None else self.cursor.model_dump(mode="json"),
-            "fencing_token": self.fencing_token,
-            "duration_seconds": round(self.duration_seconds, 6),
-            "lag_seconds": self.lag_seconds,
-            "pending": self.pending,
-            "bound": bound_as_json(self.bound),
-            "error": self.error,
-        }
-
-
-def bound_as_json(bound: Bound | None) -> dict[str, Any] | None:
-    """The bound in force as `--json` prints it: `kind`, `value`, `age_seconds`, `held_by`, `reason`,
-    `below_checkpoint`."""
-    if bound is None:
-        return None
-    return {
-        "kind": bound.kind,
-        "value": bound.value,
-        "age_seconds": bound.age_seconds,
-        "held_by": bound.held_by,
-        "reason": bound.reason,
-        "below_checkpoint": bound.below_checkpoint,
-    }
+        """As `TickOutput` and `schemas/tick-result.schema.json` describe it."""
+        output = TickOutput.model_validate(self, from_attributes=True)
+        return {**output.model_dump(mode="json"), "duration_seconds": round(self.duration_seconds, 6)}

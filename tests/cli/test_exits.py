@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller.delivery.result import OUTCOMES, SUCCESSES
+from poller.delivery.result import SUCCESSES, Outcome
 from poller_cli import exits
 
 
@@ -23,7 +25,7 @@ def test_a_code_outside_the_table_counts_as_a_failure() -> None:
 
 
 def test_every_outcome_has_its_code() -> None:
-    codes = {outcome: exits.of_outcome(outcome) for outcome in OUTCOMES}
+    codes = {outcome: exits.of_outcome(outcome) for outcome in get_args(Outcome)}
     assert {outcome for outcome, code in codes.items() if code == 0} == SUCCESSES
     assert codes["paused"] == 3
-    assert {codes[o] for o in OUTCOMES if o not in SUCCESSES and o != "paused"} == {1}
+    assert {codes[o] for o in get_args(Outcome) if o not in SUCCESSES and o != "paused"} == {1}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from poller.delivery.result import OUTCOMES, TickResult
+from poller.delivery.result import Outcome, TickResult
 from poller.ports import Bound
 from tests.cli.console import Console
 from tests.cli.project import NOTING, Project
@@ -67,7 +67,7 @@ def test_outputs_events_and_documents_hold_to_their_schemas(project: Project) ->
         validator("state").validate(json.loads(body))
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
+@pytest.mark.parametrize("outcome", get_args(Outcome))
 def test_every_tick_result_holds_to_its_schema(outcome: Any) -> None:
     validator("tick-result").validate(TickResult(outcome=outcome).as_json())
     full = TickResult(

@@ -16,8 +16,8 @@ def check(session: Session, names: NamesArgument = None) -> int:
 
     Example: poller check orders
     """
-    from poller_cli.output.check_models import CheckOutput
     from poller_cli.output.findings import check_output, screen
+    from poller_cli.output.models import CheckOutput
     from poller_cli.terminal.printing import claim_stdout, print_json
 
     out = claim_stdout() if session.json else sys.stdout  # importing a handler may print

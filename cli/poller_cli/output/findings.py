@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from poller_cli.output.check_models import FindingOutput, PollerCheck
+from poller_cli.output.models import FindingOutput, PollerCheck
 from poller_cli.terminal.printing import coloured, folded, one_line
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from poller_cli.output.check_models import InitOutput
 from poller_cli.output.findings import finding_output
+from poller_cli.output.models import InitOutput
 from poller_cli.terminal.printing import one_line, printable
 
 if TYPE_CHECKING:

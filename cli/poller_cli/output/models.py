@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Literal
 
-from poller.admin.status import BoundOutput, PollerStatus
+from poller.admin.status import PollerStatus
 from poller.backfill.status import BackfillStatus
-from poller.delivery.result import Outcome
 from poller.model.cursor import Cursor
 from poller.model.result import ResultModel
-
-
-class TickOutput(ResultModel):
-    """One tick's result (`poller.TickResult`)."""
-
-    outcome: Outcome
-    """What it came to."""
-    rows: int = Field(ge=0)
-    """Rows delivered and committed in this tick."""
-    batches: int = Field(ge=0)
-    """In how many batches."""
-    cursor: Cursor | None
-    """Where the checkpoint stands."""
-    fencing_token: int | None
-    """The token of this tick's tenure, or of the document where it took none."""
-    duration_seconds: float = Field(ge=0)
-    """How long it took."""
-    lag_seconds: float | None
-    """Age of the oldest row not yet delivered, by the database's clock."""
-    pending: int | None
-    """Rows not yet delivered, counted up to a cap."""
-    bound: BoundOutput | None
-    """Below what rows were read."""
-    error: str | None
-    """One line, where the outcome has a reason."""
 
 
 class StatusOutput(ResultModel):
@@ -83,3 +57,79 @@ class SchemaExportOutput(ResultModel):
     written: list[str]
     """Files that were made or changed; with `--check`, that would be."""
     unchanged: list[str]
+
+
+class FindingOutput(ResultModel):
+    """One thing that was looked at."""
+
+    check: str
+    """What was looked at: `storage`, `state`, `index`, `bound`, ..."""
+    severity: Literal["ok", "warn", "error"]
+    """`error`: rows could be skipped or repeated, or nothing runs; `warn`: it works, at a price or a risk."""
+    message: str
+    """What was found."""
+    fix: str | None
+    """The statement or command that fixes it, or a sentence where there is none."""
+
+
+class PollerCheck(ResultModel):
+    """One poller's findings."""
+
+    name: str
+    app_name: str
+    errors: int
+    warnings: int
+    findings: list[FindingOutput]
+
+
+class CheckOutput(ResultModel):
+    """`poller check --json`."""
+
+    ok: bool
+    """Whether no error stands."""
+    pollers: list[PollerCheck]
+
+
+class InitOutput(ResultModel):
+    """`poller init --json`."""
+
+    config: str
+    """The configuration that was written, or added to."""
+    handlers: str
+    """The module that was written, or added to."""
+    name: str
+    """The poller's name."""
+    app_name: str
+    table: str
+    cursor_column: str
+    cursor_kind: str
+    cursor_time_zone: str | None
+    pk_columns: list[str]
+    setting: str | None
+    """The environment variable that must hold the database's URL; null where the URL itself stands in the file: it
+    holds no secret."""
+    added: bool
+    """Whether the poller was added to a file that was there; else both files are new."""
+    findings: list[FindingOutput]
+    """What to fix in the database, such as the index to create."""
+    next: list[str]
+    """The two commands that come next."""
+
+
+class RecheckOutput(ResultModel):
+    """`poller recheck --json`."""
+
+    name: str
+    app_name: str
+    compared: int
+    """Rows of the table that were compared with what was delivered."""
+    stretches: int
+    """Parts of the order that are known to have been delivered within the time; 0: nothing could be compared."""
+    complete: bool
+    """Whether all of them were compared."""
+    late_rows: int
+    """Rows under the cursor that were never delivered."""
+    redelivered: int
+    """How many of them a handler took now."""
+    late: list[Cursor]
+    """Where they stand, the first thousand."""

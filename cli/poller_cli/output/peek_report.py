@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
 
-from poller.admin.status import BoundOutput
-from poller.delivery.result import bound_as_json
+from poller.delivery.result import BoundOutput
 from poller.model.cursor import Cursor
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
@@ -46,7 +45,7 @@ def peek_output(name: str, app_name: str, peeked: Peek) -> PeekOutput:
         cursor=peeked.cursor,
         checkpoint_updated_at=peeked.checkpoint_updated_at,
         rows=[{key: _plain(value) for key, value in row.items()} for row in peeked.rows],
-        bound=BoundOutput.model_validate(bound_as_json(peeked.bound)),
+        bound=BoundOutput.model_validate(peeked.bound, from_attributes=True),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from poller.admin.counts import rows
-from poller_cli.output.check_models import RecheckOutput
+from poller_cli.output.models import RecheckOutput
 from poller_cli.terminal.printing import printable
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from poller.admin.history import HistoryOutput
 from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
+from poller.delivery.result import TickOutput
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.observability import PollerEvent
-from poller_cli.output import check_models, models, peek_report
+from poller_cli.output import models, peek_report
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -30,7 +31,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
     return {
         "backfill.schema.json": _output(BackfillOutput),
         "change.schema.json": _output(ChangeOutput),
-        "check.schema.json": _output(check_models.CheckOutput),
+        "check.schema.json": _output(models.CheckOutput),
         "checkpoint.schema.json": _finished(
             "A checkpoint as poller export-checkpoint writes it",
             CheckpointExport.model_json_schema(mode="serialization"),
@@ -38,15 +39,15 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "config.schema.json": _config(),
         "demo.schema.json": _output(models.DemoOutput),
         "history.schema.json": _output(HistoryOutput),
-        "init.schema.json": _output(check_models.InitOutput),
+        "init.schema.json": _output(models.InitOutput),
         "peek.schema.json": _output(peek_report.PeekOutput),
-        "recheck.schema.json": _output(check_models.RecheckOutput),
+        "recheck.schema.json": _output(models.RecheckOutput),
         "run-event.schema.json": _events(),
         "schema-export.schema.json": _output(models.SchemaExportOutput),
         "sink-ddl.schema.json": _output(models.SinkDdlOutput),
         "state.schema.json": _finished("The state document of a poller", State.model_json_schema(mode="validation")),
         "status.schema.json": _output(models.StatusOutput),
-        "tick-result.schema.json": _output(models.TickOutput),
+        "tick-result.schema.json": _output(TickOutput),
         "watch.schema.json": _output(WatchOutput),
     }
 

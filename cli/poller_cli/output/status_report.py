@@ -16,8 +16,9 @@ from poller_cli.output.models import StatusOutput
 from poller_cli.terminal.printing import coloured, folded, of_poller, printable
 
 if TYPE_CHECKING:
-    from poller.admin.status import BoundOutput, PollerStatus
+    from poller.admin.status import PollerStatus
     from poller.backfill.survey import Survey
+    from poller.delivery.result import BoundOutput
     from poller_cli.session import Session
 
 _HALTED = {False: "halted", True: "halted, and paused"}
