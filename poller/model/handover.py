@@ -21,7 +21,7 @@ Mode: TypeAlias = Literal["block", "halt", "quarantine"]
 Reach: TypeAlias = Callable[[Cursor], int]
 """How many rows of the page stand at or before a cursor. The database compares, never this library."""
 MOST_LISTED = 1000
-"""No call gets more rows than the state document could list, if a report named all of them."""
+"""So many rows at most a report may list: no call gets more, less those that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,8 @@ def plan(
         standing = window.opened(state, until=rows[-1].cursor, suspect=rows[suspect].cursor)
     chosen, end = _chosen(standing, sorted_, reach)
     if mode == "quarantine":
-        most = 1 if aside.failing(state) >= limits.max_aside or sorted_.room <= 0 else MOST_LISTED
+        many = aside.failing(state) >= limits.max_aside or sorted_.room <= 0
+        most = 1 if many else max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
         if len(chosen) > most:
             chosen, end = chosen[:most], chosen[most - 1] + 1
     killed = False

@@ -43,6 +43,7 @@ RUN_BY: dict[str, list[str]] = {
         NO_CLIENT,
         NO_CLIENT,
     ],
+    "docs/failures.md": [],
     "docs/getting-started.md": [
         "tests/repo/packaging/test_wheel.py::test_the_wheel_installs_two_packages_and_a_working_command",
         FIRST,

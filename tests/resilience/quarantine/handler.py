@@ -6,10 +6,14 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from poller.handler.batch import Standing
 from poller.model import applied
 from poller.model.aside import RowFacts
 from poller.model.document import State, WaitingRow
+from poller.model.row_ids import id_of_key
 from poller.model.ruling import Report
+from poller.sinks import ledger
+from poller.sinks.ledger import Entry
 from tests.resilience.quarantine.laws import Laws
 from tests.resilience.quarantine.world import World, place
 
@@ -126,24 +130,27 @@ class Handler:
         if report.end != "returned":
             return True
         target.token = writer.token
-        generation = call.generation
-        bad = {*report.failed, *report.rejected}
-        ids = [row.id for row in call.rows]
-        fresh = applied.fresh(ids, target.known, generation=generation)
-        by_id = {row.id: row for row in call.rows}
-        for id_ in fresh:
-            if id_ in bad:
-                continue
-            row = by_id[id_]
-            self.laws.applies(generation, row, replays=call.replays)
-            target.rows[int(row.pk)] = (generation, place(row.cursor))
-            target.times[generation, id_] += 1
-        known = applied.Applied(generation, call.through, applied.kept(fresh, bad))
-        target.known = applied.pruned(
-            (*target.known, known),
+        standing = Standing(
+            generation=call.generation,
             settled=applied.settled(call.state),
-            generation=call.state.checkpoint.generation,
-            waiting=applied.waiting(call.state),
+            through=call.through,
+            held=frozenset(map(id_of_key, applied.waiting(call.state))),
         )
-        self.laws.pruned(call)
+        bad = {*report.failed, *report.rejected}
+        keys = ledger.hashed(row.id for row in call.rows)
+        named = {index for index, row in enumerate(call.rows) if row.id in bad}
+        plan = ledger.plan(target.entries, keys, standing=standing, token=writer.token, named=named)
+        if not plan.fresh:
+            return True
+        for index in plan.fresh:
+            row = call.rows[index]
+            if row.id not in bad:
+                self.laws.applies(call.generation, row, replays=call.replays)
+                target.rows[int(row.pk)] = (call.generation, place(row.cursor))
+                target.times[call.generation, row.id] += 1
+        packed = b"".join(keys[index] for index in plan.fresh) + plan.carried
+        target.entries = [entry for entry in target.entries if entry.id not in plan.replaced]
+        self.laws.pruned(standing)
+        target.last += 1
+        target.entries.append(Entry(target.last, 0, call.generation, writer.token, plan.through, packed))
         return True

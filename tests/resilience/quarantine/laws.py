@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
+from poller.handler.batch import Standing
 from poller.model import aside, backoff, window
 from poller.model.aside import RowFacts
 from poller.model.document import State, WaitingRow
@@ -138,13 +139,11 @@ class Laws:
         if held is not None and held[0] == generation and held[1] > place(row.cursor):
             self._fail(f"the target takes {row.id} for newer than {held[1]}")
 
-    def pruned(self, call: Call) -> None:
-        """The fenced target forgot what cannot come again."""
-        settled = call.state.checkpoint.position
-        waiting = {row.id for row in (*call.state.aside, *call.state.quarantine)}
-        for one in self.world.target.known:
-            if one.generation == call.state.checkpoint.generation and one.through <= settled and one.ids - waiting:
-                self._fail(f"the target remembers {sorted(one.ids)}, which cannot come again")
+    def pruned(self, standing: Standing) -> None:
+        """The fenced target has forgotten what cannot come again."""
+        for entry in self.world.target.entries:
+            if entry.generation == standing.generation and entry.through <= standing.settled:
+                self._fail(f"the target remembers what was applied up to {entry.through}, which cannot come again")
 
     # --- writes ------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def copied(to: Path, mutant: Mutant) -> None:
     shutil.copytree(ROOT / HERE, to / HERE, ignore=ignore)
     for package in ("tests", "tests/resilience"):
         shutil.copy(ROOT / package / "__init__.py", to / package / "__init__.py")
-    file = to / HERE / "tick.py" if mutant.file == "loop" else to / "poller" / "model" / mutant.file
+    file = to / HERE / "tick.py" if mutant.file == "loop" else to / "poller" / mutant.file
     text = file.read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, f"{mutant.file} has {text.count(mutant.old)} times:\n{mutant.old}"
     file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
@@ -50,5 +50,5 @@ def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
 def test_every_mutant_has_its_place_and_its_name() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     for mutant in MUTANTS:
-        file = ROOT / HERE / "tick.py" if mutant.file == "loop" else ROOT / "poller" / "model" / mutant.file
+        file = ROOT / HERE / "tick.py" if mutant.file == "loop" else ROOT / "poller" / mutant.file
         assert file.read_text(encoding="utf-8").count(mutant.old) == 1, mutant.name

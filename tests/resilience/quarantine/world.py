@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from poller.model import applied
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import Checkpoint, Lease, State
+from poller.sinks.ledger import Entry
 
 EPOCH = datetime(2026, 4, 7, tzinfo=UTC)
 TTL = 10.0
@@ -92,7 +92,8 @@ class Target:
     """A table behind `poller.sinks.sql`: one fence, what was applied, and which version of each row it holds."""
 
     token: int = 0
-    known: tuple[applied.Applied, ...] = ()
+    last: int = 0
+    entries: list[Entry] = field(default_factory=list)
     rows: dict[int, tuple[int, Place]] = field(default_factory=dict)
     times: Counter[tuple[int, str]] = field(default_factory=Counter)
 

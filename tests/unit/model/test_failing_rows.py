@@ -160,3 +160,12 @@ def test_a_killed_row_alone_is_known_from_a_killed_piece() -> None:
         killed.append(([one.id for one in chosen.rows], chosen.killed))
         state = handover.entered(transitions.acquire(state, owner_id="p", ttl=60, now=NOW), chosen, None)
     assert killed == [(["1@1", "2@2"], False), (["1@1"], False), (["1@1"], True)]
+
+
+def test_no_call_gets_more_rows_than_a_report_may_list() -> None:
+    limits = Limits(max_quarantined=2000)
+    rows = [row(stamp) for stamp in range(1, 1202)]
+    assert len(planned(fresh(), rows, limits=limits).rows) == handover.MOST_LISTED
+    state = after(fresh(), rows[:1], RAISED, limits=limits)
+    assert len(planned(state, rows[1:], limits=limits).rows) == handover.MOST_LISTED - 1
+    assert len(planned(state, rows[1:], mode="block", limits=limits).rows) == 1200
