@@ -297,6 +297,17 @@ def test_a_savepoint_is_refused(shop: Engine) -> None:
         run(batch_of([1]), handle)
 
 
+def test_a_two_phase_transaction_is_refused(postgres_shop: Engine) -> None:
+    """It would be committed by somebody, some time after the handler returned."""
+
+    def handle(batch: Batch) -> None:
+        with postgres_shop.connect() as connection, connection.begin_twophase(), fenced(connection, batch):
+            pass
+
+    with pytest.raises(ConfigError, match="two-phase"):
+        run(batch_of([1]), handle)
+
+
 def test_savepoints_inside_the_block_are_the_handlers_own(shop: Engine) -> None:
     def handle(batch: Batch) -> None:
         with shop.begin() as connection, fenced(connection, batch) as fresh:
@@ -515,6 +526,14 @@ def test_a_user_that_may_create_nothing_is_shown_the_command(postgres_shop: Engi
         clerk = engine_of(postgres_shop.url.set(username="clerk").render_as_string(False), poolclass=NullPool)
         with pytest.raises(PollerError, match="poller sink ddl URL"):
             run(batch_of([1]), handler(clerk))
+        with postgres_shop.begin() as connection:
+            for statement in ddl("postgresql://"):
+                connection.exec_driver_sql(statement)
+            for table in ("poller_fence", "poller_applied"):
+                connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO clerk")
+        for token in (1, 2):
+            run(batch_of([1, token + 1], token=token, through=3), handler(clerk))
+        assert ids(postgres_shop) == [1, 2, 3], "the rights that the page names are enough"
     finally:
         with postgres_shop.begin() as connection:
             connection.exec_driver_sql("DROP OWNED BY clerk")
