@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -208,23 +209,24 @@ class Poller:
         """
         from poller.admin.status import look
 
-        with self._runner.alone():
+        with self.alone():
             return look(self, null_cursors=null_cursors)
 
     def peek(self, limit: int = 10) -> Peek:
-        """The rows that would be delivered next, up to `limit`. Takes no lease, changes nothing.
+        """The rows that would be delivered next, up to `limit` (at most 10,000). Takes no lease, changes nothing.
 
-        Raises: LeaseHeld, where a batch of this `Poller` runs in this process; FingerprintMismatch, StoreError,
-            SourceUnavailable, SourceError.
+        Raises: LeaseHeld, where a batch of this `Poller` runs in this process; WrongArgument (`limit`),
+            FingerprintMismatch, StoreError, SourceUnavailable, SourceError.
         """
         from poller.admin.peek import look_ahead
 
-        with self._runner.alone():
+        with self.alone():
             return look_ahead(self, limit)
 
     def history(self, limit: int = 20) -> HistoryOutput:
-        """Who changed, took over or lost what, when and why: the newest `limit` records, the newest last. Changes
-        nothing. Call it from any thread. Raises: StoreUnavailable, StoreDenied."""
+        """Who changed, took over or lost what, when and why: the newest `limit` records (at most 100,000), the
+        newest last. Changes nothing. Call it from any thread. Raises: WrongArgument (`limit`), StoreUnavailable,
+        StoreDenied."""
         from poller.admin.history import read_history
 
         return read_history(
@@ -244,7 +246,7 @@ class Poller:
         """
         from poller.admin.doctor import examine
 
-        with self._runner.alone():
+        with self.alone():
             return examine(self, load_handler=lambda: self.handler, folder=self.origin.folder)
 
     def pause(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
@@ -296,7 +298,7 @@ class Poller:
         from poller.admin.request import Request
 
         request = Request(dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, by=by, reason=reason)
-        with self._runner.alone():
+        with self.alone():
             return self._change(place_plan(self, to), request)
 
     def _change(self, plan: Plan, request: Request) -> ChangeOutput:
@@ -342,6 +344,13 @@ class Poller:
 
         request = Request(begins, ends, name=name, parallel=parallel, retry=retry, by=by, dry_run=dry_run)
         return backfill(self, request, taken=self.origin.pollers, handler=handler, stop=stop)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep ticks of this `Poller` from running in this process meanwhile: its source serves one thread at a time.
+
+        Raises (when entered): LeaseHeld, where one runs.
+        """
+        return self._runner.alone()
 
     def beside(self, name: str, source: Source, *, observers: Sequence[Observer] = ()) -> Poller:
         """A poller of another name and source, and else like this one; closing it leaves the store open.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -49,8 +50,11 @@ def clone_checkpoint(
         raise WrongArgument(f"NEW_NAME: invalid name {new_name[:80]!r}: 1 to 63 lower-case letters, digits, hyphens.")
     if new_name == poller.name:
         raise WrongArgument("NEW_NAME: is the poller itself.", next_step="Name another.")
+    if new is not None and new.name != new_name:
+        raise WrongArgument(f"new: is the poller {new.name!r}, not {new_name!r}.")
     editor = StateEditor(new or poller, request, conversation, name=new_name)
-    return _Cloning(editor, poller, new, file).carry_out(overwrite=overwrite)
+    with poller.alone(), nullcontext() if new is None else new.alone():
+        return _Cloning(editor, poller, new, file).carry_out(overwrite=overwrite)
 
 
 class _Cloning:

@@ -111,13 +111,13 @@ def not_held(source: InspectableSource, cursor: Cursor) -> str:
     return ""
 
 
-def impossible(source: InspectableSource, cursor: Cursor | None) -> str:
-    """Why a kept cursor cannot be one of this source; empty where it can, and for a table without rows, which does not
-    show its types.
+def impossible(source: Source, cursor: Cursor | None) -> str:
+    """Why a kept cursor cannot be one of this source; empty where it can, and where that is not known: of a table
+    without rows, which does not show its types, and of a source that cannot be inspected.
 
     Raises: SourceUnavailable; SourceError, where the table cannot be read.
     """
-    if not source.lag(None, cap=1).pending or cursor is None:
+    if not isinstance(source, InspectableSource) or not source.lag(None, cap=1).pending or cursor is None:
         return ""
     why = not_held(source, cursor)
     if why:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import cast
 
 from pydantic import ConfigDict, Field
 
@@ -17,6 +16,7 @@ from poller.model.result import ResultModel
 from poller.ports import Bound, InspectableSource, Source
 
 BACK, SAME, FORWARD = -1, 0, 1
+UNCOUNTED = "the source does not count rows"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d(:?\d\d)?)?")
 
 
@@ -74,13 +74,14 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
         return NOTHING
     if foreign:
         return uncounted("the checkpoint belongs to another source", way)
-    asked = cast("InspectableSource", source)
+    if not isinstance(source, InspectableSource):  # nor is its order known
+        return uncounted(UNCOUNTED, BACK if after is None else None)
     try:
         # Both ways, whatever the texts say: the database knows its order, and the wrong way round is an empty range.
-        again, capped = counted(lambda cap: asked.count_between(after, before, cap=cap))
-        ahead, many = counted(lambda cap: asked.count_between(before, after, cap=cap))
+        again, capped = counted(lambda cap: source.count_between(after, before, cap=cap))
+        ahead, many = counted(lambda cap: source.count_between(before, after, cap=cap))
         risky = way != BACK and not again  # rows that wait there already do not say that no more will come
-        open_ended = risky and not _below(asked.bound(), after)
+        open_ended = risky and not _below(source.bound(), after)
         return Effect(redelivered=again, skipped=ahead, capped=capped or many, open_ended=open_ended)
     except SourceError as error:
         return uncounted(error.message.rstrip("."), way)
@@ -91,8 +92,10 @@ def measure(source: Source, before: Cursor | None, after: Cursor | None, *, fore
 def of_first(source: Source, after: Cursor | None) -> Effect:
     """What a poller's first checkpoint does: what stands up to it was delivered elsewhere, but what is yet to appear
     there never will be. Raises nothing."""
+    if not isinstance(source, InspectableSource):
+        return uncounted(UNCOUNTED, None)
     try:
-        bound = cast("InspectableSource", source).bound()
+        bound = source.bound()
     except SourceError as error:
         return uncounted(error.message.rstrip("."), None)
     return Effect(open_ended=bound.value is not None and not _below(bound, after))
@@ -159,9 +162,10 @@ def uncounted(why: str, way: int | None) -> Effect:
 
 def rows_up_to(source: Source, cursor: Cursor | None) -> str:
     """How many rows stand up to a cursor, for people. Raises nothing."""
+    if not isinstance(source, InspectableSource):
+        return f"rows (not counted: {UNCOUNTED})"
     try:
-        asked = cast("InspectableSource", source)
-        return rows_of(*counted(lambda cap: asked.count_between(None, cursor, cap=cap)))
+        return rows_of(*counted(lambda cap: source.count_between(None, cursor, cap=cap)))
     except SourceError as error:
         return f"rows (not counted: {error.message.rstrip('.')})"
     except OverflowError:

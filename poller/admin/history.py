@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from poller.admin.refusals import whole
 from poller.errors import StateCorrupt
 from poller.journal.audit import AuditTrail
 from poller.lease.state_file import StateFile
@@ -18,6 +19,8 @@ from poller.sources.columns.moments import parse_utc
 
 SLACK = 50
 """So many lines more are read: copies of one record are one."""
+MOST_RECORDS = 100_000
+"""So many records are read in one call."""
 TOLD_APART = timedelta(seconds=2)
 """Times of two records say which was first where they lie further apart: a blob's server counts whole seconds."""
 
@@ -49,7 +52,11 @@ class HistoryOutput(ResultModel):
 def read_history(
     store: StateStore, *, app_name: str, poller_name: str, runtime: Runtime, timing: Timing, limit: int
 ) -> HistoryOutput:
-    """The newest records of one poller or backfill, up to `limit`. Raises: StoreUnavailable, StoreDenied."""
+    """The newest records of one poller or backfill, up to `limit`.
+
+    Raises: WrongArgument (`limit`), StoreUnavailable, StoreDenied.
+    """
+    whole(limit, "limit", least=1, most=MOST_RECORDS)
     trail = AuditTrail(store, app_name=app_name, poller_name=poller_name, runtime=runtime)
     entries = trail.entries(limit=limit + SLACK)
     file = StateFile(store, app_name=app_name, poller_name=poller_name, runtime=runtime, timing=timing)

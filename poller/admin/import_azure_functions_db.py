@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import make_url
 
@@ -30,7 +31,7 @@ from poller.admin.refusals import WrongArgument, clean
 from poller.admin.request import Request
 from poller.admin.wired import WiredPoller
 from poller.delivery.watches import PENDING_CAP
-from poller.errors import LeaseHeld, SourceError, SourceUnavailable
+from poller.errors import ConfigError, LeaseHeld, SourceError, SourceUnavailable
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State
@@ -73,12 +74,14 @@ class Foreign:
         return 0.0 if self.expires_at is None else max(0.0, (self.expires_at - self.read_at).total_seconds())
 
 
-def read_foreign(where: str, *, connection: str, environ: Mapping[str, str], now: datetime) -> Foreign:
+def read_foreign(
+    where: str | os.PathLike[str], *, connection: str, environ: Mapping[str, str], now: datetime
+) -> Foreign:
     """The blob at an address, or a file.
 
     Raises: WrongArgument (there is none, or it is not one of that library's), ConfigError (not a blob URL), StoreError.
     """
-    clean(where, "URL|FILE")
+    where = clean(os.fspath(where) if isinstance(where, os.PathLike) else where, "URL|FILE")
     if where.startswith(("http://", "https://")):
         from poller.stores import BlobStore
 
@@ -250,14 +253,21 @@ def import_checkpoint(
         would be skipped), WrongArgument (its cursor does not fit the source), SourceError, StoreError.
     """
     editor = StateEditor(poller, request, conversation)
-    return _Importing(editor, poller, options, foreign).carry_out(overwrite=overwrite)
+    with poller.alone():
+        return _Importing(editor, poller, options, foreign).carry_out(overwrite=overwrite)
 
 
 class _Importing:
     def __init__(self, editor: StateEditor, poller: WiredPoller, options: SourceConfig, foreign: Foreign) -> None:
         self._editor = editor
         self._foreign = foreign
-        self._source = cast("SqlSource", poller.source)
+        if not isinstance(poller.source, SqlSource):
+            raise ConfigError(
+                f"source: {type(poller.source).__name__} is not a SqlSource; azure-functions-db reads only tables and "
+                "queries.",
+                key="source",
+            )
+        self._source = poller.source
         self._described = located(poller.source)
         self._cursor, self._notes = convert(foreign, self._source, options)
 

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from poller.admin.refusals import whole
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.preflight import check_fingerprint
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Row
+
+MOST_ROWS = 10_000
+"""So many rows are looked at in one call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +39,10 @@ class Peek:
 def look_ahead(poller: WiredPoller, limit: int) -> Peek:
     """Up to `limit` of the next rows.
 
-    Raises: FingerprintMismatch, StateCorrupt, StoreUnavailable, StoreDenied, SourceUnavailable, SourceError.
+    Raises: WrongArgument (`limit`), FingerprintMismatch, StateCorrupt, StoreUnavailable, StoreDenied,
+        SourceUnavailable, SourceError.
     """
+    whole(limit, "limit", least=1, most=MOST_ROWS)
     file, source = operator_of(poller, "peek").file, poller.source
     copy = file.read() or file.read_unless_deleted()
     if copy is not None:

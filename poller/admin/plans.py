@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poller.admin.cursors import changed_source, is_foreign, located, refuse_foreign, typed_cursor, unreadable
-from poller.admin.effects import BACK, NOTHING, Effect, measure, uncounted
-from poller.admin.refusals import WrongArgument, clean
+from poller.admin.effects import NOTHING, Effect, measure
+from poller.admin.refusals import WrongArgument, clean, shown
 from poller.admin.wired import WiredPoller
 from poller.errors import FieldDifference
 from poller.model.changes import Transition, to_pause, to_reset, to_resume
@@ -68,15 +68,10 @@ def reset_plan(poller: WiredPoller, kind: str, cursor: Cursor | None) -> Plan:
     """Move the checkpoint; it then belongs to the configured source, whatever it belonged to before."""
     source = located(poller.source)
 
-    def effect(state: State) -> Effect:
-        if not isinstance(poller.source, InspectableSource):
-            return uncounted("the source does not count rows", BACK if cursor is None else None)
-        return measure(poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state, source))
-
     return Plan(
         kind=kind,
         transition=to_reset(cursor, source),
-        effect=effect,
+        effect=lambda state: measure(poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state, source)),
         differences=changed_source(source),
         notes=lambda state: unreadable(poller.source, state, source),
     )
@@ -95,7 +90,7 @@ def place_plan(poller: WiredPoller, to: Cursor | Literal["beginning"]) -> Plan:
             to = typed_cursor(poller.source, clean(to.value, "to"), keys, "to")
         return reset_plan(poller, "reset-to-cursor", to)
     if to != "beginning":
-        raise WrongArgument(f'to: {str(to)[:80]!r} is neither a Cursor nor "beginning".')
+        raise WrongArgument(f'to: {shown(to)} is neither a Cursor nor "beginning".')
     return reset_plan(poller, "reset-to-beginning", None)
 
 

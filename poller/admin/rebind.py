@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import StateEditor
 from poller.admin.conversation import Conversation
@@ -18,7 +16,6 @@ from poller.model.changes import to_rebind
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
-from poller.ports import InspectableSource
 
 UNCOUNTED = "which rows of the two sources are the same is not known"
 
@@ -32,7 +29,8 @@ def rebind(
         StoreError, SourceError.
     """
     editor = StateEditor(poller, request, conversation)
-    return editor.carry_out(_plan(poller))
+    with poller.alone():
+        return editor.carry_out(_plan(poller))
 
 
 def _plan(poller: WiredPoller) -> Plan:
@@ -75,7 +73,7 @@ def _refuse_impossible(poller: WiredPoller, cursor: Cursor | None) -> None:
     Raises: FingerprintMismatch, where the column cannot hold the cursor; SourceError, where the table cannot be read.
     """
     try:
-        why = impossible(cast("InspectableSource", poller.source), cursor)
+        why = impossible(poller.source, cursor)
     except SourceUnavailable:
         if poller.source.describe().database.dialect == "sqlite":
             raise

@@ -7,7 +7,7 @@ import os
 import socket
 from dataclasses import dataclass
 
-from poller.admin.refusals import WrongArgument, clean
+from poller.admin.refusals import WrongArgument, clean, shown
 from poller.model.escape import escape
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
 
@@ -42,7 +42,12 @@ def checked_reason(reason: str | None, name: str) -> str | None:
 
 
 def identity(by: str | None = None) -> str:
-    """Who changes something, in one line: `by`, else `POLLER_OPERATOR`, else user and host."""
+    """Who changes something, in one line: `by`, else `POLLER_OPERATOR`, else user and host.
+
+    Raises: WrongArgument, where `by` is not text.
+    """
+    if by is not None and not isinstance(by, str):
+        raise WrongArgument(f"by: {shown(by)} is not text.")
     who = (by or os.environ.get("POLLER_OPERATOR", "")).strip()
     if not who:
         try:

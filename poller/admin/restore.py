@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
-from typing import cast
 
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import StateEditor
@@ -14,7 +14,7 @@ from poller.admin.editor import Operator
 from poller.admin.effects import Effect, measure
 from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
-from poller.admin.refusals import WrongArgument, clean
+from poller.admin.refusals import WrongArgument, clean, whole
 from poller.admin.request import Request
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
@@ -23,19 +23,19 @@ from poller.model.checkpoint_file import Origin, begin, read_origin, restore, un
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.model.fingerprint import SourceDescription, differences
-from poller.model.limits import LARGEST_BODY
-from poller.ports import Found, InspectableSource
+from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY
+from poller.ports import Found
 
 KIND = "reset-to-checkpoint"
 
 
-def find_checkpoint(poller: WiredPoller, name: str) -> Origin:
+def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Origin:
     """A local file: an export, a backup or a whole state document; or a backup of this poller in the store by its name,
     with or without its folder.
 
     Raises: WrongArgument, where there is none or it holds no checkpoint; StoreUnavailable, StoreDenied.
     """
-    clean(name, "FILE")
+    name = clean(os.fspath(name) if isinstance(name, os.PathLike) else name, "FILE")
     operator = operator_of(poller, KIND)
     body = _local(Path(name))
     if body is not None:
@@ -69,11 +69,14 @@ def restore_checkpoint(
         rebind: also a checkpoint of another source: it then belongs to this one.
         token_at_least: for the document's fencing token, where a higher one is known from elsewhere.
 
-    Raises: FingerprintMismatch (it belongs to another source), WrongArgument (the columns cannot hold its cursor),
-        LeaseHeld, Refused, WriteConflict, StoreError, StateCorrupt (a newer version's document), SourceError.
+    Raises: FingerprintMismatch (it belongs to another source), WrongArgument (the columns cannot hold its cursor;
+        `token_at_least`), LeaseHeld, Refused, WriteConflict, StoreError, StateCorrupt (a newer version's document),
+        SourceError.
     """
+    whole(token_at_least, "token_at_least", least=0, most=HIGHEST_TOKEN)
     editor = StateEditor(poller, request, conversation)
-    return _Restoring(editor, poller, checkpoint, rebind=rebind, token_at_least=token_at_least).carry_out()
+    with poller.alone():
+        return _Restoring(editor, poller, checkpoint, rebind=rebind, token_at_least=token_at_least).carry_out()
 
 
 def _read(operator: Operator, body: bytes, *, location: str, app: str) -> Origin:
@@ -165,7 +168,7 @@ class _Restoring:
         """What the column cannot hold is no place to go on from. Where the database cannot be asked it is let through:
         a way back must not need it. Raises: WrongArgument."""
         try:
-            why = impossible(cast("InspectableSource", self.poller.source), cursor)
+            why = impossible(self.poller.source, cursor)
         except SourceError:  # a table that cannot be read is no fault of the checkpoint's
             return
         if why:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from poller.admin.editor import Operator
@@ -24,6 +25,9 @@ class WiredPoller(Protocol):
     def options(self) -> PollerOptions: ...
     @property
     def runtime(self) -> Runtime: ...
+    def alone(self) -> AbstractContextManager[None]:
+        """Nothing else uses its source in this process meanwhile. Raises (when entered): LeaseHeld."""
+        ...
 
 
 def operator_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from poller import worker
 from poller.admin.effects import BACK, SAME, direction
-from poller.admin.refusals import Refused, WrongArgument, clean
+from poller.admin.refusals import Refused, WrongArgument, clean, shown, whole
 from poller.admin.request import identity
 from poller.admin.wired import operator_of
 from poller.backfill.conversation import Conversation
@@ -156,16 +156,16 @@ class Backfill:
     def _end(self, name: str, value: str | int | date) -> Cursor:
         option = self._talk.option(name)
         if isinstance(value, bool) or not isinstance(value, str | int | date):
-            raise WrongArgument(f"{option}: {str(value)[:80]!r} is neither text, a number nor a time.")
-        text = value.isoformat() if isinstance(value, date) else str(value)
+            raise WrongArgument(f"{option}: {shown(value)} is neither text, a whole number nor a time.")
         try:
+            text = value.isoformat() if isinstance(value, date) else str(value)
             return self._whole.parse_cursor(clean(text, option), None)
         except SourceUnavailable:
             raise
         except SourceError as error:
             raise WrongArgument(f"{option}: {error.message}", next_step=error.next_step) from None
-        except OverflowError:
-            raise WrongArgument(f"{option}: {text[:80]} is out of the range of the column.") from None
+        except (OverflowError, ValueError):  # a ValueError: a number of more digits than Python writes
+            raise WrongArgument(f"{option}: {shown(value)} is out of the range of the column.") from None
 
     def _named(self) -> str:
         """Its name; the default holds the range and the source, so that each has one of its own."""
@@ -185,10 +185,7 @@ class Backfill:
         return name
 
     def _parallel(self) -> int:
-        count = self.request.parallel
-        if type(count) is not int or not 1 <= count <= MOST_PARTS:
-            raise WrongArgument(f"{self._talk.option('parallel')}: {count!r} is not a number from 1 to {MOST_PARTS}.")
-        return count
+        return whole(self.request.parallel, self._talk.option("parallel"), least=1, most=MOST_PARTS)
 
     def _make_parts(self, count: int) -> None:
         option = self._talk.option

@@ -64,8 +64,9 @@ def look(document: Document, backfills: Backfills) -> BackfillStatus:
             configured=described.fingerprint(),
         )
         return status.failed(mismatch)
-    try:
-        lag = source.lag(document.state.checkpoint.cursor, cap=PENDING_CAP)
-    except Exception as error:  # noqa: BLE001 - one backfill's trouble must not hide another's
-        return status.failed(error)
+    with of.alone():
+        try:
+            lag = source.lag(document.state.checkpoint.cursor, cap=PENDING_CAP)
+        except Exception as error:  # noqa: BLE001 - one backfill's trouble must not hide another's
+            return status.failed(error)
     return status.model_copy(update={"pending": lag.pending, "pending_capped": lag.pending_capped})

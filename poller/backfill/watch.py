@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from poller.admin.rates import Rates
 from poller.admin.status import PollerStatus
+from poller.admin.wired import WiredPoller
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
 from poller.backfill.status import BackfillStatus
@@ -88,7 +89,7 @@ class Watcher:
         failures = self._read_again()
         looked = survey(self._pollers, self._backfills, list(self._named.values()), null_cursors=False)
         pollers = [
-            WatchedPoller(status=one, rows_per_second=self._rates.rows_per_second(poller.source, one))
+            WatchedPoller(status=one, rows_per_second=self._rate(poller, one))
             for poller, one in zip(self._pollers, looked.pollers, strict=True)
         ]
         backfills = None if looked.backfills is None else [self._watched(one, failures) for one in looked.backfills]
@@ -98,8 +99,12 @@ class Watcher:
     def _watched(self, status: BackfillStatus, failures: dict[str, PollerError]) -> WatchedBackfill:
         if status.name in failures:
             status = status.failed(failures[status.name])
-        rate = self._rates.rows_per_second(self._backfills.pollers[status.poller].source, status)
+        rate = self._rate(self._backfills.pollers[status.poller], status)
         return WatchedBackfill(status=status, rows_per_second=rate)
+
+    def _rate(self, poller: WiredPoller, status: PollerStatus) -> float | None:
+        with poller.alone():
+            return self._rates.rows_per_second(poller.source, status)
 
     def _read_again(self) -> dict[str, PollerError]:
         """The documents of those that were named, as they are now; where one cannot be read, the former one and why."""

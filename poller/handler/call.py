@@ -85,12 +85,16 @@ class ThreadExecutor:
 
 
 def check_handler(handler: object, *, key: str = "handler", file: str = "") -> None:
-    """Refuse what would never run: a generator, plain or async, does nothing when it is called.
+    """Refuse what would never run: what cannot be called, and a generator, plain or async, which does nothing then.
 
     Args:
         key, file: where it was configured, for the error.
     Raises: ConfigError.
     """
+    if not callable(handler):
+        raise ConfigError(
+            f"{f'{file}: ' if file else ''}{key}: {type(handler).__qualname__} is not a function.", key=key, file=file
+        )
     called = handler if isinstance(handler, type) else getattr(handler, "__call__", None)  # noqa: B004 - not whether
     if _is_generator(handler) or _is_generator(called):
         raise ConfigError(

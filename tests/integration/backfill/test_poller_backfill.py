@@ -222,12 +222,12 @@ def refused(call: Callable[[], object], error: type[Exception], says: str, store
 def test_a_number_of_parts_that_cannot_be_is_refused(shop: Path, store: Store, parallel: Any) -> None:
     with orders(source_of(shop), store) as poller:
         call = lambda: poller.backfill(BEGINS, ENDS, parallel=parallel)  # noqa: E731
-        refused(call, WrongArgument, "parallel: .* is not a number from 1 to 32", store)
+        refused(call, WrongArgument, "parallel: .* is not a whole number from 1 to 32", store)
 
 
 def test_an_end_that_is_no_end_is_refused(shop: Path, store: Store) -> None:
     with orders(source_of(shop), store) as poller:
-        refused(lambda: poller.backfill(None, ENDS), WrongArgument, "begins: 'None' is neither", store)  # type: ignore[arg-type]
+        refused(lambda: poller.backfill(None, ENDS), WrongArgument, "begins: None is neither", store)  # type: ignore[arg-type]
 
 
 def test_without_a_handler_nothing_is_begun(shop: Path, store: Store) -> None:

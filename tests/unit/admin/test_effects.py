@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from poller.admin.effects import BACK, FORWARD, SAME, direction, measure
 from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor, CursorKind
-from poller.ports import Bound, Source
+from poller.ports import Bound
+from poller.sources import SqlSource
 
 
 def cursor(value: str, key: dict[str, int | str] | None = None, kind: CursorKind = "timestamp+pk") -> Cursor:
@@ -52,7 +53,7 @@ def test_the_way_is_known_only_where_the_texts_decide_it(
     assert direction(one, other) == way
 
 
-class Rows:
+class Rows(SqlSource):
     """A database with so many rows one way and the other."""
 
     inclusive = False
@@ -60,6 +61,7 @@ class Rows:
     def __init__(
         self, again: int = 0, ahead: int = 0, bound: str | None = None, down: bool = False, slow: bool = False
     ) -> None:
+        super().__init__("sqlite://", table="orders", cursor_column="at", cursor_time_zone="UTC", pk_columns=["id"])
         self.counts = {"again": again, "ahead": ahead}
         self.limit = bound
         self.down = down
@@ -76,7 +78,7 @@ class Rows:
 
 
 def moved(rows: Rows, after: Cursor | None = None, **more: Any) -> Any:
-    return measure(cast("Source", rows), cursor(EARLY), after or cursor(LATE), **more)
+    return measure(rows, cursor(EARLY), after or cursor(LATE), **more)
 
 
 def test_rows_forward_are_skipped_and_rows_back_come_again() -> None:
@@ -110,6 +112,6 @@ def test_what_is_not_counted_is_skipping_unless_it_goes_back() -> None:
     assert moved(Rows(down=True)).skips is True
     assert moved(Rows(down=True), cursor("monday")).skips is True
     assert moved(Rows(down=True), cursor("2025-01-01T00:00:00.000000Z")).skips is False
-    assert measure(cast("Source", Rows(down=True)), cursor(LATE), None).redelivered is None
+    assert measure(Rows(down=True), cursor(LATE), None).redelivered is None
     assert moved(Rows(again=3), foreign=True).skips is True
-    assert measure(cast("Source", Rows()), cursor(LATE), None, foreign=True).skips is False
+    assert measure(Rows(), cursor(LATE), None, foreign=True).skips is False
