@@ -47,7 +47,7 @@ def test_over_innodb_they_are_observed(family_db: str, keys: dict[str, Any]) -> 
     with source(family_db, **keys) as reader:
         bound = reader.page(None, 10).bound
     assert bound.kind == "observed"
-    assert "cannot be told" not in str(bound.reason)
+    assert "not known" not in str(bound.reason)
 
 
 def test_what_may_not_be_looked_into_is_said(family_db: str) -> None:
