@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from poller.errors import LeaseHeld, StoreError, WriteConflict
+from poller.errors import StoreError, WriteConflict
 from poller.journal.audit import AuditTrail
 from poller.lease.state_file import Conflict, Copy, OutcomeUnknown, StateFile
 from poller.model.changes import (
@@ -107,14 +107,12 @@ class Operator:
     def refuse_live(self, copy: Copy, *, break_lease: bool) -> None:
         """Raises: LeaseHeld, where somebody's lease is live and is not to be broken. One that an operator keeps is
         nobody's work: it needs no breaking."""
-        left, lease = self.busy(copy), copy.state.lease
+        left = self.busy(copy)
         if left is not None and not break_lease and kept_by(copy.state) is None:
-            owner = lease.owner_id or "Somebody"
-            raise LeaseHeld(
+            owner = copy.state.lease.owner_id or "Somebody"
+            raise copy.lease_held(
                 f"{owner} holds the lease of {self.file.poller_name!r} for up to {left:.0f} s more.",
-                owner_id=lease.owner_id,
-                fencing_token=lease.fencing_token,
-                expires_in_seconds=left,
+                expires_in=left,
                 next_step="Nothing was changed. Wait until it is released, pause the poller, or add "
                 f"{self._break_option}.",
             )

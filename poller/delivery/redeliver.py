@@ -6,10 +6,9 @@ from poller.delivery.context import Context
 from poller.delivery.leased import LeasedDelivery, Purpose
 from poller.delivery.preflight import refusal_of
 from poller.delivery.recheck import Recheck
-from poller.errors import LeaseHeld, PollerError
+from poller.errors import PollerError
 from poller.handler.call import Handler
-from poller.lease.state_file import Conflict, Copy
-from poller.model.document import Lease
+from poller.lease.state_file import Conflict
 from poller.ports import Bound, Page
 
 LATE = Purpose("late", run="recheck-")
@@ -61,23 +60,17 @@ def _acquire(context: Context, handler: Handler) -> LeasedDelivery:
     """Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, LeaseLost, StoreError."""
     file = context.file
     copy = file.read_existing()
-    found: Copy | None = copy
     refusal = refusal_of(context, copy)
     if refusal is None:
         try:
             return LeasedDelivery.acquire(context, handler, copy, LATE)
         except Conflict as changed:
-            found = changed.found
+            copy = changed.found or copy
     elif refusal.outcome != "held_elsewhere":
         raise _Stopped(f"{context.name} is {refusal.error}.", next_step=f"Run: poller resume {context.name}")
-    lease, left = Lease(), None
-    if found is not None:
-        lease, left = found.state.lease, found.availability(file.timing, context.runtime.monotonic()).expires_in
-    raise LeaseHeld(
+    raise copy.lease_held(
         "Another owner took the lease first." if refusal is None else f"{refusal.error}.",
-        owner_id=lease.owner_id,
-        fencing_token=lease.fencing_token,
-        expires_in_seconds=left,
+        expires_in=copy.availability(file.timing, context.runtime.monotonic()).expires_in,
         next_step="Try again when its tick is over, or pause the poller.",
     )
 

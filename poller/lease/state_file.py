@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from poller.errors import StateCorrupt, StoreDenied, StoreError, StoreUnavailable, WriteConflict
+from poller.errors import LeaseHeld, StateCorrupt, StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.lease.server_clock import ServerClock
 from poller.lease.yield_request import YieldRequest
 from poller.model import transitions
@@ -63,6 +63,17 @@ class Copy:
             modified_at=self.modified_at,
             unchanged_for=now - self.first_seen,
             timing=timing,
+        )
+
+    def lease_held(self, message: str, *, expires_in: float | None, next_step: str) -> LeaseHeld:
+        """The error for whoever wanted the lease while another has it."""
+        lease = self.state.lease
+        return LeaseHeld(
+            message,
+            owner_id=lease.owner_id,
+            fencing_token=lease.fencing_token,
+            expires_in_seconds=expires_in,
+            next_step=next_step,
         )
 
 
