@@ -91,12 +91,6 @@ def due(state: State, now: datetime, *, batch_first: bool = False) -> WaitingRow
     return min(ready, key=lambda row: row.at or 0, default=None)
 
 
-def next_due(state: State) -> datetime | None:
-    """When the next row that waits for its delay may be tried; None where none does."""
-    first = heads(state)
-    return min((row.retry_at for row in state.aside if first.get(row.key) is row and row.retry_at), default=None)
-
-
 def _is_due(row: WaitingRow, now: datetime) -> bool:
     return row.retry_at is None or row.retry_at <= now
 

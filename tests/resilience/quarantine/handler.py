@@ -41,7 +41,6 @@ class Call:
     retries: WaitingRow | None = None
     replays: bool = False
     report: Report = field(default_factory=Report)
-    listed_beyond: bool = False
 
     @property
     def generation(self) -> int:

@@ -32,13 +32,12 @@ class Lost(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a process is configured. `merges`: two changes that follow each other share a PUT."""
+    """How a process is configured."""
 
     mode: Mode
     limits: Limits
     batch_size: int
     max_batches: int = 0
-    merges: bool = False
 
 
 class Writer:
@@ -266,7 +265,6 @@ class Tick(Writer):
         for row in verdict.opens:
             yield from self.open_record(row)
         world.say(self.name, f"{call.report.end}: passes {verdict.passes}, opens {[row.id for row in verdict.opens]}")
-        call.listed_beyond = bool(verdict.opens)
 
         def end(state: State, now: datetime) -> State:
             return ruling.ended(
