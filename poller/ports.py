@@ -111,6 +111,14 @@ class StateStore(Protocol):
         """
         ...
 
+    def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
+        """Remove the document that has exactly this tag. State documents, backups and logs are never removed.
+
+        Raises: WriteConflict (the tag is another, or there is no such document), StoreUnavailable (unknown whether it
+        was removed), StoreDenied.
+        """
+        ...
+
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
         """Append one line (without its newline) to a log document, created on first use.
 

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from poller.errors import StoreError, WriteConflict
 from poller.journal.audit import AuditTrail
-from poller.lease.state_file import Conflict, Copy, OutcomeUnknown, StateFile
+from poller.lease.sending import OutcomeUnknown
+from poller.lease.state_file import Conflict, Copy, StateFile
 from poller.model.changes import (
     Transition,
     freeing,

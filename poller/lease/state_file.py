@@ -1,8 +1,8 @@
 """One poller's state document in a store: read conditionally, written by compare-and-swap, ambiguities resolved.
 
 This is protocol 2, written once for the worker's tenure and for the operator's commands. A write freezes its bytes, its
-write id and its condition. No usable answer: the same bytes go out again under the same condition, so that a copy that
-lands late is fenced. Refused: the document is read, and if our write id stands in it, the write had been applied.
+write id and its condition, and is sent until an answer comes (`Sending`). Refused: the document is read, and if our
+write id stands in it, the write had been applied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from poller.errors import LeaseHeld, StateCorrupt, StoreDenied, StoreError, StoreUnavailable, WriteConflict
+from poller.errors import LeaseHeld, StateCorrupt, StoreError
+from poller.lease.sending import Sending
 from poller.lease.server_clock import ServerClock
 from poller.lease.yield_request import YieldRequest
 from poller.model import transitions
@@ -20,7 +21,7 @@ from poller.model.document import State, decode, encode
 from poller.model.expiry import Availability, availability
 from poller.model.stamps import later
 from poller.model.timing import Timing
-from poller.observability import Emitter, WriteRedone, WriteResent, WriteResolved
+from poller.observability import Emitter, WriteRedone, WriteResolved
 from poller.ports import Found, Missing, Runtime, StateStore, Unchanged, Written
 
 STALE = 1.0
@@ -101,10 +102,6 @@ class Conflict(StoreError):
         self.found = found
 
 
-class OutcomeUnknown(StoreUnavailable):
-    """No answer before the deadline: the write may have been applied, or may yet be, unless nothing was `sent`."""
-
-
 class StateFile:
     """Reads and writes `state/{app_name}/{poller_name}.json` in a store.
 
@@ -131,6 +128,15 @@ class StateFile:
         self.clock = ServerClock(runtime)
         self.yield_request = YieldRequest(store, self.request_name, runtime=runtime, timing=timing, now=self.clock.now)
         self._emit = emit or Emitter(())
+        self._sending = Sending(
+            store,
+            self.name,
+            poller_name=poller_name,
+            runtime=runtime,
+            timing=timing,
+            clock=self.clock,
+            emit=self._emit,
+        )
         self._copy: Copy | None = None
         self._highest_token: int | None = None
         """None until a document was seen."""
@@ -224,7 +230,7 @@ class StateFile:
             sent = self.runtime.monotonic()
             state = change(start, self.clock.now()).with_write_id(write_id)
             body = encode(state)
-            answer = self._send(body, base.tag if base else None, deadline)
+            answer = self._sending.send(body, base.tag if base else None, deadline)
             if isinstance(answer, Written):
                 seen = self.runtime.monotonic()
                 copy = Copy(state, body, answer.tag, answer.server_time, answer.modified_at, seen, seen)
@@ -252,7 +258,7 @@ class StateFile:
         try:
             for _ in range(2):
                 state = transitions.restamped(on.state, self.clock.now()).with_write_id(self.runtime.new_id())
-                answer = self._send(encode(state), on.tag, deadline)
+                answer = self._sending.send(encode(state), on.tag, deadline)
                 if answer is not None:
                     now = self.runtime.monotonic()
                     copy = Copy(state, encode(state), answer.tag, answer.server_time, answer.modified_at, now, now)
@@ -265,67 +271,12 @@ class StateFile:
             pass
         return landed
 
-    def _send(self, body: bytes, if_tag: str | None, deadline: float) -> Written | None:
-        """Send the same bytes until an answer comes; None means that the condition did not hold."""
-        attempt, arrived = 0, False  # whether a copy may have reached the store
-        while True:
-            attempt += 1
-            sent = self.runtime.monotonic()
-            if sent >= deadline:  # looked at right before a send: a pause or an answer may have taken too long
-                raise self._unresolved(f"the deadline had passed before attempt {attempt}", sent=arrived)
-            try:
-                answer = self.store.write(self.name, body, if_tag=if_tag, timeout=self.timing.attempt)
-            except WriteConflict:
-                return None
-            except StoreUnavailable as error:
-                arrived = arrived or error.sent
-                self._pause_before_resend(deadline, attempt, error, sent=arrived)
-            except StoreError as error:
-                if not arrived:
-                    raise
-                raise self._unresolved(error.message) from error  # refused now, but an earlier copy may land yet
-            else:
-                self.clock.saw(answer.server_time, sent)
-                return answer
-
     def _reread(self, deadline: float) -> Copy | None:
-        attempt = 0
-        while True:
-            attempt += 1
-            sent = self.runtime.monotonic()
-            try:
-                answer = self.store.read(self.name, timeout=self.timing.attempt)
-            except StoreUnavailable as error:
-                self._pause_before_resend(deadline, attempt, error)
-                continue
-            except StoreDenied as error:
-                raise self._unresolved(error.message) from error
-            self.clock.saw(answer.server_time, sent)
-            if isinstance(answer, Found):
-                return self._adopt(self._decoded(answer))
-            self._copy = None
-            return None
-
-    def _pause_before_resend(
-        self, deadline: float, attempt: int, error: StoreUnavailable, *, sent: bool = True
-    ) -> None:
-        pause = self.runtime.jitter(*self.timing.resend)
-        if self.runtime.monotonic() + pause >= deadline:
-            attempts = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-            raise self._unresolved(f"no answer in {attempts}: {error.message}", sent=sent) from error
-        self._emit(
-            WriteResent(poller=self.poller_name, at=self.runtime.utcnow(), attempt=attempt + 1, error=error.message)
-        )
-        self.runtime.sleep(pause)
-
-    def _unresolved(self, reason: str, *, sent: bool = True) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"A write to the {self.location} {'is not resolved' if sent else 'was not sent'}: {reason}",
-            document=self.name,
-            next_step=f"{'It may have been applied' if sent else 'Nothing was changed'}. "
-            f"What stands there: poller status {self.poller_name}",
-            sent=sent,
-        )
+        found = self._sending.reread(deadline)
+        if found is not None:
+            return self._adopt(self._decoded(found))
+        self._copy = None
+        return None
 
     def _decoded(self, found: Found) -> Copy:
         state = decode(found.body, location=self.location, document=self.name, poller_name=self.poller_name)

@@ -18,7 +18,8 @@ from typing import Any
 from poller import forks
 from poller.errors import CommitError, LeaseLost, StateCorrupt
 from poller.lease.lost import LostEvent
-from poller.lease.state_file import Conflict, Copy, OutcomeUnknown, Rewrite, StateFile, WriteResult
+from poller.lease.sending import OutcomeUnknown
+from poller.lease.state_file import Conflict, Copy, Rewrite, StateFile, WriteResult
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State

@@ -95,6 +95,14 @@ class MemoryStore:
         at = self._time(document.modified_at)
         return Written(document.tag, at, at)
 
+    def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:  # noqa: ARG002
+        """See `StateStore.remove`; never unavailable."""
+        with self._lock:
+            stored = self._documents.get(name)
+            if stored is None or stored.tag != if_tag:
+                raise WriteConflict(f"{self.locate(name)} is not the version to be removed.", document=name)
+            del self._documents[name]
+
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:  # noqa: ARG002
         """See `StateStore.append`; never unavailable."""
         if "\n" in line:

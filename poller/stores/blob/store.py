@@ -215,6 +215,15 @@ class BlobStore:
         except FAILURES as error:
             raise self._container.translated(error, name, creating=creating) from None
 
+    def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
+        """See `StateStore.remove`: one conditional DELETE, with snapshots that somebody made of the document."""
+        blob = self._container.client().get_blob_client(name)
+        same: dict[str, Any] = {"match_condition": MatchConditions.IfNotModified, "etag": if_tag}
+        try:
+            blob.delete_blob(delete_snapshots="include", **same, **seconds(timeout))
+        except FAILURES as error:
+            raise self._container.translated(error, name) from None
+
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
         """See `StateStore.append`: safe with any number of other appenders."""
         if "\n" in line:

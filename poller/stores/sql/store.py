@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Table, case, func, insert, null, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Table, case, delete, func, insert, null, select, update
 from sqlalchemy import inspect as inspect_database
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
@@ -135,6 +135,17 @@ class SqlStore:
         if if_tag is not None:
             return self._writing(name, replace, timeout, without_tables=self._conflict(name))
         return self._writing(name, create, timeout, duplicate=self._conflict(name))
+
+    def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
+        """See `StateStore.remove`: one DELETE."""
+        documents = self._schema.documents
+        statement = delete(documents).where((documents.c.name == name) & (documents.c.tag == if_tag))
+
+        def leave_none(connection: Connection) -> None:
+            if connection.execute(statement).rowcount != 1:
+                raise self._conflict(name)
+
+        self._writing(name, leave_none, timeout, without_tables=self._conflict(name))
 
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
         """See `StateStore.append`: one INSERT."""

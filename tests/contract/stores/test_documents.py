@@ -97,6 +97,31 @@ def test_a_deleted_document_refuses_its_tag_and_can_be_made_anew(place: Place) -
     assert found(store).body == b"3"
 
 
+def test_a_document_with_the_current_tag_is_removed(place: Place) -> None:
+    store = place.open()
+    written = store.write(NAME, b"1", if_tag=None)
+    store.write("state/shop/others.json", b"2", if_tag=None)
+    place.open().remove(NAME, if_tag=written.tag)
+    assert isinstance(store.read(NAME), Missing)
+    assert list(store.names("")) == ["state/shop/others.json"]
+    store.write(NAME, b"3", if_tag=None)
+    assert found(store).body == b"3"
+
+
+def test_a_removal_with_a_stale_tag_removes_nothing(store: StateStore) -> None:
+    with pytest.raises(WriteConflict):
+        store.remove(NAME, if_tag='"0x8DAAAAAAAAAAAAA"')
+    first = store.write(NAME, b"1", if_tag=None)
+    second = store.write(NAME, b"2", if_tag=first.tag)
+    with pytest.raises(WriteConflict) as conflict:
+        store.remove(NAME, if_tag=first.tag)
+    assert conflict.value.document == NAME
+    assert found(store).tag == second.tag
+    store.remove(NAME, if_tag=second.tag)
+    with pytest.raises(WriteConflict):
+        store.remove(NAME, if_tag=second.tag)
+
+
 def test_reading_says_unchanged_while_the_tag_is_the_same(place: Place) -> None:
     store, other = place.open(), place.open()
     first = store.write(NAME, b"1", if_tag=None)

@@ -9,7 +9,7 @@ import pytest
 
 from poller.errors import StoreDenied, StoreUnavailable
 from poller.handler.batch import Batch
-from poller.lease.state_file import OutcomeUnknown
+from poller.lease.sending import OutcomeUnknown
 from poller.observability import (
     CommitUnknown,
     TickFailed,

@@ -107,6 +107,11 @@ class Wire:
         answer: Written = self.write_faults.popleft()(do) if self.write_faults else do()
         return answer
 
+    def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
+        self._up()
+        self.others.append(("remove", name))
+        self.inner.remove(name, if_tag=if_tag, timeout=timeout)
+
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
         self._up()
         self.others.append(("append", name))

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from poller.errors import CommitError, LeaseLost, StoreDenied
-from poller.lease.state_file import OutcomeUnknown
+from poller.lease.sending import OutcomeUnknown
 from tests.resilience.faults import fault
 from tests.resilience.faults.bench import Bench, Passing, cursor
 from tests.resilience.faults.fault import Fault

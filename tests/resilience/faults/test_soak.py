@@ -16,7 +16,8 @@ import pytest
 
 from poller import Batch
 from poller.errors import StoreUnavailable
-from poller.lease.state_file import Conflict, OutcomeUnknown
+from poller.lease.sending import OutcomeUnknown
+from poller.lease.state_file import Conflict
 from poller.model.document import State
 from poller.stores import BlobStore
 from tests.resilience.faults.bench import NAME, Bench, Brisk

@@ -49,7 +49,7 @@ PROTOCOL = (
         "a timeout is taken as applied",
         (
             Edit(
-                "lease/state_file.py",
+                "lease/sending.py",
                 """                self._pause_before_resend(deadline, attempt, error, sent=arrived)
             except StoreError as error:
                 if not arrived:""",
@@ -65,7 +65,7 @@ PROTOCOL = (
         "a timeout is taken as not applied after a re-read",
         (
             Edit(
-                "lease/state_file.py",
+                "lease/sending.py",
                 """                self._pause_before_resend(deadline, attempt, error, sent=arrived)
             except StoreError as error:
                 if not arrived:""",

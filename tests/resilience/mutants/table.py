@@ -68,7 +68,7 @@ FURTHER = (
         "a resend does not look at the deadline",
         (
             Edit(
-                "lease/state_file.py",
+                "lease/sending.py",
                 "            if sent >= deadline:  # looked at",
                 "            if False:  # looked at",
             ),
@@ -226,7 +226,7 @@ FURTHER = (
         "a denied resend makes room for another write",
         (
             Edit(
-                "lease/state_file.py",
+                "lease/sending.py",
                 "                if not arrived:\n                    raise\n",
                 "                raise\n",
             ),

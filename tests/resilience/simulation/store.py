@@ -191,6 +191,11 @@ class Client:
             self.exceptions += json.loads(line).get("kind") == "takeover"
         self._change(lambda: self._server.memory.append(name, line), timeout)
 
+    def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
+        self._world.point(self._process)
+        assert name != self._server.state_name
+        self._change(lambda: self._server.memory.remove(name, if_tag=if_tag), timeout)
+
     def delete(self, name: str) -> None:
         """No port has it and the code never asks for it; a mutant gives its lease back by it."""
         self._world.point(self._process)
