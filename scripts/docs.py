@@ -37,32 +37,32 @@ another. A JSON Schema for editors is in [`schemas/config.schema.json`](../schem
 ## Values from the environment
 
 `%NAME%` in a value is the environment variable `NAME` (in Azure: an app setting), as in the bindings of Azure
-Functions. `NAME` consists of upper-case letters, digits and underscores. `%%` is a percent sign; any other percent
-sign is itself, so that `%40` in a URL stays. In `filter` and `query`, which are SQL, a percent sign never means
-anything else. A variable that is not set is an error that names the key and the variable. An error about the
-configuration never repeats what came out of a variable, and passwords are not shown anywhere.
+Functions. `NAME` consists of upper-case letters, digits and underscores. `%%` is one percent sign; any other percent
+sign stays as it is, such as `%40` in a URL. In `filter` and `query`, which are SQL, a percent sign has no special
+meaning. A variable that is not set is an error that names the key and the variable. An error about the
+configuration never quotes the value of a variable, and passwords are not shown anywhere.
 
 ## Durations
 
-`"750ms"`, `"15s"`, `"4m30s"`, `"2h"`: numbers with the units `ms`, `s`, `m`, `h`, `d`, one after the other.
+`"750ms"`, `"15s"`, `"4m30s"`, `"2h"`: one or more numbers, each with a unit: `ms`, `s`, `m`, `h`, `d`.
 
 ## Schedules
 
-NCRONTAB, as timers in Azure Functions have it: `second minute hour day month day-of-week`, in UTC; each is `*`, a
+NCRONTAB, as in the timers of Azure Functions: `second minute hour day month day-of-week`, in UTC; each is `*`, a
 number, a name (`jan`, `mon`), a range `1-5`, a list `1,15`, or one of these with a step `*/10`. Sunday is 0. Day
 and day-of-week must both match. Five fields mean second 0. An interval such as `00:00:30` is not accepted, because
-it counts from the start of a process, so that the workers of one poller would not agree on it; the like of it is
-`*/30 * * * * *`.
+it counts from the start of a process, so that the workers of one poller would not agree on it; write
+`*/30 * * * * *` instead.
 
 ## Defaults for all pollers
 
-`[defaults]` takes any key of a poller, and `[defaults.source]` any key of a source; what a poller sets itself goes
-first.
+`[defaults]` takes any key of a poller, and `[defaults.source]` any key of a source; a key that a poller sets itself
+takes precedence.
 
 ## Files beside it
 
-A relative SQLite path (`sqlite:///orders.db`) begins at the folder of `poller.toml`, and so does the search for
-the handler's module: what a poller is does not depend on where a command was started.
+A relative SQLite path (`sqlite:///orders.db`) is relative to the folder of `poller.toml`, and the handler's module
+is searched for there first: the folder in which a command is started makes no difference.
 
 ## The top of the file
 
@@ -77,7 +77,7 @@ of `poller.Poller` in Python, where a duration may also be a `timedelta`.
 
 {poller}
 A lease must leave time to renew it: `heartbeat_interval` is at most a third of `lease_ttl`, and one attempt to
-reach the store must fit in between. Anything else is refused at the start.
+reach the store must fit between two heartbeats. Other values are an error when the configuration is read.
 
 ## `[pollers.NAME.source]`
 

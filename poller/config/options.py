@@ -1,7 +1,7 @@
 """Every key of `poller.toml` as a frozen model: its type, its default, what it means (design, "Configuration").
 
 `docs/configuration.md` and `schemas/config.schema.json` are generated from here. A key that the Python API takes as a
-keyword is the same field, so both say the same; `keywords.py` names the fields for type checkers.
+keyword is the same field, so that there is one definition; `keywords.py` names the fields for type checkers.
 """
 
 from __future__ import annotations
@@ -56,36 +56,36 @@ class PollerOptions(_Options):
     follows it, and so do timers in Functions."""
 
     batch_size: int = Field(default=500, ge=1, le=1_000_000)
-    """At most so many rows reach the handler at once."""
+    """The most rows in one batch."""
 
     max_batches_per_tick: int = Field(default=0, ge=0)
-    """A tick ends after so many batches; 0 means: when no row is left or the time is over."""
+    """The most batches in one tick; 0: no limit, a tick ends when no row is left or its time is over."""
 
     tick_timeout: PositiveDuration = timedelta(minutes=4, seconds=30)
-    """A tick starts no batch that it may not finish within this time. Keep it below `functionTimeout` in
+    """How long a tick may take: it starts no batch that might not finish within this time. Keep it below `functionTimeout` in
     `host.json`."""
 
     handler_timeout: PositiveDuration | None = None
-    """How long one call of the handler keeps the lease alive; then the batch is given up, so that a hung handler
-    cannot hold its poller for ever. Default: `tick_timeout`."""
+    """How long one call of the handler may take. After that the lease is no longer renewed and the batch is given up, so
+    that a hung handler does not block its poller for ever. Default: `tick_timeout`."""
 
     lease_ttl: PositiveDuration = timedelta(seconds=60)
-    """How long a lease lasts without a heartbeat: so much later, at the least, another worker takes over from one
-    that was killed."""
+    """How long a lease lasts without a heartbeat: the least time before another worker takes over from one that was
+    killed."""
 
     heartbeat_interval: PositiveDuration = timedelta(seconds=15)
     """How often a lease is renewed while a batch is being handled; at most a third of `lease_ttl`. Default: 15 seconds,
     or a quarter of `lease_ttl` where that is less."""
 
     max_attempts: int = Field(default=5, ge=1)
-    """How often a failing batch is started before the poller does what `on_poison` says."""
+    """How often a batch that fails is tried; then `on_poison` applies."""
 
     on_poison: Literal["halt", "quarantine"] = "halt"
     """What happens to a batch that failed `max_attempts` times. `halt`: the poller stops until an operator resumes
-    it; no row is passed over. `quarantine` is not available yet."""
+    it; no row is skipped. `quarantine` is not available yet."""
 
     isolation: Literal["thread", "process"] = "thread"
-    """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be cut. `process`: in a child
+    """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
     process, which is ended at `handler_timeout`."""
 
     error_text: bool = True
@@ -94,11 +94,11 @@ class PollerOptions(_Options):
 
     audit_window: PositiveDuration | None = None
     """Record what was delivered, so that `poller recheck` finds rows that appeared under the cursor within this
-    time: 8 bytes a row in side documents under `seen/`, one write more per batch. Default: nothing is recorded."""
+    time: 8 bytes a row in side documents under `seen/`, one more write per batch. Default: nothing is recorded."""
 
     recheck_every: int = Field(default=0, ge=0)
-    """After so many ticks look back over `audit_window` for rows that were never delivered, and report them (event
-    and metric `late_rows`); 0: only when `poller recheck` is run."""
+    """Every how many ticks to search `audit_window` for rows that were never delivered, and report them (event and metric
+    `late_rows`); 0: only when `poller recheck` is run."""
 
     @model_validator(mode="before")
     @classmethod
@@ -147,7 +147,7 @@ class SourceOptions(_Options):
     `poller.sources.SqlSource`."""
 
     schema_name: Text | None = Field(default=None, alias="schema")
-    """The schema of the table; default: the one that the database looks in by itself."""
+    """The schema of the table; default: the default schema of the connection."""
 
     table: Text | None = None
     """The table or view to read. Give this or `query`."""
@@ -159,7 +159,7 @@ class SourceOptions(_Options):
     """Only these columns reach the handler (cursor and key columns always do). Default: all."""
 
     cursor_column: Column
-    """The column that grows with every change, such as `updated_at`."""
+    """The column whose value grows with every change, such as `updated_at`."""
 
     cursor_kind: CursorKind = "timestamp+pk"
     """What that column is: a time, a number that the database hands out, SQL Server's `rowversion`, or PostgreSQL's
@@ -172,8 +172,9 @@ class SourceOptions(_Options):
     """Accept a `cursor_time_zone` with daylight saving time, where an hour happens twice each autumn."""
 
     stamped_by: Literal["database", "application"] = "database"
-    """Who sets the cursor column: the database by its own clock or sequence, in the zone `cursor_time_zone`, which is
-    compared; or the application, whose word the zone then is, and `bound` the heuristic with `commit_delay`."""
+    """Who sets the cursor column: the database by its own clock or sequence, and its zone is
+    compared with `cursor_time_zone`; or the application, whose zone cannot be checked: `bound` is then the heuristic with
+    `commit_delay`."""
 
     pk_columns: tuple[Column, ...] = Field(min_length=1)
     """The columns that identify a row: unique together and NOT NULL."""
@@ -183,30 +184,30 @@ class SourceOptions(_Options):
     meaning in it."""
 
     start_from: StartFrom = "beginning"
-    """Where the first tick ever starts: `beginning`, `now`, or a value of the cursor column. Afterwards the
+    """Where the very first tick starts: `beginning`, `now`, or a value of the cursor column. Afterwards the
     checkpoint decides."""
 
     on_null_cursor: Literal["fail", "skip"] = "fail"
-    """What rows without a value in the cursor column do: stop the poller, or never be delivered."""
+    """What happens to rows without a value in the cursor column: they stop the poller, or are never delivered."""
 
     query_timeout: PositiveDuration = timedelta(seconds=30)
-    """A query that takes longer is given up."""
+    """How long a query may take; one that takes longer is cancelled."""
 
     bound: BoundChoice = "auto"
-    """How rows that commit late are waited for. `auto` takes the best way that the database and its privileges
-    allow, and says which."""
+    """How rows that commit late are waited for. `auto` takes the best way that the database and the
+    user's privileges allow, and reports which."""
 
     bound_margin: Duration = timedelta(seconds=1)
     """The longest time a writer may stall between taking its timestamp and becoming visible."""
 
     commit_delay: Duration = timedelta(seconds=5)
-    """How far behind now the heuristic bound reads. Added to an exact bound when it is set."""
+    """How far the heuristic bound lies behind the present time. If it is set, it is also subtracted from an exact bound."""
 
     bound_wait: Duration = timedelta(seconds=5)
     """For the observed bound: how long a process that just started may sample."""
 
     bound_ignore_users: tuple[Column, ...] = ()
-    """Database users that only read, such as the one of a nightly dump: their transactions hold no bound."""
+    """Database users that only read, such as that of a nightly dump: their transactions do not hold the bound back."""
 
     @field_validator("pk_columns", "columns")
     @classmethod
@@ -245,7 +246,7 @@ class StateOptions(_Options):
     """Where checkpoints and leases are kept: the table `[state]`."""
 
     store: Literal["blob", "sql", "memory"] = "blob"
-    """`blob`: Azure Blob Storage. `sql`: a table in any SQLAlchemy database, made on first use. `memory`: this
+    """`blob`: Azure Blob Storage. `sql`: a table in any SQLAlchemy database, created on first use. `memory`: this
     process only, for tests."""
 
     connection: Text = "AzureWebJobsStorage"
@@ -253,7 +254,7 @@ class StateOptions(_Options):
     the prefix of NAME__blobServiceUri or NAME__accountName (and NAME__clientId) for an identity."""
 
     container: Text = "db-state"
-    """For `blob`: the container. It is created when it is missing and permitted."""
+    """For `blob`: the container. It is created where it is missing and the identity may create it."""
 
     url: SecretStr | None = Field(default=None, min_length=1)
     """For `sql`: the database, as any SQLAlchemy URL. Default: `sqlite:///state.db` beside `poller.toml`."""
@@ -288,7 +289,7 @@ class AppConfig(_Options):
     """The whole file."""
 
     app_name: Name
-    """Names the application: the state of its pollers stands under `state/{app_name}/`."""
+    """The name of the application: the state of its pollers is stored under `state/{app_name}/`."""
 
     environment: Environment = "development"
     """Where this runs. `production` tightens the guardrails of the `poller` command."""
