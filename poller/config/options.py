@@ -62,12 +62,12 @@ class PollerOptions(_Options):
     """The most batches in one tick; 0: no limit, a tick ends when no row is left or its time is over."""
 
     tick_timeout: PositiveDuration = timedelta(minutes=4, seconds=30)
-    """How long a tick may take: it starts no batch that might not finish within this time. Keep it below `functionTimeout` in
-    `host.json`."""
+    """How long a tick may take: it starts no batch that might not finish within this time. Keep it below
+    `functionTimeout` in `host.json`."""
 
     handler_timeout: PositiveDuration | None = None
-    """How long one call of the handler may take. After that the lease is no longer renewed and the batch is given up, so
-    that a hung handler does not block its poller for ever. Default: `tick_timeout`."""
+    """How long one call of the handler may take. After that the lease is no longer renewed and the batch is given
+    up, so that a hung handler does not block its poller for ever. Default: `tick_timeout`."""
 
     lease_ttl: PositiveDuration = timedelta(seconds=60)
     """How long a lease lasts without a heartbeat: the least time before another worker takes over from one that was
@@ -97,8 +97,8 @@ class PollerOptions(_Options):
     time: 8 bytes a row in side documents under `seen/`, one more write per batch. Default: nothing is recorded."""
 
     recheck_every: int = Field(default=0, ge=0)
-    """Every how many ticks to search `audit_window` for rows that were never delivered, and report them (event and metric
-    `late_rows`); 0: only when `poller recheck` is run."""
+    """Every how many ticks to search `audit_window` for rows that were never delivered, and report them (event and
+    metric `late_rows`); 0: only when `poller recheck` is run."""
 
     @model_validator(mode="before")
     @classmethod
@@ -172,8 +172,8 @@ class SourceOptions(_Options):
     """Accept a `cursor_time_zone` with daylight saving time, where an hour happens twice each autumn."""
 
     stamped_by: Literal["database", "application"] = "database"
-    """Who sets the cursor column: the database by its own clock or sequence, and its zone is
-    compared with `cursor_time_zone`; or the application, whose zone cannot be checked: `bound` is then the heuristic with
+    """Who sets the cursor column: the database by its own clock or sequence, and its zone is compared with
+    `cursor_time_zone`; or the application, whose zone cannot be checked: `bound` is then the heuristic with
     `commit_delay`."""
 
     pk_columns: tuple[Column, ...] = Field(min_length=1)
@@ -201,7 +201,8 @@ class SourceOptions(_Options):
     """The longest time a writer may stall between taking its timestamp and becoming visible."""
 
     commit_delay: Duration = timedelta(seconds=5)
-    """How far the heuristic bound lies behind the present time. If it is set, it is also subtracted from an exact bound."""
+    """How far the heuristic bound lies behind the present time. If it is set, it is also subtracted from an exact
+    bound."""
 
     bound_wait: Duration = timedelta(seconds=5)
     """For the observed bound: how long a process that just started may sample."""
