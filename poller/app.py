@@ -6,15 +6,18 @@ Nothing is opened before it is needed: a file with ten pollers costs nothing unt
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from poller.admin.refusals import Refused, WrongArgument
 from poller.config import AppConfig, load_config
-from poller.config.problems import find_poller
-from poller.errors import PollerError
+from poller.config.problems import suggestion
+from poller.errors import ConfigError, PollerError, StateCorrupt, StoreError
 from poller.model.finding import error
 from poller.observability import Observer
 from poller.poller import Poller
@@ -24,8 +27,34 @@ from poller.stores.opening import open_store
 
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
+    from poller.backfill.documents import Document
     from poller.backfill.listing import Backfills
     from poller.backfill.survey import Survey
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name stands for.
+
+    Attributes:
+        of: a configured poller. documents: those of a backfill of its, several where it is in parts; none for the
+            poller itself.
+    """
+
+    name: str
+    of: str
+    documents: Sequence[Document] = ()
+
+    @property
+    def only(self) -> str:
+        """The name of the one state document. Raises: WrongArgument, where there are several."""
+        parts = [one.name for one in self.documents] or [self.name]
+        if len(parts) > 1:
+            raise WrongArgument(
+                f"The backfill {self.name} is cut into {len(parts)} parts, each with a document of its own.",
+                next_step=f"Name one: {', '.join(parts)}.",
+            )
+        return parts[0]
 
 
 class App:
@@ -70,13 +99,63 @@ class App:
         return self._store
 
     def poller(self, name: str) -> Poller:
-        """One poller. Raises: ConfigError for an unknown name, or for a source or store that cannot be made."""
+        """One poller. Raises: as `known`; ConfigError for a source or store that cannot be made."""
         return self.pollers[self.known(name)]
 
     def known(self, name: str) -> str:
-        """The name itself. Raises: ConfigError where the file has no such poller, with what it has."""
-        find_poller(self.config, name, file=str(self.path))
-        return name
+        """The name itself. Raises: ConfigError where the file has no such poller, with what it has; Refused, for the
+        name of a backfill."""
+        if name in self.config.pollers:
+            return name
+        first = self._documents(name)[0]
+        words = self.backfills.command(first)
+        going_on = shlex.join(["poller", *words]) if words else "the same poller backfill command"
+        raise Refused(
+            f"{name} is a backfill of {first.of}, and this is for configured pollers; nothing was done.",
+            next_step="status, watch, peek, history, pause, resume and export-checkpoint take it. To go on with it: "
+            f"{going_on}; to deliver its range once more, add --as NEW.",
+        )
+
+    def named(self, name: str) -> Named:
+        """What the name stands for; one that is not configured costs a request, or two.
+
+        Raises: ConfigError (neither a poller nor a backfill of one, or that is not known), StateCorrupt.
+        """
+        if name in self.config.pollers:
+            return Named(name, name)
+        documents = self._documents(name)
+        return Named(name, documents[0].of or "", documents)
+
+    def one(self, name: str) -> Poller:
+        """The poller, or one that stands where the backfill stands. Raises: as `named`; WrongArgument, for a backfill
+        in parts; ConfigError, for a source that cannot be made."""
+        named = self.named(name)
+        only, poller = named.only, self.pollers[named.of]
+        return poller.beside(only, self.backfills.source(named.documents[0])) if named.documents else poller
+
+    def several(self, names: Sequence[str] | None) -> tuple[list[Poller], list[Document]]:
+        """The pollers and the backfills' documents of some names, each once; without names, all pollers."""
+        found = [self.named(name) for name in names or self.pollers]
+        pollers = dict.fromkeys(one.name for one in found if not one.documents)
+        documents = {document.name: document for one in found for document in one.documents}
+        return [self.pollers[name] for name in pollers], list(documents.values())
+
+    def _documents(self, name: str) -> Sequence[Document]:
+        """Of a backfill, at least one. Raises: ConfigError, where there is none or that is not known."""
+        unknown = f"{self.path}: there is no poller {name!r}"
+        try:
+            found = self.backfills.named(name)
+        except StateCorrupt:
+            raise
+        except StoreError as error:
+            found, unknown = [], f"{unknown}, and whether there is such a backfill is not known ({error.message})"
+        else:
+            unknown += ", and no backfill of that name"
+        if not found:
+            raise ConfigError(
+                f"{unknown}{suggestion(name, sorted(self.config.pollers))}", key=f"pollers.{name}", file=str(self.path)
+            )
+        return found
 
     @cached_property
     def backfills(self) -> Backfills:
@@ -89,14 +168,15 @@ class App:
         """Where the pollers stand, several at a time, and their backfills that are not finished: `poller status`.
 
         Args:
-            names: of pollers; default: all. null_cursors: as of `Poller.status`.
+            names: of pollers and backfills; default: all pollers. null_cursors: as of `Poller.status`.
 
         Raises: ConfigError (an unknown name, or a poller that cannot be made); LeaseHeld, where a batch of one of them
             runs in this process. A store or database that cannot be read is no exception: see `Poller.status`.
         """
         from poller.backfill.survey import survey
 
-        return survey([self.poller(name) for name in self._chosen(names)], self.backfills, null_cursors=null_cursors)
+        pollers, documents = self.several(names)
+        return survey(pollers, self.backfills, documents, null_cursors=null_cursors)
 
     def check(self, names: Sequence[str] | None = None) -> list[Checked]:
         """Diagnose each poller, as `Poller.check` does; one that cannot be made is a finding too: `poller check`.
@@ -106,7 +186,7 @@ class App:
         from poller.admin.doctor import Checked
 
         checked = []
-        for name in self._chosen(names):
+        for name in self.chosen(names):
             try:
                 poller = self.poller(name)
             except PollerError as refused:
@@ -116,8 +196,8 @@ class App:
                 checked.append(Checked(name, poller.check()))
         return checked
 
-    def _chosen(self, names: Sequence[str] | None) -> list[str]:
-        """Each once; all without names. Raises: ConfigError."""
+    def chosen(self, names: Sequence[str] | None) -> list[str]:
+        """The names of pollers, each once; all without names. Raises: as `known`."""
         return list(dict.fromkeys(self.known(name) for name in names)) if names else list(self.pollers)
 
     def _wire(self, name: str) -> Poller:

@@ -17,8 +17,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from poller.app import App
     from poller.observability import Observer
-    from poller_cli.naming import ConsoleApp
 
 DEFAULT_CONFIG = Path("poller.toml")
 
@@ -50,13 +50,11 @@ class Session:
 
         return self.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
 
-    def app(self, observers: Sequence[Observer] = ()) -> ConsoleApp:
+    def app(self, observers: Sequence[Observer] = ()) -> App:
         """The configured application. Raises: ConfigError."""
-        from poller.config import load_config
-        from poller_cli.naming import ConsoleApp
+        from poller.app import load_app
 
-        config = load_config(self.config, os.environ)
-        return ConsoleApp(config, path=self.config, environ=os.environ, observers=observers)
+        return load_app(self.config, observers=observers)
 
 
 def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -15,7 +15,6 @@ from poller.admin.request import Request
 from poller.backfill.documents import FINISHED, Document
 from poller.backfill.listing import Backfills
 from poller.backfill.wired import Application
-from poller.config.types import is_name
 from poller.errors import ConfigError
 from poller.model.document import State
 
@@ -78,13 +77,9 @@ def resume(
 
 def _by_name(app: Application, name: str, kind: Kind, request: Request) -> ChangeOutput:
     backfills = Backfills(app)
-    documents = backfills.named(name) if is_name(name) else []
+    documents = backfills.named(name)
     if not documents:
         raise ConfigError(f"There is no backfill {name!r} of {app.app_name}.", key=name)
-    lost = next((one for one in documents if one.of is None), None)
-    if lost is not None:
-        whose = f" of {lost.begun_for!r}" if lost.begun_for else ""
-        raise ConfigError(f"{name} is a backfill{whose}, and {app.app_name} has no such poller.", key=name)
     return change(backfills, documents, kind, request, Conversation(str(app.path)))
 
 

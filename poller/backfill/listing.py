@@ -11,7 +11,8 @@ from typing import Any
 from poller.backfill.documents import Document, base, default_name, part_of, part_suffix, recognised
 from poller.backfill.ranges import Range, RangeSource
 from poller.backfill.wired import Application, LivePoller, table_of
-from poller.errors import PollerError, StateCorrupt
+from poller.config.types import is_name
+from poller.errors import ConfigError, PollerError, StateCorrupt
 from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription, differences
@@ -71,13 +72,22 @@ class Backfills:
     def named(self, name: str) -> list[Document]:
         """The document of that name, or those of the parts of the backfill of that name; none where there is neither.
 
-        Raises: as `read`.
+        Raises: ConfigError, where it belongs to no configured poller; StateCorrupt, StoreUnavailable, StoreDenied.
         """
-        alone = self.read(name)
-        if alone is not None:
-            return [alone]
-        parts = _parts(_documents(self._app.store, self._app.app_name, f"{name}-"), name)
-        return [one for one in map(self.read, parts) if one is not None]
+        app = self._app
+        alone = self.read(name) if is_name(name) else None
+        parts = _parts(_documents(app.store, app.app_name, f"{name}-"), name) if is_name(name) and not alone else []
+        found = [alone] if alone else [one for one in map(self.read, parts) if one is not None]
+        lost = next((one for one in found if one.of is None), None)
+        if lost is not None:
+            whose = f" of {lost.begun_for!r}" if lost.begun_for else ""
+            raise ConfigError(
+                f"{name} is a backfill{whose}, and {app.path} has no such poller.",
+                key=f"pollers.{lost.begun_for or name}",
+                file=str(app.path),
+                next_step="Use the configuration that it was begun with: -c FILE.",
+            )
+        return found
 
     def unfinished(self, of: Collection[str]) -> Listing:
         """Those of these pollers: one request that lists names, and one for each document that may be a backfill's.

@@ -29,11 +29,13 @@ def clone_checkpoint(
     Example: poller clone-checkpoint orders orders-v2
     """
     from poller.admin import clone
+    from poller.admin.refusals import Refused
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
-        app.refuse_backfill(new_name)
         new = app.poller(new_name) if new_name in app.config.pollers else None
+        if new is None and app.backfills.named(new_name):
+            raise Refused(f"{new_name} is a backfill's name; nothing was changed.", next_step="Name another.")
         report = Report(session, app, consent, new_name)
         cloned = clone.clone_checkpoint(
             app.poller(name), new_name, consent, report, new=new, file=app.path, overwrite=overwrite

@@ -28,7 +28,7 @@ def export_checkpoint(
     from poller_cli.terminal.printing import json_text, print_json, printable
 
     with session.app() as app:
-        exported = export.export_checkpoint(app.named(name).only())
+        exported = export.export_checkpoint(app.one(name))
     if file == Path("-"):
         file = None
     if file is not None:

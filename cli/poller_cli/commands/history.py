@@ -32,9 +32,9 @@ def history(
         output = read_history(
             app.store,
             app_name=app.config.app_name,
-            poller_name=named.only_name(),
+            poller_name=named.only,
             runtime=app.runtime,
-            timing=named.options.timing,
+            timing=app.config.pollers[named.of].timing,
             limit=limit,
         )
     if session.json:

@@ -23,7 +23,7 @@ def peek(
     from poller_cli.terminal.printing import print_json
 
     with session.app() as app:
-        poller = app.named(name).only()
+        poller = app.one(name)
         peeked, source = poller.peek(limit), poller.source.describe()
     output = peek_output(name, poller.app_name, peeked)
     if session.json:

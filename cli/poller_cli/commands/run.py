@@ -14,10 +14,10 @@ from poller_cli import exits
 from poller_cli.session import NamesArgument, Session
 
 if TYPE_CHECKING:
+    from poller.app import App
     from poller.observability import Observer
     from poller.poller import Poller
     from poller.worker import Ended, Mode
-    from poller_cli.naming import ConsoleApp
     from poller_cli.output.events import EventPrinter
     from poller_cli.terminal.progress import LiveProgress
 
@@ -69,7 +69,7 @@ def run(
 
 
 def _wired(
-    session: Session, app: ConsoleApp, names: list[str] | None, printer: EventPrinter
+    session: Session, app: App, names: list[str] | None, printer: EventPrinter
 ) -> tuple[list[Poller], list[int]]:
     """The pollers of these names, and the exit codes of those that cannot be made, which keep no other from working."""
     from poller.errors import PollerError
@@ -77,7 +77,7 @@ def _wired(
     from poller_cli.terminal.printing import complain
 
     pollers, codes = [], []
-    for name in dict.fromkeys(app.known(name) for name in names) if names else app.pollers:
+    for name in app.chosen(names):
         try:
             pollers.append(app.poller(name))
         except PollerError as error:

@@ -14,13 +14,11 @@ def status(session: Session, names: NamedArguments = None) -> int:
 
     Example: poller status orders --json
     """
-    from poller.backfill.survey import survey
     from poller_cli.output.status_report import complaints, screens, status_output
     from poller_cli.terminal.printing import complain, print_json
 
     with session.app() as app:
-        pollers, documents = app.several(names)
-        looked = survey(pollers, app.backfills, documents)
+        looked = app.status(names)
     if session.json:
         print_json(status_output(looked))
     else:

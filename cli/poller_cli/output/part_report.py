@@ -14,12 +14,12 @@ from poller_cli.terminal.confirmation import confirm, will_ask
 from poller_cli.terminal.printing import print_json, printable
 
 if TYPE_CHECKING:
-    from poller_cli.naming import ConsoleApp, Named
+    from poller.app import App, Named
     from poller_cli.session import Session
     from poller_cli.terminal.confirmation import Consent
 
 
-def change_backfill(session: Session, app: ConsoleApp, named: Named, consent: Consent, kind: Kind) -> int:
+def change_backfill(session: Session, app: App, named: Named, consent: Consent, kind: Kind) -> int:
     """Preview, ask, change and print. Raises: WrongArgument, and as `poller.backfill.changes.change`."""
     report = PartsReport(session, app, consent, named)
     return report.report(change(app.backfills, named.documents, kind, consent, report))
@@ -28,7 +28,7 @@ def change_backfill(session: Session, app: ConsoleApp, named: Named, consent: Co
 class PartsReport(Conversation):
     """The console's, about a change of a backfill."""
 
-    def __init__(self, session: Session, app: ConsoleApp, consent: Consent, named: Named) -> None:
+    def __init__(self, session: Session, app: App, consent: Consent, named: Named) -> None:
         super().__init__(str(session.config))
         self._session = session
         self._app = app
@@ -89,7 +89,7 @@ class PartsReport(Conversation):
 class _PartReport(Report):
     """A preview that was shown before the question is not shown again after it."""
 
-    def __init__(self, session: Session, app: ConsoleApp, consent: Consent, name: str) -> None:
+    def __init__(self, session: Session, app: App, consent: Consent, name: str) -> None:
         super().__init__(session, app, consent, name)
         self._previews: list[object] = []
 
