@@ -59,7 +59,20 @@ class Sample:
     ago: float = 0.0
 
 
-class Tracker(Protocol):
+class Remembering(Protocol):
+    """What another process can continue from."""
+
+    def remember(self) -> dict[str, Any] | None:
+        """What is known, as JSON; None where there is nothing."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Continue from what another process remembered, where that is newer than what this one knows; `clock`: the
+        highest that it saw."""
+        ...
+
+
+class Tracker(Remembering, Protocol):
     """Takes one sample after another, each with what the earlier ones showed. Used by one thread at a time; a copy
     taken meanwhile knows too little rather than something wrong (`_Line.copy`)."""
 
@@ -79,14 +92,6 @@ class Tracker(Protocol):
         Args:
             own: sessions of this process that only read. later: an earlier look's result is not enough.
         """
-        ...
-
-    def remember(self) -> dict[str, Any] | None:
-        """What another process can continue from, as JSON; None where there is nothing."""
-        ...
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Continue from what another process remembered, where that is newer."""
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
 
+from poller.databases.samplers import Remembering
 from poller.errors import SourceError
 from poller.model.cursor import CursorKind
 from poller.model.limits import LONGEST_CURSOR
@@ -17,7 +18,7 @@ from poller.sources.columns import Column, Family
 from poller.sources.columns.moments import floor_to, iso_text, to_zone, unit_of
 
 
-class BoundStrategy(Protocol):
+class BoundStrategy(Remembering, Protocol):
     """Determines the current bound.
 
     `sample` runs one or more statements on an autocommit connection, BEFORE the page, and ends every transaction that
@@ -31,15 +32,6 @@ class BoundStrategy(Protocol):
 
     def sample(self, connection: Connection) -> Bound:
         """The bound now; `value` is None while it is not known, with a `reason`."""
-        ...
-
-    def remember(self) -> dict[str, Any] | None:
-        """What another process can continue from, as JSON; None where there is nothing."""
-        ...
-
-    def recall(self, memory: Mapping[str, Any]) -> None:
-        """Continue from what another process remembered, where that is newer than what this one knows; `clock`: the
-        highest that it saw."""
         ...
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import Sample
+from poller.databases.samplers import Remembering, Sample
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext
 from poller.sources.columns.moments import iso_text, remembered
@@ -28,17 +28,14 @@ BLOCKS = "an application may take a block of numbers and write the lower ones la
 COUNTS_KEPT = 256
 
 
-class Sampler(Protocol):
-    """Takes samples of what is open; `kind`, `remember` and `recall` as of a `BoundStrategy`."""
+class Sampler(Remembering, Protocol):
+    """Takes samples of what is open; `kind` as of a `BoundStrategy`."""
 
     @property
     def kind(self) -> str: ...
     def take(self, connection: Connection) -> Sample:
         """One sample. Raises what the driver raises."""
         ...
-
-    def remember(self) -> dict[str, Any] | None: ...
-    def recall(self, memory: Mapping[str, Any]) -> None: ...
 
 
 class ByTime:

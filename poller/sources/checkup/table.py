@@ -9,7 +9,7 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checkup.fixes import fill_with_now, set_not_null
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
-from poller.sources.columns.uniqueness import invalid_indexes, unique_sets, weakened
+from poller.sources.columns.uniqueness import invalid_indexes, proof_of, weakened
 from poller.sources.reading.records import PROBE
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
@@ -33,22 +33,20 @@ def key(subject: Subject) -> list[Finding]:
     columns = {c["name"]: c for c in subject.inspector.get_columns(o.table, schema=o.schema_name)}
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
-    primary, unique = unique_sets(subject.inspector, o.table, o.schema_name)
+    proof = proof_of(subject.inspector, o.table, o.schema_name, o.pk_columns, columns)
     found = []
-    if not any(names and set(names) <= set(o.pk_columns) for names in unique):
-        known = "; ".join(", ".join(names) for names in unique if names)
+    if not proof.unique:
         found.append(
             error(
                 "key",
                 f"No unique index covers {', '.join(o.pk_columns)}, so rows that share a cursor value could be"
-                f" skipped.{f' Unique are: {known}.' if known else ''}",
+                f" skipped.{f' Unique are: {proof.others}.' if proof.others else ''}",
                 subject.create_index(list(o.pk_columns), unique=True),
             )
         )
     found += [
         error("key", f"{name} may be NULL, and a row without a key is skipped.", set_not_null(subject, name))
-        for name in o.pk_columns
-        if columns[name].get("nullable") and name not in primary
+        for name in proof.nullable
     ]
     subject.weak_key = bool(found)
     _, inherited = weakened(subject.inspector, o.table, o.schema_name, o.pk_columns)

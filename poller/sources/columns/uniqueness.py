@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -75,6 +76,33 @@ def unique_sets(inspector: Inspector, table: str, schema: str | None) -> tuple[l
         too_fine = _too_fine(inspector, table)
         unique = [names for names in unique if names not in too_fine]
     return primary, unique
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What constraints prove of a key; without it rows would be skipped or repeated without any error.
+
+    Attributes:
+        unique: whether a constraint or full index covers it. others: the sets of columns that are unique, for a person.
+        nullable: its columns that may be NULL.
+    """
+
+    unique: bool
+    others: str
+    nullable: Sequence[str]
+
+
+def proof_of(
+    inspector: Inspector, table: str, schema: str | None, key: Sequence[str], columns: Mapping[str, Mapping[str, Any]]
+) -> Proof:
+    """Whether a key is unique and NOT NULL, given the table's reflected columns. Raises what the driver raises."""
+    primary, unique = unique_sets(inspector, table, schema)
+    return Proof(
+        unique=any(names and set(names) <= set(key) for names in unique),
+        others="; ".join(", ".join(names) for names in unique if names),
+        # SQLite reports primary keys as nullable; rows are checked instead.
+        nullable=[name for name in key if columns[name].get("nullable") and name not in primary],
+    )
 
 
 def weakened(

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import KeyValue
-from poller.sources.columns import NUMBERS, Column, Family
+from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS, Reread, plain
 
@@ -81,6 +81,8 @@ class Dialect:
     """Driver arguments that a URL cannot change: with another value, values are read wrongly."""
     conversion_breaks: ClassVar[bool] = True
     """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
+    takes_z: ClassVar[bool] = True
+    """Whether the text of an instant may end with `Z` where a time is bound."""
     one_row: ClassVar[str] = ""
     """What a SELECT without a table needs after it."""
 
@@ -170,6 +172,8 @@ class Dialect:
             return bytes.fromhex(str(value))
         if column.family is Family.INTEGER or (column.family in NUMBERS and not column.sql_type):
             return int(value)
+        if column.family in MOMENTS and not self.takes_z:
+            return str(value).removesuffix("Z")
         return value
 
     def is_null(self, sql: str) -> str:
@@ -214,10 +218,13 @@ def family_by_type(kind: Any) -> Family:
     return next((family for base, family in simple if isinstance(kind, base)), Family.UNFIT)
 
 
-def by_value(name: str, value: Any, kinds: Sequence[tuple[type, Family, str]]) -> Column:
-    """A query's column by its value: the first of `kinds` (Python type, family, type for a CAST) that fits; else
-    unfit."""
-    for kind, family, sql_type in kinds:
+_KINDS = ((int, Family.INTEGER, ""), (str, Family.TEXT, ""), (bytes, Family.BYTES, ""))
+
+
+def by_value(name: str, value: Any, kinds: Sequence[tuple[type, Family, str]] = ()) -> Column:
+    """A query's column by its value: the first of `kinds` (Python type, family, type for a CAST), or of those that are
+    the same in all databases, that fits; else unfit."""
+    for kind, family, sql_type in (*kinds, *_KINDS):
         if isinstance(value, kind):
             return Column(name=name, family=family, sql_type=sql_type)
     return Column(name=name, family=Family.UNFIT)

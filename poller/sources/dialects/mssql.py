@@ -81,11 +81,8 @@ class SqlServer(Dialect):
             return Column(name=name, family=Family.TIMESTAMP, sql_type="datetime2(7)", digits=7)
         kinds = (
             (date, Family.DATE, "date"),
-            (int, Family.INTEGER, ""),
             (decimal.Decimal, Family.NUMERIC, f"numeric({precision}, {scale})"),
             (uuid.UUID, Family.UUID, "uniqueidentifier"),
-            (str, Family.TEXT, ""),
-            (bytes, Family.BYTES, ""),
         )
         return by_value(name, value, kinds)
 

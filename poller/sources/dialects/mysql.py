@@ -15,8 +15,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.databases import urls
-from poller.model.cursor import KeyValue
-from poller.sources.columns import MOMENTS, Column, Family
+from poller.sources.columns import Column, Family
 from poller.sources.dialects.base import Dialect, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CODEC
@@ -58,6 +57,7 @@ class MySql(Dialect):
     where it expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
 
     family: ClassVar[str] = "mysql"
+    takes_z: ClassVar[bool] = False
     holds_impossible_dates: ClassVar[bool] = True
     forced: ClassVar[frozenset[str]] = frozenset({"use_unicode"})
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
@@ -118,9 +118,6 @@ class MySql(Dialect):
         kinds = (
             (decimal.Decimal, Family.NUMERIC, "DECIMAL(65, 30)"),
             (uuid.UUID, Family.UUID, "UUID"),
-            (int, Family.INTEGER, ""),
-            (str, Family.TEXT, ""),
-            (bytes, Family.BYTES, ""),
         )
         return by_value(name, value, kinds)
 
@@ -137,12 +134,6 @@ class MySql(Dialect):
                 return f"LOWER(HEX({sql}))"
             case _:
                 return f"CAST({sql} AS CHAR)"
-
-    def bind(self, value: KeyValue, column: Column) -> Any:
-        """A DATETIME literal takes no `Z`."""
-        if column.family in MOMENTS:
-            return str(value).removesuffix("Z")
-        return super().bind(value, column)
 
     @contextlib.contextmanager
     def lenient(self, dbapi: Any) -> Iterator[None]:

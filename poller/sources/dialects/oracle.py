@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import oracle
 from sqlalchemy.exc import DBAPIError
 
-from poller.model.cursor import KeyValue
 from poller.sources.columns import Column, Family
 from poller.sources.dialects.base import Dialect, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
@@ -41,6 +40,7 @@ class Oracle(Dialect):
     family: ClassVar[str] = "oracle"
     clock: ClassVar[str] = f"TO_CHAR(SYS_EXTRACT_UTC(SYSTIMESTAMP), '{_SECONDS}.FF6\"Z\"')"
     alias_word: ClassVar[str] = ""
+    takes_z: ClassVar[bool] = False
     one_row: ClassVar[str] = " FROM DUAL"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
@@ -69,12 +69,7 @@ class Oracle(Dialect):
         if isinstance(value, datetime):
             family = Family.TIMESTAMPTZ if value.tzinfo is not None else Family.TIMESTAMP
             return Column(name=name, family=family, sql_type="TIMESTAMP", digits=9)
-        kinds = (
-            (int, Family.INTEGER, ""),
-            (decimal.Decimal, Family.NUMERIC, "NUMBER"),
-            (str, Family.TEXT, ""),
-            (bytes, Family.BYTES, ""),
-        )
+        kinds = ((decimal.Decimal, Family.NUMERIC, "NUMBER"),)
         return by_value(name, value, kinds)
 
     def render(self, sql: str, column: Column) -> str:
@@ -104,12 +99,6 @@ class Oracle(Dialect):
                 return f"TO_NUMBER({bind})"
             case _:
                 return bind
-
-    def bind(self, value: KeyValue, column: Column) -> Any:
-        """The zone is in the expression, not in the text."""
-        if column.family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}:
-            return str(value).removesuffix("Z")
-        return super().bind(value, column)
 
     def limited(self, select: str, rest: str, limit: int) -> str:
         """FETCH FIRST."""

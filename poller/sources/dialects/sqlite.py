@@ -17,7 +17,6 @@ from poller.sources.dialects.base import Dialect, Look, PageForm, Runner, by_val
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import decode
 
-_KINDS = ((int, Family.INTEGER, ""), (str, Family.TEXT, ""), (bytes, Family.BYTES, ""))
 _NO_UTF_8 = "Could not decode to UTF-8"
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
@@ -82,7 +81,7 @@ class Sqlite(Dialect):
 
     def from_value(self, name: str, value: Any, description: Sequence[Any]) -> Column:
         """By the value's own type; a NULL key is found and named elsewhere."""
-        return by_value(name, value, _KINDS)
+        return by_value(name, value)
 
     def render(self, sql: str, column: Column) -> str:
         """Stored text as it is."""

@@ -14,7 +14,7 @@ from sqlalchemy.exc import NoSuchTableError, SAWarning
 
 from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
-from poller.sources.columns.uniqueness import unique_sets, weakened
+from poller.sources.columns.uniqueness import proof_of, weakened
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Look
 from poller.sources.options import Options
@@ -215,28 +215,24 @@ def _is_base_table(inspector: Inspector, options: Options) -> bool:
 
 
 def _refuse_weak_key(inspector: Inspector, options: Options, reflected: dict[str, dict[str, Any]]) -> None:
-    """NOT NULL and unique: otherwise rows would be skipped or repeated without any error."""
     what = options.what
-    primary, unique = unique_sets(inspector, options.table or "", options.schema_name)
-    if not any(columns and set(columns) <= set(options.pk_columns) for columns in unique):
-        known = "; ".join(", ".join(columns) for columns in unique if columns)
+    proof = proof_of(inspector, options.table or "", options.schema_name, options.pk_columns, reflected)
+    if not proof.unique:
         raise SourceError(
             f"{what}: no unique index covers the key {', '.join(options.pk_columns)}, so rows that share a timestamp"
             " could be skipped.",
             table=what,
             column=options.pk_columns[0],
             next_step=(
-                f"Set `pk_columns` to one of: {known}."
-                if known
+                f"Set `pk_columns` to one of: {proof.others}."
+                if proof.others
                 else "Create a unique index on columns that are NOT NULL."
             ),
         )
-    for name in options.pk_columns:
-        # SQLite reports primary keys as nullable; rows are checked instead.
-        if reflected[name].get("nullable") and name not in primary:
-            raise SourceError(
-                f"{what}: key column {name} may be NULL, and a row without a key could be skipped.",
-                table=what,
-                column=name,
-                next_step=f"Declare {name} NOT NULL, or choose another key in `pk_columns`.",
-            )
+    for name in proof.nullable:
+        raise SourceError(
+            f"{what}: key column {name} may be NULL, and a row without a key could be skipped.",
+            table=what,
+            column=name,
+            next_step=f"Declare {name} NOT NULL, or choose another key in `pk_columns`.",
+        )
