@@ -228,15 +228,9 @@ class Poller:
         newest last. Changes nothing. Call it from any thread. Raises: WrongArgument (`limit`), StoreUnavailable,
         StoreDenied."""
         from poller.admin.history import read_history
+        from poller.admin.wired import operator_of
 
-        return read_history(
-            self.store,
-            app_name=self.app_name,
-            poller_name=self.name,
-            runtime=self.runtime,
-            timing=self.options.timing,
-            limit=limit,
-        )
+        return read_history(operator_of(self, "history"), limit)
 
     def check(self) -> list[Finding]:
         """Diagnose storage, source and configuration: what was looked at, and what fixes what is wrong. Takes no lease,

@@ -107,21 +107,15 @@ def build() -> typer.Typer:
     add(app, "backfill", backfill.backfill)
     add(app, "init", init.init)
     add(app, "demo", demo.demo)
-    imports = new(no_args_is_help=False, help="Continue from another library's checkpoint.")
-    add(imports, "azure-functions-db", import_.azure_functions_db)
-    # A group of one command is still a group: `poller import azure-functions-db`.
-    imports.callback()(lambda: None)
-    app.add_typer(imports, name="import")
-    schemas = new(no_args_is_help=False, help="JSON Schemas of everything that poller reads and writes.")
-    add(schemas, "export", schema.export)
-    # A group of one command is still a group: `poller schema export`.
-    schemas.callback()(lambda: None)
-    app.add_typer(schemas, name="schema")
-    sinks = new(no_args_is_help=False, help="Targets to which each row is applied once.")
-    add(sinks, "ddl", sink.ddl)
-    # A group of one command is still a group: `poller sink ddl`.
-    sinks.callback()(lambda: None)
-    app.add_typer(sinks, name="sink")
+    for group, about, name, function in (
+        ("import", "Continue from another library's checkpoint.", "azure-functions-db", import_.azure_functions_db),
+        ("schema", "JSON Schemas of everything that poller reads and writes.", "export", schema.export),
+        ("sink", "Targets to which each row is applied once.", "ddl", sink.ddl),
+    ):
+        inner = new(no_args_is_help=False, help=about)
+        add(inner, name, function)
+        inner.callback()(lambda: None)  # a group of one command is still a group: `poller schema export`
+        app.add_typer(inner, name=group)
     return app
 
 

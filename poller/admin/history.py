@@ -8,13 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from poller.admin.editor import Operator
 from poller.admin.refusals import whole
 from poller.errors import StateCorrupt
-from poller.journal.audit import AuditTrail
-from poller.lease.state_file import StateFile
 from poller.model.result import ResultModel
-from poller.model.timing import Timing
-from poller.ports import Runtime, StateStore
 from poller.sources.columns.moments import parse_utc
 
 SLACK = 50
@@ -49,26 +46,24 @@ class HistoryOutput(ResultModel):
     """Newest last."""
 
 
-def read_history(
-    store: StateStore, *, app_name: str, poller_name: str, runtime: Runtime, timing: Timing, limit: int
-) -> HistoryOutput:
-    """The newest records of one poller or backfill, up to `limit`.
+def read_history(operator: Operator, limit: int) -> HistoryOutput:
+    """The newest records of the poller or backfill of this operator, up to `limit`; the operator changes nothing.
 
     Raises: WrongArgument (`limit`), StoreUnavailable, StoreDenied.
     """
     whole(limit, "limit", least=1, most=MOST_RECORDS)
-    trail = AuditTrail(store, app_name=app_name, poller_name=poller_name, runtime=runtime)
-    entries = trail.entries(limit=limit + SLACK)
-    file = StateFile(store, app_name=app_name, poller_name=poller_name, runtime=runtime, timing=timing)
+    entries = operator.audit.entries(limit=limit + SLACK)
     try:
-        copy = file.read()
+        copy = operator.file.read()
     except StateCorrupt:
         copy = None  # what happened before is wanted all the more
     change = None if copy is None else copy.state.control.last_change
     if change is not None and all(entry.get("id") != change.id for entry in entries):
         entries.append(change.model_dump(mode="json"))
     records = _in_order([_record(entry) for entry in entries])[-limit:]
-    return HistoryOutput(name=poller_name, app_name=app_name, document=store.locate(trail.name), records=records)
+    document = operator.store.locate(operator.audit.name)
+    file = operator.file
+    return HistoryOutput(name=file.poller_name, app_name=file.app_name, document=document, records=records)
 
 
 def _in_order(records: list[HistoryRecord]) -> list[HistoryRecord]:
