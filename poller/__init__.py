@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from poller.app import App, load_app
     from poller.delivery.result import TickResult
     from poller.handler.batch import Batch
+    from poller.handler.reports import Reject, RetryLater
     from poller.poller import Poller
 
     __version__: str
@@ -48,6 +49,8 @@ __all__ = [
     "LeaseLost",
     "Poller",
     "PollerError",
+    "Reject",
+    "RetryLater",
     "SourceError",
     "SourceUnavailable",
     "StateCorrupt",
@@ -64,6 +67,8 @@ _HOMES = {
     "App": "app",
     "Batch": "handler.batch",
     "Poller": "poller",
+    "Reject": "handler.reports",
+    "RetryLater": "handler.reports",
     "TickResult": "delivery.result",
     "load_app": "app",
 }

@@ -15,6 +15,7 @@ from poller.delivery.context import Context
 from poller.errors import LeaseLost, SourceError, StoreError
 from poller.handler.batch import Batch, Standing
 from poller.handler.call import Handler, reportable
+from poller.handler.result import CallResult
 from poller.handler.subprocess import NotPortable
 from poller.lease.heartbeat import Heartbeat
 from poller.lease.state_file import Copy
@@ -56,10 +57,15 @@ POLL = Purpose("batch", moves_checkpoint=True)
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """One call of the handler: how many seconds it took, and what it raised, None where it succeeded."""
+    """One call of the handler: how many seconds it took, and what it came to."""
 
     seconds: float
-    error: BaseException | None
+    result: CallResult
+
+    @property
+    def error(self) -> BaseException | None:
+        """What is reported of a call that did not do every row; None where it did."""
+        return self.result.error
 
 
 class LeasedDelivery:
@@ -178,23 +184,27 @@ class LeasedDelivery:
         self._heartbeat.expect("", max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit))
 
     def run(self, batch: Batch) -> Handled:
-        """Run the handler on a batch that was begun. What it raises is a result.
+        """Run the handler on a batch that was begun. What it raises is a result, and which rows it names.
 
         Raises: NotPortable, KeyboardInterrupt, GeneratorExit, which are no failures of the handler.
         """
-        context, error = self._context, None
+        context, result = self._context, None
         context.emit(
             BatchStarted(batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt, **self.tenure.facts())
         )
         began = context.runtime.monotonic()
         try:
             with span("poller.handle", batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt):
-                context.executor.run(self._handler, batch, self.tenure, self._limit)
+                result = context.executor.run(self._handler, batch, self.tenure, self._limit)
+                if result.error is not None:
+                    raise result.error  # the span shows its type
         except (NotPortable, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as raised:  # noqa: BLE001 - a timeout of gevent's, say: uncounted it would come for ever
-            error = reportable(raised)
-        return Handled(context.runtime.monotonic() - began, error)
+            if result is None or raised is not result.error:
+                result = CallResult.of_error(reportable(raised))
+        seconds = context.runtime.monotonic() - began
+        return Handled(seconds, result if context.options.error_text else result.without_text())
 
     def record_loss(self, reason: str) -> None:
         """The tenure is over against our will: nothing more is written to the document by it."""

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from poller.errors import LeaseLost
 from poller.model.cursor import Cursor
-from poller.model.redact import said
 from poller.ports import Event, Page, Row
 
 
@@ -226,22 +225,20 @@ class Batch:
     @property
     def failures(self) -> tuple[RowFailure, ...]:
         """What the handler named by `fail` and `reject`, in the order of the rows."""
-        return tuple(self._failures[position] for position in sorted(self._failures))
+        named = self._failures.copy()  # a thread of the handler may still name some
+        return tuple(named[position] for position in sorted(named))
 
-    def problem(self) -> tuple[str, str] | None:
-        """Why the batch is not done although the handler returned: a kind of failure, and what happened; else None."""
-        for fence in self.fences:
-            if (problem := fence.problem()) is not None:
-                return "FenceNotCommitted", problem
-        if not self._failures:
-            return None
-        first = self.failures[0]
-        what = first.error if isinstance(first.error, str) else f"{type(first.error).__name__}: {said(first.error)}"
-        return "RowsFailed", f"{len(self._failures)} of {len(self.rows)} rows failed, the first with {what}"
+    def unfinished(self) -> str | None:
+        """Which transaction of a sink is not committed although the handler returned; None where all are."""
+        return next((problem for fence in self.fences if (problem := fence.problem()) is not None), None)
+
+    def noted(self, position: int) -> bool:
+        """Whether a sink has noted the row at this position as applied: it can no longer fail."""
+        return any(fence.remembers(position) for fence in self.fences)
 
     def _named(self, position: int) -> RowFailure:
         """What was said of the row so far. Raises: ValueError where it is too late to say more."""
-        if any(fence.remembers(position) for fence in self.fences):
+        if self.noted(position):
             raise ValueError("a sink has noted this row as applied: name it as failed before the sink's block ends")
         return self._failures.get(position, RowFailure(position, ""))
 

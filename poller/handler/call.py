@@ -5,7 +5,8 @@ nothing else starts for the poller in this process until then (protocol 6).
 
 What a handler returns decides whether it is done. An awaitable is awaited, on an event loop of its own, and so is what
 it gives, where an `await` was forgotten. A generator is work that nobody goes through, a future of a pool or of another
-event loop is work that ends elsewhere: they fail the batch. Anything else is a value, and ignored.
+event loop is work that ends elsewhere: they fail the batch. A mapping may name rows that failed (`reports`). Anything
+else is a value, and ignored.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from poller.errors import ConfigError
-from poller.handler.batch import Batch, LeaseView
+from poller.handler.batch import Batch, LeaseView, RowFailure
+from poller.handler.reports import FORM, Reject, RetryLater, pause_of, rejected_position, reported_positions
+from poller.handler.result import CallResult
 from poller.handler.streams import reopen_streams
 from poller.handler.traces import trace_of
 from poller.model.redact import said
 
 Handler: TypeAlias = Callable[[Batch], Any]
-"""`handle(batch) -> None`, sync or async. It succeeded when it returned; any exception means the batch comes again."""
+"""`handle(batch)`, sync or async. It succeeded when it returned and named no row as failed, neither by `batch.fail` or
+`batch.reject` nor in what it returned; any exception means that the batch comes again."""
 
 _LOOK_EVERY = 0.1
 """How often, in seconds, it is looked whether the lease is lost while a handler is waited for."""
@@ -66,8 +71,9 @@ def reportable(error: BaseException) -> BaseException:
 class Executor(Protocol):
     """Where handlers run."""
 
-    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:
-        """Run the handler to its end; `limit` is how many seconds it may take. Raises whatever it raises."""
+    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> CallResult:
+        """Run the handler to its end; `limit` is how many seconds it may take. Raises whatever it raises, but for
+        `Reject` and `RetryLater`, which are results."""
 
     def close(self) -> None:
         """Let go of what was kept for the next batch."""
@@ -76,9 +82,9 @@ class Executor(Protocol):
 class ThreadExecutor:
     """On the caller's thread. A limit cannot be enforced here: the heartbeat ends at it, and so does the lease."""
 
-    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:  # noqa: ARG002
-        """Run the handler to its end. Raises whatever it raises, or HandlerCancelled."""
-        call(handler, batch, lease)
+    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> CallResult:  # noqa: ARG002
+        """Run the handler to its end. Raises: as `call`."""
+        return call(handler, batch, lease)
 
     def close(self) -> None:
         """Nothing was kept."""
@@ -115,12 +121,37 @@ def _is_generator(function: object) -> bool:
     return bool(lazy) and not flags & inspect.CO_ITERABLE_COROUTINE
 
 
-def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
+def call(handler: Handler, batch: Batch, lease: LeaseView) -> CallResult:
     """Run the handler to its end, and whatever work it returned.
 
-    Raises whatever it raises, HandlerCancelled, or HandlerFailure: what it returned is not waited for, it named rows
-    that failed, or a sink's transaction is not committed.
+    Raises whatever it raises, but for `Reject` and `RetryLater`; InvalidReport where what it says of rows cannot be;
+    HandlerCancelled; or HandlerFailure: what it returned is not waited for, or a sink's transaction is not committed.
     """
+    try:
+        result = _returned(handler, batch, lease)
+    except Reject as error:
+        rejected = RowFailure(rejected_position(batch, error), error, rejected=True)
+        return CallResult.of_rows([rejected], end="rejected", error=reportable(error))
+    except RetryLater as error:
+        return CallResult("later", seconds=pause_of(error), error=reportable(error))
+    unfinished = batch.unfinished()
+    if unfinished is not None:
+        raise HandlerFailure("FenceNotCommitted", unfinished)
+    named = {position: RowFailure(position, f"named in {FORM}") for position in reported_positions(batch, result)}
+    named.update((failure.position, failure) for failure in batch.failures)
+    return _with_rows(CallResult.of_rows(named.values()), len(batch))
+
+
+def _with_rows(result: CallResult, size: int) -> CallResult:
+    """The result with its error, where rows of so many were named."""
+    if not result.named:
+        return result
+    what = f"{len(result.named)} of {size} rows failed, the first with {result.named[0].line}"
+    return replace(result, error=HandlerFailure("RowsFailed", what))
+
+
+def _returned(handler: Handler, batch: Batch, lease: LeaseView) -> Any:
+    """The value that the handler returned in the end. Raises: as `call`."""
     try:
         result = handler(batch)
         if inspect.isawaitable(result) and not _is_future(result):
@@ -137,9 +168,7 @@ def call(handler: Handler, batch: Batch, lease: LeaseView) -> None:
         )
     if _is_future(result):
         _refuse(result)
-    problem = batch.problem()
-    if problem is not None:
-        raise HandlerFailure(*problem)
+    return result
 
 
 def _is_future(result: object) -> bool:

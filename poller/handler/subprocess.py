@@ -24,8 +24,8 @@ from poller import forks
 from poller.errors import ConfigError, LeaseLost, PollerError
 from poller.handler.batch import Batch, LeaseView
 from poller.handler.call import Handler, HandlerCancelled, HandlerFailure, call
-from poller.handler.traces import trace_of
-from poller.model.redact import said
+from poller.handler.messages import Answer, Payload
+from poller.handler.result import CallResult
 from poller.ports import Event, Runtime
 
 LOOK_EVERY = 0.02
@@ -70,7 +70,7 @@ class ProcessExecutor:
             self._child.disown()
             self._child = None
 
-    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> None:
+    def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> CallResult:
         """Run the handler to its end, or kill it after `limit` seconds or when the lease is over.
 
         However this ends, the handler no longer runs: also after an exception that a signal throws in here, such as
@@ -79,7 +79,7 @@ class ProcessExecutor:
         Raises: HandlerFailure (it raised, it died, it took too long), HandlerCancelled (the lease was lost).
         """
         try:
-            request = pickle.dumps((handler, _Payload.of(batch), batch.fencing_token))
+            request = pickle.dumps((handler, Payload.of(batch), batch.fencing_token))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise NotSendable(
                 f"The handler or a row cannot be sent to a child process: {error}.",
@@ -100,12 +100,11 @@ class ProcessExecutor:
                 if not child.alive():
                     exchange.done.wait(LAST_WORDS)
                     break
-            failure = child.answer()
+            answer = child.answer()
         except BaseException:
             self.close()
             raise
-        if failure is not None:
-            raise HandlerFailure(*failure)
+        return answer.result()
 
     def close(self) -> None:
         """End the child, at once, and wait until it has ended."""
@@ -162,7 +161,7 @@ class _Child:
         return child
 
     def share(self, remaining: float) -> None:
-        """Tell the child until when it may trust the lease, on the clock that both processes read."""
+        """Let the child know until when it may trust the lease, on the clock that both processes read."""
         self.until.value = time.monotonic() + remaining
 
     def alive(self) -> bool:
@@ -179,17 +178,17 @@ class _Child:
             raise _no_room(error) from error
         return self.exchange
 
-    def answer(self) -> tuple[str, str, str] | None:
-        """How the handler failed, or None: it returned. Raises HandlerFailure where there is no answer to that."""
+    def answer(self) -> Answer:
+        """What the call came to. Raises HandlerFailure where there is no answer to that."""
         answer = None if self.exchange is None else self.exchange.answer
         if answer is None:
             self.process.join(5)
             raise HandlerFailure("HandlerDied", f"its process ended with exit code {self.process.exitcode}")
-        number, failure = pickle.loads(answer)  # noqa: S301 - from our own child
+        number, said = pickle.loads(answer)  # noqa: S301 - from our own child
         if number != self.asked:
             raise HandlerFailure("HandlerDied", "its process answered for an earlier batch, and was ended")
         self.exchange = None
-        reported: tuple[str, str, str] | None = failure
+        reported: Answer = said
         return reported
 
     def disown(self) -> None:
@@ -242,27 +241,6 @@ class _Exchange(threading.Thread):
             pass
         finally:
             self.done.set()
-
-
-@dataclass(frozen=True, slots=True)
-class _Payload:
-    """A batch as it crosses to the child: everything but the parent's tenure and source."""
-
-    fields: dict[str, Any]
-    keys: list[str]
-
-    @classmethod
-    def of(cls, batch: Batch) -> _Payload:
-        names = ("poller_name", "batch_id", "rows", "fencing_token", "attempt", "cursor_from", "cursor_to", "standing")
-        return cls({name: getattr(batch, name) for name in names}, batch.keys())
-
-    def batch(self, lease: LeaseView) -> Batch:
-        return Batch(
-            **self.fields,
-            _key_at=self.keys.__getitem__,
-            _lease=lease,
-            _positions={id(row): position for position, row in enumerate(self.fields["rows"])},
-        )
 
 
 class _SharedLease:
@@ -321,24 +299,16 @@ def _serve(connection: Connection, until: _Shared) -> None:
             received = connection.recv_bytes()
         except (EOFError, OSError):
             return
-        failure: tuple[str, str, str] | None = None
         try:
             request = memoryview(received)[_NUMBER:]
             handler, payload, token = pickle.loads(request)  # noqa: S301 - from our own parent
             lease = _SharedLease(until, token)
-            call(handler, payload.batch(lease), lease)
+            answer = Answer.of(call(handler, payload.batch(lease), lease))
         except BaseException as error:  # noqa: BLE001 - reported to the parent; else it would be printed here
-            failure = _report(error)
+            answer = Answer.of_error(error)
         if os.getpid() != ours:
             return  # a copy of the handler, which forked: the poller hears of the handler itself, and nobody else
-        connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), failure)))
-
-
-def _report(error: BaseException) -> tuple[str, str, str]:
-    """What is reported to the parent of a failure."""
-    if isinstance(error, HandlerFailure):
-        return error.kind, str(error), error.trace
-    return type(error).__name__, said(error), trace_of(error)
+        connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), answer)))
 
 
 def _end_with_parent() -> None:

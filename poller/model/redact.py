@@ -136,8 +136,8 @@ def first_line(text: str, limit: int = LIMIT) -> str:
     return shown(shortened(begun.splitlines()[0].rstrip(), limit), limit) if begun else ""
 
 
-def said(error: BaseException) -> str:
-    """An error's text; empty where its `__str__` fails."""
+def said(error: object) -> str:
+    """The text of an error, or of what a handler gave for one; empty where its `__str__` fails."""
     try:
         return str.__str__(str(error))  # a subclass of str may raise in any method
     except BaseException:  # noqa: BLE001 - an exception's own __str__ may raise anything, SystemExit too

@@ -64,7 +64,9 @@ def batch_of(ids: Sequence[int], *, token: int = 1, poller: str = "orders", vers
 
 def run(batch: Batch, handler: Callable[[Batch], Any]) -> None:
     """As a tick does. Raises whatever makes the batch fail."""
-    call(handler, batch, batch._lease)
+    error = call(handler, batch, batch._lease).error
+    if error is not None:
+        raise error
 
 
 def apply(connection: Connection, fresh: Sequence[Row]) -> None:

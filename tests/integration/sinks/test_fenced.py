@@ -447,7 +447,8 @@ def test_a_row_may_fail_in_the_second_part(shop: Engine) -> None:
     with shop.begin() as connection, fenced(connection, batch, part="lines") as fresh:
         apply(connection, fresh[1:])
         batch.fail(fresh[0], "no lines")
-    assert batch.problem() == ("RowsFailed", "1 of 2 rows failed, the first with no lines")
+    assert batch.unfinished() is None
+    assert [(failure.position, failure.error) for failure in batch.failures] == [(0, "no lines")]
     again = batch_of([1, 2], token=2)
     handler(shop, "orders")(again)
     handler(shop, "lines")(again)

@@ -177,8 +177,8 @@ FURTHER = (
         (
             Edit(
                 "delivery/leased.py",
-                "            error = reportable(raised)\n",
-                "            pass\n",
+                "                result = CallResult.of_error(reportable(raised))\n",
+                "                result = CallResult()\n",
             ),
         ),
         "whose handler did not succeed",

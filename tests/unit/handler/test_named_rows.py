@@ -6,6 +6,7 @@ import pytest
 
 from poller.handler.batch import Batch
 from poller.handler.call import HandlerFailure, call
+from poller.handler.result import CallResult
 
 ROWS = [{"id": 1}, {"id": 2}, {"id": 3}]
 
@@ -23,8 +24,8 @@ class Transaction:
         return position in self.noted
 
 
-def run(batch: Batch, handler: object) -> None:
-    call(handler, batch, batch._lease)  # type: ignore[arg-type]
+def run(batch: Batch, handler: object) -> CallResult:
+    return call(handler, batch, batch._lease)  # type: ignore[arg-type]
 
 
 def test_named_rows_are_kept_in_the_order_of_the_batch() -> None:
@@ -52,9 +53,9 @@ def test_only_a_row_of_the_batch_can_be_named(name: str) -> None:
 
 def test_a_batch_with_a_row_that_failed_is_not_done() -> None:
     """Nothing sets rows aside yet: were it done, the checkpoint would pass them."""
-    with pytest.raises(HandlerFailure, match="1 of 3 rows failed, the first with ValueError: 5") as failure:
-        run(Batch.of_rows(ROWS), lambda batch: batch.fail(batch.rows[1], ValueError("5")))
-    assert failure.value.kind == "RowsFailed"
+    error = run(Batch.of_rows(ROWS), lambda batch: batch.fail(batch.rows[1], ValueError("5"))).error
+    assert isinstance(error, HandlerFailure)
+    assert (error.kind, str(error)) == ("RowsFailed", "1 of 3 rows failed, the first with ValueError: 5")
 
 
 def test_a_handler_that_leaves_a_transaction_open_has_failed() -> None:
@@ -64,7 +65,7 @@ def test_a_handler_that_leaves_a_transaction_open_has_failed() -> None:
 
 
 def test_a_handler_whose_transactions_are_committed_is_done() -> None:
-    run(Batch.of_rows(ROWS), lambda batch: batch.fences.append(Transaction()))
+    assert run(Batch.of_rows(ROWS), lambda batch: batch.fences.append(Transaction())) == CallResult()
 
 
 def test_a_row_that_a_sink_noted_as_applied_can_no_longer_fail() -> None:
