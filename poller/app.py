@@ -77,6 +77,7 @@ class App:
         self._store: StateStore | None = None
         self._wired = _Wired(self._wire, config)
         self.pollers: Mapping[str, Poller] = self._wired
+        self._beside: list[Poller] = []
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +106,7 @@ class App:
     def known(self, name: str) -> str:
         """The name itself. Raises: ConfigError where the file has no such poller, with what it has; Refused, for the
         name of a backfill."""
-        if name in self.config.pollers:
+        if name in self.pollers:
             return name
         first = self._documents(name)[0]
         words = self.backfills.command(first)
@@ -121,7 +122,7 @@ class App:
 
         Raises: ConfigError (neither a poller nor a backfill of one, or that is not known), StateCorrupt.
         """
-        if name in self.config.pollers:
+        if name in self.pollers:
             return Named(name, name)
         documents = self._documents(name)
         return Named(name, documents[0].of or "", documents)
@@ -131,11 +132,14 @@ class App:
         in parts; ConfigError, for a source that cannot be made."""
         named = self.named(name)
         only, poller = named.only, self.pollers[named.of]
-        return poller.beside(only, self.backfills.source(named.documents[0])) if named.documents else poller
+        if named.documents:
+            poller = poller.beside(only, self.backfills.source(named.documents[0], own=True))
+            self._beside.append(poller)
+        return poller
 
-    def several(self, names: Sequence[str] | None) -> tuple[list[Poller], list[Document]]:
-        """The pollers and the backfills' documents of some names, each once; without names, all pollers."""
-        found = [self.named(name) for name in names or self.pollers]
+    def several(self, names: str | Sequence[str] | None) -> tuple[list[Poller], list[Document]]:
+        """The pollers and the backfills' documents of one name or some, each once; without names, all pollers."""
+        found = [self.named(name) for name in _each(names) or self.pollers]
         pollers = dict.fromkeys(one.name for one in found if not one.documents)
         documents = {document.name: document for one in found for document in one.documents}
         return [self.pollers[name] for name in pollers], list(documents.values())
@@ -153,7 +157,9 @@ class App:
             unknown += ", and no backfill of that name"
         if not found:
             raise ConfigError(
-                f"{unknown}{suggestion(name, sorted(self.config.pollers))}", key=f"pollers.{name}", file=str(self.path)
+                f"{unknown}{suggestion(str(name), sorted(self.config.pollers))}",
+                key=f"pollers.{name}",
+                file=str(self.path),
             )
         return found
 
@@ -164,11 +170,11 @@ class App:
 
         return Backfills(self)
 
-    def status(self, names: Sequence[str] | None = None, *, null_cursors: bool = True) -> Survey:
+    def status(self, names: str | Sequence[str] | None = None, *, null_cursors: bool = True) -> Survey:
         """Where the pollers stand, several at a time, and their backfills that are not finished: `poller status`.
 
         Args:
-            names: of pollers and backfills; default: all pollers. null_cursors: as of `Poller.status`.
+            names: one or more, of pollers and backfills; default: all pollers. null_cursors: as of `Poller.status`.
 
         Raises: ConfigError (an unknown name, or a poller that cannot be made); LeaseHeld, where a batch of one of them
             runs in this process. A store or database that cannot be read is no exception: see `Poller.status`.
@@ -178,7 +184,7 @@ class App:
         pollers, documents = self.several(names)
         return survey(pollers, self.backfills, documents, null_cursors=null_cursors)
 
-    def check(self, names: Sequence[str] | None = None) -> list[Checked]:
+    def check(self, names: str | Sequence[str] | None = None) -> list[Checked]:
         """Diagnose each poller, as `Poller.check` does; one that cannot be made is a finding too: `poller check`.
 
         Raises: ConfigError (an unknown name); LeaseHeld, as `status`.
@@ -196,9 +202,9 @@ class App:
                 checked.append(Checked(name, poller.check()))
         return checked
 
-    def chosen(self, names: Sequence[str] | None) -> list[str]:
+    def chosen(self, names: str | Sequence[str] | None) -> list[str]:
         """The names of pollers, each once; all without names. Raises: as `known`."""
-        return list(dict.fromkeys(self.known(name) for name in names)) if names else list(self.pollers)
+        return list(dict.fromkeys(map(self.known, _each(names) or self.pollers)))
 
     def _wire(self, name: str) -> Poller:
         return Poller.of(
@@ -207,10 +213,15 @@ class App:
 
     def close(self) -> None:
         """Let go of all connections and of all handlers' processes."""
-        for poller in list(self._wired.made.values()):
+        for poller in [*self._wired.made.values(), *self._beside]:
             poller.close()
         if self._store is not None:
             self._store.close()
+
+
+def _each(names: str | Sequence[str] | None) -> Sequence[str]:
+    """A text is one name, not one of each letter."""
+    return [names] if isinstance(names, str) else names or []
 
 
 class _Wired(Mapping[str, Poller]):
@@ -227,7 +238,7 @@ class _Wired(Mapping[str, Poller]):
         return self.made[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._config.pollers
+        return isinstance(name, str) and name in self._config.pollers
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._config.pollers)

@@ -115,13 +115,15 @@ class Backfills:
         """A poller that reads its rows, with the options of the one it belongs to; `of` must be known."""
         return self.live(document).beside(document.name, self.source(document))
 
-    def source(self, document: Document) -> RangeSource:
-        """Its rows, read through the connection of the poller it belongs to; `of` must be known."""
+    def source(self, document: Document, *, own: bool = False) -> RangeSource:
+        """Its rows, read through the connection of the poller it belongs to, or, for another thread, through its `own`,
+        which the caller closes; `of` must be known."""
         of = document.of or ""
         kind = self._described(of).cursor_kind
         ends = ((document.begins, document.begins_key), (document.ends, document.ends_key))
         low, high = (Cursor.model_validate({"kind": kind, "value": value, "tiebreaker": key}) for value, key in ends)
-        return RangeSource(table_of(self.live(document)), Range(low, high))
+        table = table_of(self.live(document))
+        return RangeSource(table.another() if own else table, Range(low, high))
 
     def location(self, name: str) -> str:
         """Where the documents of its parts are kept, for people."""

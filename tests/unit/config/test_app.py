@@ -7,6 +7,7 @@ import sys
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,6 +173,43 @@ def test_all_pollers_of_a_file_are_looked_at_with_their_backfills(shop: Path) ->
         assert [one.name for one in app.status(["orders", "orders"]).pollers] == ["orders"]
         with pytest.raises(ConfigError, match="ordres"):
             app.status(["ordres"])
+
+
+def test_a_text_is_one_name_and_what_is_none_is_refused(shop: Path) -> None:
+    (shop / "poller.toml").write_text(CONFIG.format(handler="handlers:handle"))
+    with load_app(shop / "poller.toml", {}, observers=[]) as app:
+        assert [one.name for one in app.status("orders").pollers] == ["orders"]
+        assert [one.name for one in app.check("orders")] == ["orders"]
+        with pytest.raises(ConfigError, match="there is no poller 'ordres'"):
+            app.check("ordres")
+        name: Any
+        for name in (5, None, ["orders"], b"orders", "\0", "../orders"):
+            for look in (
+                app.poller,
+                app.one,
+                app.named,
+                lambda name: app.status([name]),
+                lambda name: app.check([name]),
+            ):
+                with pytest.raises(ConfigError, match="there is no poller"):
+                    look(name)
+
+
+def test_a_backfill_is_looked_at_through_a_connection_of_its_own(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its poller may be at work in another thread, and the connection of that serves one."""
+    (shop / "poller.toml").write_text(CONFIG.format(handler="handlers:handle"))
+    closed: list[str] = []
+    with load_app(shop / "poller.toml", {}, observers=[]) as app:
+        orders = app.poller("orders")
+        orders.tick(lambda batch: None)
+        failing: Any = {"handler": lambda batch: 1 / 0}
+        orders.backfill("2026-01-01 00:00:00", "2026-01-01 00:00:03", name="again", **failing)
+        again = app.one("again")
+        monkeypatch.setattr(orders.source, "close", lambda: closed.append("orders"))
+        assert len(again.peek().rows) == 3
+        again.close()
+        assert closed == []
+    assert closed == ["orders"]
 
 
 def test_a_poller_that_cannot_be_made_is_a_finding(shop: Path) -> None:
