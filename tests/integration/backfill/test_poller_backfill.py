@@ -283,6 +283,14 @@ def test_a_program_pauses_and_resumes_it_by_its_name(shop: Path) -> None:
         for name in ("orders", "nobody", "No Name"):
             with pytest.raises(ConfigError, match=f"no backfill '{name}' of shop"):
                 pause(app, name)
+        looked = app.status(["cut"])
+        assert looked.pollers == []
+        assert {(one.name, one.paused) for one in looked.backfills or ()} == {("cut-1of2", True), ("cut-2of2", True)}
+        with pytest.raises(WrongArgument, match="cut is cut into 2 parts"):
+            app.one("cut")
+        assert app.one("cut-2of2").name == "cut-2of2"
+        with pytest.raises(Refused, match="cut is a backfill of orders"):
+            app.poller("cut")
         resumed = resume(app, "cut-1of2")
         half = poller.backfill(BEGINS, ENDS, name="cut", handler=seen)
 
