@@ -40,7 +40,7 @@ class Options(SourceOptions):
 
     @property
     def skip_nulls(self) -> bool:
-        """Whether rows without a cursor are passed over."""
+        """Whether rows without a cursor are skipped."""
         return self.on_null_cursor == "skip"
 
     @property
