@@ -163,6 +163,7 @@ class Tick:
                 metadata={"row_count": len(batch)},
                 memory=source.remember(),
                 made=source.describe().made,
+                passes=len(batch),
                 release=not (more and self._may_go_on(delivery, handled.seconds) and not delivery.hung),
             )
         except LeaseLost as lost:

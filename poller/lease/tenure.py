@@ -204,8 +204,10 @@ class Tenure:
         release: bool,
         memory: dict[str, Any] | None = None,
         made: str | None = None,
+        passes: int = 0,
     ) -> None:
         """Move the checkpoint past a delivered batch by one PUT, and with `release` give the lease back by the same.
+        `passes`: how many rows the checkpoint passes.
         `memory`: what the source knows of its bound; `made`: what distinguishes its table from another of its name.
 
         Raises: LeaseLost (refused: the tenure was over; nothing was written), CommitError (unresolved at the deadline).
@@ -221,6 +223,7 @@ class Tenure:
                     now=now,
                     memory=memory,
                     made=made,
+                    passes=passes,
                 ),
                 ends=release,
             )

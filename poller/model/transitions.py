@@ -13,6 +13,7 @@ from poller.model import aside, backoff, window
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Checkpoint, Delivery, DeliveryError, Lease, State
 from poller.model.fingerprint import SourceDescription
+from poller.model.limits import HIGHEST_COUNT
 from poller.model.stamps import later, stamp
 
 REMEMBER_EVERY = timedelta(minutes=1)
@@ -89,10 +90,11 @@ def commit(
     now: datetime,
     memory: dict[str, Any] | None = None,
     made: str | None = None,
+    passes: int = 0,
 ) -> State:
-    """The checkpoint moves past a delivered batch; what the source knows of its bound (`memory`) and which table it was
-    (`made`) are stored with it (None: unchanged). With `release` the same write gives the lease back; without, the next
-    batch starts, so its attempts are 1 (protocol 7 and 8)."""
+    """The checkpoint moves past a delivered batch of so many rows (`passes`); what the source knows of its bound
+    (`memory`) and which table it was (`made`) are stored with it (None: unchanged). With `release` the same write gives
+    the lease back; without, the next batch starts, so its attempts are 1 (protocol 7 and 8)."""
     former = state.checkpoint.cursor
     checkpoint = state.checkpoint.model_copy(
         update={
@@ -101,6 +103,7 @@ def commit(
             "last_successful_batch_id": batch_id,
             "updated_at": now,
             "metadata": {**state.checkpoint.metadata, **metadata},
+            "position": min(state.checkpoint.position + passes, HIGHEST_COUNT),
         }
     )
     delivery = state.delivery.model_copy(update={"attempts": 0 if release else 1, "last_error": None})

@@ -15,13 +15,18 @@ from poller.sources import SqlSource
 from poller.stores import SqlStore
 
 
-def ship(batch: Batch) -> None:
+def deliver(batch: Batch) -> None:
     """Importable, for a child process; the target stands in the rows."""
     engine = create_engine(batch.rows[0]["target"])
     with engine.begin() as connection, fenced(connection, batch) as fresh:
         for row in fresh:
             connection.execute(text("INSERT INTO arrived VALUES (:id)"), {"id": row["id"]})
     engine.dispose()
+
+
+def ship(batch: Batch) -> None:
+    """The same, and the first attempt fails after the commit."""
+    deliver(batch)
     if batch.attempt == 1:
         raise RuntimeError("after the commit")
 
@@ -84,3 +89,20 @@ def test_a_transaction_left_open_fails_the_batch(orders: Poller) -> None:
     assert (result.outcome, result.rows) == ("handler_failed", 0)
     assert result.error == "FenceNotCommitted: a fenced transaction was not committed"
     orders.close()
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_the_ledger_forgets_what_the_checkpoint_has_passed(orders: Poller, tmp_path: Path) -> None:
+    one_by_one = Poller(
+        "orders",
+        source=orders.source,
+        store=orders.store,
+        app_name="shop",
+        batch_size=1,
+        isolation=orders.options.isolation,
+    )
+    assert one_by_one.tick(deliver).rows == 3
+    with closing(sqlite3.connect(tmp_path / "target.db")) as db:
+        assert db.execute("SELECT count(*) FROM poller_applied").fetchone() == (1,)
+    assert arrived(tmp_path) == [1, 2, 3]
+    one_by_one.close()
