@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections import UserDict, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -124,6 +126,23 @@ class Silent(Exception):
         raise SystemExit("not a word")
 
 
+class _Renamed(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise LookupError("call it nothing")
+
+
+class Nameless(Exception, metaclass=_Renamed):
+    """Its class does not say how it is called."""
+
+
+class OfItsProcess(Exception):
+    """It cannot be sent anywhere."""
+
+    def __reduce__(self) -> Any:
+        raise LookupError("it stays here")
+
+
 class RejectOfNoRow(Reject):
     def __init__(self) -> None:
         Exception.__init__(self, "which one")
@@ -235,6 +254,20 @@ class Raises:
 
 
 @dataclass(frozen=True)
+class EndsEarly:
+    """A handler that names a row, and then ends its process, or never ends."""
+
+    how: str
+
+    def __call__(self, batch: Batch) -> None:
+        batch.fail(batch.rows[0], "named")
+        if self.how == "dies":
+            os._exit(3)
+        while True:
+            threading.Event().wait()
+
+
+@dataclass(frozen=True)
 class Fails:
     """A handler that gives odd errors for its rows."""
 
@@ -247,6 +280,8 @@ class Fails:
                 {
                     "of no class": OfNoClass("x"),
                     "silent": Silent(),
+                    "nameless": Nameless("x"),
+                    "of its process": OfItsProcess(object()),
                     "text": Text("x"),
                     "lines": ValueError("first\nsecond"),
                     "secret": ValueError("pwd=hunter2 " + "y" * 1_000_000),

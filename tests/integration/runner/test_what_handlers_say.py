@@ -114,6 +114,22 @@ def test_after_the_lease_is_lost_nothing_that_is_said_counts(worlds: Worlds, cas
     assert world.state.delivery.last_error is None
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_said_after_the_handlers_time_counts_for_nothing(worlds: Worlds, case: str) -> None:
+    """On a thread it cannot be cut: its lease is no longer renewed, and runs out."""
+    world = worlds(rows=3, handler_timeout="10s").begun()
+
+    def handle(batch: Batch) -> object:
+        world.runtime.sleep(600)
+        return CASES[case][0](batch)
+
+    assert world.tick(handle).outcome == "lease_lost"
+    assert world.state.checkpoint.cursor is None
+    error = world.state.delivery.last_error
+    assert error is not None
+    assert error.type == "HandlerTimeout", "as the heartbeat wrote it"
+
+
 def lose(world: World) -> None:
     """Another owner takes the lease, and the heartbeat finds it so."""
     world.take_over()

@@ -13,6 +13,7 @@ from sqlalchemy.pool import NullPool
 from poller import ConfigError, Fenced, PollerError
 from poller.handler.batch import Batch
 from poller.handler.call import HandlerFailure
+from poller.handler.reports import InvalidReport, Reject
 from poller.sinks.schema import ddl
 from poller.sinks.sql import fenced
 from tests.integration.sinks.target import (
@@ -439,6 +440,26 @@ def test_a_row_cannot_fail_after_the_block(shop: Engine) -> None:
 
     with pytest.raises(ValueError, match="before the sink's block ends"):
         run(batch_of([1, 2]), handle)
+
+
+def test_a_row_cannot_be_returned_as_failed_after_the_block(shop: Engine) -> None:
+    def handle(batch: Batch) -> object:
+        handler(shop)(batch)
+        return {"batchItemFailures": [{"itemIdentifier": batch.key(batch.rows[1])}]}
+
+    with pytest.raises(InvalidReport, match=r"Row 2 of 2 .* a sink has noted it as applied"):
+        run(batch_of([1, 2]), handle)
+
+
+def test_a_row_that_is_rejected_in_the_block_undoes_it(shop: Engine) -> None:
+    def handle(batch: Batch) -> None:
+        with shop.begin() as connection, fenced(connection, batch) as fresh:
+            apply(connection, fresh)
+            raise Reject(batch.rows[1], "no address")
+
+    with pytest.raises(Reject, match="no address"):
+        run(batch_of([1, 2]), handle)
+    assert ids(shop) == []
 
 
 def test_a_row_may_fail_in_the_second_part(shop: Engine) -> None:

@@ -189,6 +189,13 @@ def test_a_failing_handler_is_an_event_and_an_outcome(orders: Poller) -> None:
     assert points("poller.events")[(("event", "handler_failed"), ("poller.name", "orders"))] >= 1
 
 
+def test_the_span_of_a_call_that_named_a_row_shows_an_error(orders: Poller) -> None:
+    _SPANS.clear()
+    orders.tick(lambda batch: {"batchItemFailures": [{"itemIdentifier": batch.key(batch.rows[0])}]})
+    spans = {span.name: span for span in _SPANS.get_finished_spans()}
+    assert not spans["poller.handle"].status.is_ok
+
+
 def test_the_handlers_spans_hang_below_its_batch_without_errors(orders: Poller) -> None:
     _SPANS.clear()
 

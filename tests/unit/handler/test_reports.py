@@ -20,7 +20,7 @@ from poller.handler.subprocess import ProcessExecutor
 from poller.model.redact import LIMIT
 from poller.runtime import SystemRuntime
 from tests.support import sayings
-from tests.support.sayings import Awaited, Fails, Raises, Returns, Saying, Unawaited
+from tests.support.sayings import Awaited, EndsEarly, Fails, Raises, Returns, Saying, Unawaited
 
 ROWS = [{"id": 1}, {"id": 2}, {"id": 3}]
 Run: TypeAlias = Callable[[Any], CallResult]
@@ -158,6 +158,7 @@ def test_an_outage_is_one_whatever_its_exception_holds(run: Run, name: str, seco
     [
         ("of no class", "OfNoClass", "x"),
         ("silent", "Silent", ""),
+        ("nameless", "Nameless", "x"),
         ("text", "RowFailed", ""),
         ("lines", "ValueError", "first"),
         ("control", "RowFailed", r"\x1b[2Jgone"),
@@ -167,6 +168,12 @@ def test_an_outage_is_one_whatever_its_exception_holds(run: Run, name: str, seco
 )
 def test_rows_may_have_odd_errors(run: Run, error: str, kind: str, text: str) -> None:
     assert run(Fails(error)).failed == tuple(RowError(position, kind, text) for position in range(3))
+
+
+def test_an_error_of_a_row_need_not_leave_its_process(run: Run) -> None:
+    for row in run(Fails("of its process")).failed:
+        assert row.kind == "OfItsProcess"
+        assert row.text.startswith("<object object at ")
 
 
 def test_the_error_of_a_row_is_bounded_and_holds_no_secret(run: Run) -> None:
@@ -183,6 +190,38 @@ def test_what_is_raised_is_reported_with_its_text(run: Run) -> None:
         error = run(Saying(("done",) * 3, end)).error
         assert error is not None
         assert (error.kind if isinstance(error, HandlerFailure) else type(error).__name__, str(error)) == (kind, text)
+
+
+# --- in a process of its own ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("how", "limit", "kind"), [("dies", 60.0, "HandlerDied"), ("hangs", 0.0, "HandlerTimeout")])
+def test_rows_named_by_a_process_that_is_cut_count_for_nothing(how: str, limit: float, kind: str) -> None:
+    executor = ProcessExecutor(SystemRuntime())
+    batch = of()
+    try:
+        with pytest.raises(HandlerFailure) as failure:
+            executor.run(EndsEarly(how), batch, batch._lease, limit)
+        assert failure.value.kind == kind
+        assert executor.run(Returns("value", "None"), batch, batch._lease, 60) == CallResult()
+    finally:
+        executor.close()
+
+
+def test_a_process_that_named_rows_is_kept_for_the_next_batch() -> None:
+    executor = ProcessExecutor(SystemRuntime())
+    batch = of()
+    try:
+        results = [
+            executor.run(handler, batch, batch._lease, 60)
+            for handler in (Saying(("fail",) * 3), Saying(("done",) * 3, "Reject 0"), Saying(("done",) * 3, "later"))
+        ]
+        assert [result.end for result in results] == ["returned", "rejected", "later"]
+        assert executor._child is not None
+        assert executor._child.asked == 3
+        assert batch.failures == (), "the batch of the parent hears of them by the result"
+    finally:
+        executor.close()
 
 
 # --- in one place ----------------------------------------------------------------------------------------------------
