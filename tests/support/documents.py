@@ -18,7 +18,8 @@ SOURCE = SourceDescription(
     pk_columns=("id",),
 )
 """What documents of these tests say of their source."""
-_SCHEMAS = {"state/": "state"}  # a backup is a copy of whatever stood there, also of what somebody else spoilt
+_SCHEMAS = {"state/": "state", "quarantine/": "quarantine-record"}
+"""By the names of documents; a backup is a copy of whatever stood there, also of what somebody else spoilt."""
 
 
 def hold_to_schemas(written: Iterable[tuple[str, bytes]]) -> None:

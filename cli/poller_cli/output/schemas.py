@@ -17,6 +17,7 @@ from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
 from poller.delivery.result import TickOutput
+from poller.journal.quarantine.record import QuarantineRecord
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
 from poller.model.durations import format_duration
@@ -41,6 +42,9 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "history.schema.json": _output(HistoryOutput),
         "init.schema.json": _output(models.InitOutput),
         "peek.schema.json": _output(peek_report.PeekOutput),
+        "quarantine-record.schema.json": _finished(
+            "The record of a row that was passed without success", QuarantineRecord.model_json_schema(mode="validation")
+        ),
         "recheck.schema.json": _output(models.RecheckOutput),
         "run-event.schema.json": _events(),
         "schema-export.schema.json": _output(models.SchemaExportOutput),
