@@ -135,6 +135,14 @@ class QuarantineRecord(_Part):
                 next_step="Hand over the row as the table has it now, or discard the record.",
             ) from None
 
+    def comes_back(self) -> bool:
+        """Whether the row can be handed over from here."""
+        try:
+            self.values()
+        except StateCorrupt:
+            return False
+        return True
+
     def past(self) -> tuple[Opening, ...]:
         """The openings as they are once this one is over."""
         ended = Opening(**{name: getattr(self, name) for name in Opening.model_fields})

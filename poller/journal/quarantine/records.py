@@ -99,8 +99,8 @@ class Quarantine(RecordReader):
     def open(self, entry: Entry, *, deadline: float) -> QuarantineRecord:
         """Keep a row before it is passed: create its record, or open again the one that stands there.
 
-        The record of a tenure with a higher token stays as it is while the row waits. A record that cannot be read is
-        replaced: all that is needed is in `entry`.
+        The record of a tenure with a higher token stays as it is while the row waits, if that comes back from it. A
+        record that cannot be read is replaced: all that is needed is in `entry`.
 
         Args:
             deadline: on the runtime's monotonic clock; nothing is sent after it.
@@ -120,12 +120,10 @@ class Quarantine(RecordReader):
             own = fields | {"opened": opened, "created_at": now, "updated_at": now, "settled": None}
             if known is None:
                 return QuarantineRecord.model_construct(**own)
-            if known.waits and known.generation == entry.generation:
-                if known.fencing_token > entry.fencing_token:
-                    return None
-                same = known.fencing_token == entry.fencing_token
-            else:
-                same = False
+            ours = known.waits and known.generation == entry.generation
+            if ours and known.fencing_token > entry.fencing_token and known.comes_back():
+                return None
+            same = ours and known.fencing_token == entry.fencing_token
             openings = known.openings if same else known.past()
             return known.model_copy(update=own | {"created_at": known.created_at, "openings": openings})
 

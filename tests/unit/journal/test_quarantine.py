@@ -113,6 +113,13 @@ def test_a_stale_owner_changes_no_record_that_waits(memory: MemoryStore, clock: 
     assert body(memory) == before
 
 
+def test_no_token_keeps_a_row_out_of_a_spoilt_record(memory: MemoryStore, clock: Clock) -> None:
+    records = quarantine(memory, clock)
+    records.open(entry(), deadline=by(clock))
+    put(memory, body(memory) | {"fencing_token": 2**53, "row": {"id": "x"}, "kinds": {"id": "decimal"}})
+    assert records.open(entry(), deadline=by(clock)).values() == entry().row
+
+
 def test_a_restored_document_with_lower_tokens_opens_it(memory: MemoryStore, clock: Clock) -> None:
     records = quarantine(memory, clock)
     records.open(entry(fencing_token=900), deadline=by(clock))
