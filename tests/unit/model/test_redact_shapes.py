@@ -181,9 +181,14 @@ MIXED = st.lists(FRAGMENTS | st.text(max_size=3), max_size=30).map("".join)
 @given(MIXED)
 @example("Authorization: 'a', 'b'")
 @example("password='a")
+@example("curl -u a:curl -u a:password")
 def test_nothing_is_left_for_a_second_pass(text: str) -> None:
     once = redact(text)
     assert redact(once) == once
+
+
+def test_a_command_with_two_passwords_shows_neither() -> None:
+    assert redact("curl -u a:first -u b:second https://example.org") == "curl -u a:*** -u b:*** https://example.org"
 
 
 NO_SPACE = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=20)
