@@ -128,7 +128,7 @@ def test_a_newer_version_makes_no_room_beyond_the_limit() -> None:
     assert len(planned(state, [row(9, pk=1), row(10), row(11)]).rows) == 1
 
 
-def test_a_row_that_failed_alone_has_room_before_those_that_would_follow_behind_it() -> None:
+def test_a_row_that_failed_alone_has_room_before_its_followers() -> None:
     state = after(fresh(), [row(1, "k")], RAISED)
     state = after(state, [row(2, "k")])
     state = after(state, [row(3, "other"), row(4, "k"), row(5, "k")][:1], RAISED)
@@ -145,7 +145,7 @@ def test_an_added_row_takes_the_place_of_its_older_version() -> None:
     assert [one.id for one in aside.add(state, row(2, pk=7), now=NOW).aside] == ["7@2"]
 
 
-def test_a_call_that_asks_for_another_time_holds_the_poller_and_counts_for_nothing() -> None:
+def test_retry_later_holds_the_whole_poller_and_counts_nothing() -> None:
     state = after(fresh(), [row(1), row(2)], Report("later", seconds=30.0))
     assert backoff.waits_until(state, NOW) == NOW + timedelta(seconds=30)
     assert (state.delivery.attempts, state.delivery.failures, state.aside) == (0, 0, ())
