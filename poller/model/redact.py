@@ -106,7 +106,7 @@ _SHAPES = tuple(
 
 
 _PASSES = 4
-"""What one shape takes away may show another: `curl -u a:one -u b:two` has its second password found by a second pass."""
+"""One pass may uncover what the next one finds: the second password of `curl -u a:one -u b:two`."""
 
 
 def redact(text: str) -> str:
