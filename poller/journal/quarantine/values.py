@@ -3,7 +3,7 @@
 Exactly as they were come back: None, truth values, integers, floats, text, bytes, decimals, dates, times, moments
 (with their offset or zone), intervals, UUIDs, addresses of networks, and lists, tuples and objects of these. A
 `memoryview` comes back as bytes. Everything else (a range, a value of a type of the driver's or your own) comes back as
-its text, and so does what cannot be told apart from its type: a subclass of these types.
+its text, and so does what its type does not distinguish: a subclass of these types.
 """
 
 from __future__ import annotations

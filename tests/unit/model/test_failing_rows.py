@@ -71,7 +71,7 @@ def fresh() -> State:
 RAISED = Report("raised")
 
 
-def test_a_batch_of_one_row_is_the_row_alone_from_its_first_failure() -> None:
+def test_a_batch_of_one_is_the_row_alone_from_its_first_failure() -> None:
     once = after(fresh(), [row(1)], RAISED, mode="halt")
     assert (once.delivery.failures, once.delivery.attempts, once.control.halted) == (1, 0, False)
     assert after(once, [row(1)], RAISED, mode="halt").control.halted
@@ -93,7 +93,7 @@ def test_a_row_named_beside_others_has_not_failed_alone() -> None:
     assert after(state, rows[1:], RAISED, mode="halt").control.halted
 
 
-def test_a_rejected_row_in_mid_batch_is_no_head_before_it_is_passed() -> None:
+def test_a_rejected_row_in_mid_batch_is_no_head_until_it_is_passed() -> None:
     """An earlier row of its key that is set aside afterwards would wait behind it for a person, for ever."""
     first, second = row(1, "k"), row(2, "k")
     state = after(fresh(), [first, second], Report("rejected", rejected=(second.id,)))
