@@ -137,7 +137,8 @@ class LeaseLost(PollerError):
     """This tenure is over: taken over, broken by an operator, or past its own deadline. It can commit nothing.
 
     Attributes:
-        reason: `taken_over`, `deadline`, `broken`, `deleted`, `replaced` (by another document) or `released`.
+        reason: `taken_over`, `deadline`, `broken`, `cancelled`, `deleted`, `replaced` (by another
+            document) or `released`.
         fencing_token: the token of the tenure that was lost.
     """
 

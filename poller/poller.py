@@ -16,7 +16,9 @@ from poller.config.keywords import signature
 from poller.config.problems import find_poller
 from poller.config.types import is_name
 from poller.delivery.context import Context
+from poller.delivery.ordering import order_by
 from poller.delivery.recheck import Recheck
+from poller.delivery.replay import Replay
 from poller.delivery.result import TickResult
 from poller.delivery.runner import Runner
 from poller.errors import ConfigError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from poller.admin.history import HistoryOutput
     from poller.admin.peek import Peek
     from poller.admin.plans import Plan
+    from poller.admin.quarantine.waiting import WaitingRows
     from poller.admin.request import Request
     from poller.admin.status import PollerStatus
     from poller.backfill.result import BackfillOutput
@@ -92,6 +95,7 @@ class Poller:
         self._closes_store = True
         if not self.options.error_text and isinstance(source, InspectableSource):
             source.error_text = False
+        order_by(source, self.options.ordering_key)
         self._runner = Runner(
             Context(
                 name,
@@ -198,6 +202,15 @@ class Poller:
         """
         self._runner.redeliver(found, self.handler if handler is None else handler, by=by, reason=reason)
 
+    def replay(self, wanted: Replay, handler: Handler | None = None, *, by: str, reason: str | None = None) -> None:
+        """What `quarantine.replay` does under the lease: hand rows that wait to the handler, one per call. `wanted` has
+        the results, also where this raises.
+
+        Raises: LeaseHeld, PollerError (paused or halted), FingerprintMismatch, ConfigError, LeaseLost, CommitError,
+            SourceError, StoreError. What the handler raises is a result.
+        """
+        self._runner.replay(wanted, self.handler if handler is None else handler, by=by, reason=reason)
+
     def status(self, *, null_cursors: bool = True) -> PollerStatus:
         """Where this poller stands: checkpoint, lag, rows pending, lease, bound. Takes no lease, changes nothing.
 
@@ -259,9 +272,32 @@ class Poller:
 
         return self._change(pause_plan(self.name), Request(reason=reason, by=by, dry_run=dry_run))
 
+    def cancel(
+        self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False, wait: bool = True
+    ) -> ChangeOutput:
+        """Pause, and stop the handler that runs now, in whatever process: `batch.lost` is set by its worker's next
+        heartbeat, an async handler is cancelled, and one in a child process is killed. Nothing of its batch is
+        committed, and the attempt does not count. Call it from any thread; from the handler itself with `wait=False`.
+
+        Args:
+            reason, by, dry_run: as of `pause`.
+            wait: until the worker has given the lease back, or has had the time to: one `heartbeat_interval`, and up to
+                2 s more.
+
+        Returns: what was changed; `handler` says whether it has stopped. One that ignores `batch.lost` is `"running"`
+            yet: its lease is no longer renewed, and what it does is not committed.
+        Raises: as `pause`.
+        """
+        from poller.admin.cancel import cancel
+        from poller.admin.conversation import Conversation
+        from poller.admin.request import Request
+
+        request = Request(reason=reason, by=by, dry_run=dry_run)
+        return cancel(self, request, Conversation(self.origin.file), wait=wait)
+
     def resume(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
         """Take back a pause, a halt, or both; the pending batch is tried afresh. Arguments, result, errors: as `pause`;
-        `changed` is false where it is neither paused nor halted."""
+        `changed` is false where it is neither paused nor halted, and no call that failed waits for its time."""
         from poller.admin.plans import resume_plan
         from poller.admin.request import Request
 
@@ -294,6 +330,13 @@ class Poller:
         request = Request(dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, by=by, reason=reason)
         with self.alone():
             return self._change(place_plan(self, to), request)
+
+    @property
+    def quarantine(self) -> WaitingRows:
+        """The rows that are set aside, or wait for a person: look at them, and say what becomes of them."""
+        from poller.admin.quarantine.waiting import WaitingRows
+
+        return WaitingRows(self, self.origin.file)
 
     def _change(self, plan: Plan, request: Request) -> ChangeOutput:
         from poller.admin.changes import StateEditor

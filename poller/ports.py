@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from poller.errors import SourceError
-from poller.model.cursor import Cursor
+from poller.model.cursor import Cursor, KeyValue
 from poller.model.finding import Finding
 from poller.model.fingerprint import SourceDescription
 from poller.model.timing import Timeout as Timeout  # noqa: PLC0414 - a part of the store's port
@@ -156,12 +156,14 @@ class Bound:
 class Page:
     """Rows in cursor order, each with the cursor that stands right after it, read below `bound`.
 
-    `cursors` has one entry per row and may be computed lazily.
+    `cursors` has one entry per row and may be computed lazily. So may `ordering`: of each row the columns of its
+    ordering key and the database's text of their values (failures.md, rule 8); None: the key columns serve.
     """
 
     rows: Sequence[Row]
     cursors: Sequence[Cursor]
     bound: Bound
+    ordering: Sequence[Mapping[str, KeyValue | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,14 @@ class InspectableSource(Source, Protocol):
             after: the checkpoint. utcnow: this machine's clock.
         """
         ...
+
+
+@runtime_checkable
+class OrderedSource(Source, Protocol):
+    """A source whose pages can have another ordering key than the key columns."""
+
+    ordering_key: tuple[str, ...]
+    """The columns whose text each page has in `ordering`; empty: the key columns serve. A poller sets it."""
 
 
 # --- the runtime

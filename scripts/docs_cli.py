@@ -39,12 +39,13 @@ pollers in the configuration.
 Every command that changes a state document
 
 - shows before and after, and how many rows will be delivered again or never, before it asks;
-- asks for the poller's name on a terminal (`pause` and `resume`, which move no checkpoint, ask for a `y`), and requires
-  `--yes` where there is none; with `environment = "production"` in `poller.toml` the commands that move a checkpoint
-  require the name, typed or as `--confirm NAME`;
+- asks for the poller's name on a terminal (`pause`, `cancel` and `resume`, which move no checkpoint, ask for a `y`),
+  and requires `--yes` where there is none; with `environment = "production"` in `poller.toml` the commands that move a
+  checkpoint require the name, typed or as `--confirm NAME`;
 - changes nothing with `--dry-run`;
 - is refused while a worker holds the lease, unless `--break-lease` is given, if it moves a checkpoint; the worker is
-  then fenced, and no worker starts until its lease would have ended; pausing and resuming do not wait;
+  then fenced, and no worker starts until its lease would have ended; `pause`, `cancel` and `resume`
+  are not;
 - is refused where rows would never be delivered, unless `--allow-skip` is given;
 - writes a backup of exactly what it replaces, if it moves a checkpoint, and prints the command that undoes it;
 - leaves its record in the audit trail, by the same write.
@@ -60,7 +61,7 @@ With several pollers the command ends with the first of {precedence} that occurr
 _CODES = {
     exits.DONE: "done; for `run --once` also where there was nothing to do or another worker holds the lease",
     exits.FAILED: "failed: a handler, a store or database that cannot be reached, a lease that was lost, a commit "
-    "whose outcome is unknown, a poller that is halted",
+    "whose outcome is unknown, a poller that backs off, is blocked or is halted",
     exits.USAGE: "the command line or the configuration is wrong",
     exits.REFUSED: "refused: a lease is held, a change was not confirmed, rows would be skipped, the poller is paused",
     exits.MISMATCH: "the checkpoint belongs to another source",

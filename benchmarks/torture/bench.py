@@ -28,6 +28,7 @@ class Result:
         duplicates: versions that came again; disorder: versions that came after a later one of their key.
         transactions, refused: of the writers; took_longest: the seconds that one of them took, refused ones and
             waiting included.
+        died: threads of the writers that ended with an error, by name.
         done: how often the writers did what; a feature that is not there was not exercised.
         polls: ticks; bounds: how many ticks under which kind.
         settled: seconds until all was delivered after the writers had ended; slowest: the longest tick.
@@ -41,6 +42,7 @@ class Result:
     transactions: int
     refused: int
     took_longest: float
+    died: dict[str, str]
     done: dict[str, int]
     polls: int
     settled: float
@@ -93,6 +95,7 @@ def torture(plan: Plan, *, restart: bool = True, settles: float = SETTLES) -> Re
         transactions=wrote["transactions"],
         refused=wrote["refused"],
         took_longest=wrote["took_longest"],
+        died=wrote["died"],
         done=wrote["done"],
         polls=polls,
         settled=round(settled, 2),

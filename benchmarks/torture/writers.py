@@ -1,7 +1,7 @@
 """The writers: threads of a process of their own, `python -m benchmarks.torture.writers PLAN`.
 
-Prints how much was written, and how often each hard thing was done: one that was asked for and never succeeded has
-proved nothing.
+Prints how much was written, how often each hard thing was done, and which thread ended with an error: a hard thing
+that was asked for and never succeeded has proved nothing.
 
 A transaction that the database refuses (a deadlock, a lock that took too long) is rolled back; only what the table
 holds in the end is the truth.
@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
@@ -59,6 +60,10 @@ class Writer:
 
     def stamp(self, how: str) -> str:
         raise NotImplementedError
+
+    def before_others(self) -> AbstractContextManager[object]:
+        """Within it no other writer of this process asks for the database's lock anew, where it has only one."""
+        return contextlib.nullcontext()
 
     # --- what is done
 
@@ -258,6 +263,14 @@ class Mysql(Writer):
 
 
 class Sqlite(Writer):
+    """SQLite has one lock, and whoever waits for it looks every 100 ms: beside writers that never rest a single
+    transaction may find it taken each time, until its busy timeout is over."""
+
+    TURN = threading.RLock()
+
+    def before_others(self) -> AbstractContextManager[object]:
+        return self.TURN
+
     def connect(self) -> Any:
         import sqlite3
 
@@ -267,6 +280,9 @@ class Sqlite(Writer):
         return sqlite3.connect(str(sa.make_url(self.plan.url).database), timeout=30, isolation_level=None)
 
     def execute(self, sql: str) -> None:
+        if not self.connection.in_transaction:
+            with self.TURN:
+                pass
         self.connection.execute(sql)
 
     def begin(self) -> str:
@@ -289,8 +305,8 @@ class Sqlite(Writer):
 WRITERS: dict[str, type[Writer]] = {"postgresql": Postgres, "mysql": Mysql, "sqlite": Sqlite}
 
 
-def specials(plan: Plan, make: Callable[[], Any]) -> Iterator[Callable[[], None]]:
-    """What happens once, or now and then, beside the writers."""
+def specials(plan: Plan, make: Callable[[], Any]) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What happens once, or now and then, beside the writers, by the feature's name."""
 
     def locks() -> None:
         writer = make()
@@ -313,14 +329,22 @@ def specials(plan: Plan, make: Callable[[], Any]) -> Iterator[Callable[[], None]
 
     def idle() -> None:
         writer = make()
-        writer.connection = writer.connect()
         time.sleep(plan.seconds * 0.5)
-        with writer.timed():
-            writer.run(writer.begin())
-            writer.run(writer.insert())
-            time.sleep(min(10.0, plan.seconds * 0.2))
-            writer.run("commit")
-        writer.done["idle"] += 1
+        while not writer.done["idle"]:
+            writer.connection = writer.connect()
+            try:
+                with writer.timed():
+                    with writer.before_others():
+                        writer.run(writer.begin())
+                        writer.run(writer.insert())
+                    time.sleep(min(10.0, plan.seconds * 0.2))
+                    writer.run("commit")
+                writer.done["idle"] += 1
+            except writer.errors:
+                writer.connection.close()
+                writer.refused += 1
+                if time.monotonic() > writer.until:
+                    raise
 
     def burst() -> None:
         writer = make()
@@ -333,7 +357,20 @@ def specials(plan: Plan, make: Callable[[], Any]) -> Iterator[Callable[[], None]
             time.sleep(0.05)
 
     found = {"locks": locks, "prepared": prepared, "idle": idle, "burst": burst}
-    yield from (found[name] for name in plan.features if name in found)
+    yield from ((name, found[name]) for name in plan.features if name in found)
+
+
+def watched(name: str, work: Callable[[], None], died: dict[str, str]) -> Callable[[], None]:
+    """The work of a thread; where it ends with an error, `died` says so under its name."""
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            died[name] = f"{type(error).__name__}: {error}"
+            raise
+
+    return run
 
 
 def main() -> None:
@@ -349,8 +386,9 @@ def main() -> None:
         return everybody[-1]
 
     writers = [make() for _ in range(plan.writers)]
-    others = list(specials(plan, make))
-    threads = [threading.Thread(target=work) for work in [*(w.loop for w in writers), *others]]
+    died: dict[str, str] = {}
+    works = [*((f"writer {w.number}", w.loop) for w in writers), *specials(plan, make)]
+    threads = [threading.Thread(target=watched(name, work, died)) for name, work in works]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -359,6 +397,7 @@ def main() -> None:
         "transactions": sum(w.written for w in writers),
         "refused": sum(w.refused for w in writers),
         "took_longest": round(max(w.longest for w in everybody), 3),
+        "died": died,
         "done": sum((w.done for w in everybody), Counter[str]()),
     }
     print(json.dumps(report))

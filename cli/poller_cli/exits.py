@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 DONE = 0
 FAILED = 1
-"""A handler, an unreachable store or database, a lost lease, a commit that is unknown, a halted poller."""
+"""A handler, an unreachable store or database, a lost lease, a commit that is unknown, a poller that backs off, is
+blocked, or is halted."""
 USAGE = 2
 """The command line or the configuration."""
 REFUSED = 3

@@ -16,6 +16,7 @@ import typer
 from poller_cli import exits
 from poller_cli.commands import (
     backfill,
+    cancel,
     check,
     clone_checkpoint,
     demo,
@@ -25,6 +26,7 @@ from poller_cli.commands import (
     init,
     pause,
     peek,
+    quarantine,
     rebind,
     recheck,
     reset_to_beginning,
@@ -96,6 +98,7 @@ def build() -> typer.Typer:
     add(app, "peek", peek.peek)
     add(app, "history", history.history)
     add(app, "pause", pause.pause)
+    add(app, "cancel", cancel.cancel)
     add(app, "resume", resume.resume)
     add(app, "reset-to-beginning", reset_to_beginning.reset_to_beginning)
     add(app, "reset-to-cursor", reset_to_cursor.reset_to_cursor)
@@ -116,6 +119,13 @@ def build() -> typer.Typer:
         add(inner, name, function)
         inner.callback()(lambda: None)  # a group of one command is still a group: `poller schema export`
         app.add_typer(inner, name=group)
+    waiting = new(no_args_is_help=False, help="Rows that failed and wait: look at them, and say what becomes of them.")
+    add(waiting, "list", quarantine.list_)
+    add(waiting, "show", quarantine.show)
+    add(waiting, "replay", quarantine.replay)
+    add(waiting, "discard", quarantine.discard)
+    add(waiting, "add", quarantine.add)
+    app.add_typer(waiting, name="quarantine")
     return app
 
 

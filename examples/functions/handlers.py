@@ -10,7 +10,7 @@ logger = logging.getLogger("orders")
 
 
 def on_orders(batch: Batch) -> None:
-    """Ship each order. An exception fails the invocation, and the batch comes again.
+    """Ship each order. An exception fails the invocation, and the batch comes again after a pause.
 
     Rows come at least once: pass `batch.key(order)` on, so that a receiver can drop what it has seen.
     """

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from poller.admin.effects import Effect
 from poller.errors import plain
-from poller.model.cursor import Cursor
+from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
 from poller.model.result import ResultModel
+
+SHOWN = 10
+"""So many rows are shown to people."""
 
 
 class Place(ResultModel):
@@ -38,6 +42,12 @@ class FieldDifferenceOutput(ResultModel):
     after: Any
 
 
+Stopped: TypeAlias = Literal["none", "ended", "running", "unknown"]
+"""What became of a handler that was cancelled. "none": no worker held the lease. "ended": its worker has given the
+lease back. "running": it goes on after the time in which a worker stops its handler; its lease is no longer renewed,
+and nothing that it does is committed. "unknown": it was not waited for, or the store could not be read."""
+
+
 class ChangedPart(ResultModel):
     """What was changed in one part of a backfill."""
 
@@ -47,13 +57,26 @@ class ChangedPart(ResultModel):
     id: str | None
     before: Place | None
     after: Place | None
+    handler: Stopped | None = None
+    """Only of a cancel: what became of the handler that was running."""
+
+
+class ChangedRow(ResultModel):
+    """A row that waits, which was changed by itself."""
+
+    id: str
+    pk: dict[str, KeyValue]
+    """The primary key, by column."""
+    status: Literal["aside", "pending"]
+    """It is (of one that was discarded: was) tried again by itself, or waits for a person."""
 
 
 class ChangeOutput(ResultModel):
-    """A change of a state document: pause, resume, rebind, clone-checkpoint, import, reset-to-..."""
+    """A change of a state document: pause, cancel, resume, rebind, clone-checkpoint, import, reset-to-..., discard."""
 
     command: Literal[
         "pause",
+        "cancel",
         "resume",
         "rebind",
         "reset-to-beginning",
@@ -61,6 +84,8 @@ class ChangeOutput(ResultModel):
         "reset-to-checkpoint",
         "clone-checkpoint",
         "import",
+        "quarantine discard",
+        "quarantine add",
     ]
     name: str
     """Whose document it is; of a clone, the new one."""
@@ -83,6 +108,13 @@ class ChangeOutput(ResultModel):
     """Where the change accepts another source: how the two differ."""
     starts_after_seconds: float = 0.0
     """For so long no worker starts, because a lease was broken."""
+    handler: Stopped | None = None
+    """Only of a cancel: what became of the handler that was running. "none": no worker held the lease. "ended": its
+    worker has given the lease back. "running": it goes on after the time in which a worker stops its handler; its lease
+    is no longer renewed, and nothing that it does is committed. "unknown": it was not waited for, or the store could
+    not be read."""
+    handler_lease_seconds: float | None = None
+    """Where that is "running": in so many seconds at most its lease ends."""
     backup: str | None = None
     """Of exactly what was replaced: its name in the store."""
     undo: str | None = None
@@ -93,6 +125,8 @@ class ChangeOutput(ResultModel):
     notes: list[str] = Field(default_factory=list)
     parts: list[ChangedPart] = Field(default_factory=list)
     """Of a backfill in parts that was named as a whole: each of them."""
+    rows: list[ChangedRow] = Field(default_factory=list)
+    """Of `quarantine`: the rows that were discarded or added."""
 
 
 def place_of(state: State) -> Place:
@@ -132,6 +166,18 @@ def moves(output: ChangeOutput) -> list[tuple[str, str]]:
     if before.source_fingerprint != after.source_fingerprint and not output.source_differences:
         lines.append(("source", f"{before.source_fingerprint or 'unknown'} -> {after.source_fingerprint}"))
     return lines
+
+
+def row_lines(output: ChangeOutput) -> list[tuple[str, str]]:
+    """The single rows of a change, line by line: the first ten, and how many more there are."""
+    lines = [("row", f"{row.id}  {key_text(row.pk)}  {row.status}") for row in output.rows[:SHOWN]]
+    more = len(output.rows) - SHOWN
+    return [*lines, ("row", f"and {more:,} more")] if more > 0 else lines
+
+
+def key_text(values: Mapping[str, KeyValue | None]) -> str:
+    """Columns and their values, for people."""
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items())
 
 
 def _yes(value: bool) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, moves, place_of
+from poller.admin.change_result import ChangeOutput, FieldDifferenceOutput, moves, place_of, row_lines
 from poller.admin.conversation import Conversation
 from poller.admin.editor import Applied
 from poller.admin.effects import BACK, NOTHING, Effect, direction
@@ -20,6 +20,7 @@ from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import Refused
 from poller.admin.request import Request, checked_reason, identity
+from poller.admin.waiting_rows import refuse_rebinding
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import FieldDifference, StateCorrupt
 from poller.lease.state_file import Copy
@@ -83,9 +84,10 @@ class StateEditor:
             self._show(plan, copy)
         return why
 
-    def carry_out(self, plan: Plan) -> ChangeOutput:
-        """The whole of it. Raises: LeaseHeld, Refused, WriteConflict, StoreError, SourceError."""
-        copy = self.operator.look()
+    def carry_out(self, plan: Plan, base: Copy | None = None) -> ChangeOutput:
+        """The whole of it; `base`: the document as it was just looked at. Raises: LeaseHeld, Refused, WriteConflict,
+        StoreError, SourceError."""
+        copy = base or self.operator.look()
         why = plan.nothing(copy.state)
         if why is not None:
             return self._idle(plan.kind, copy.state, why)
@@ -106,7 +108,7 @@ class StateEditor:
         if shown.moved and applied.before is not None:
             effect = plan.effect(applied.before.state)  # counted after the write: before it, a worker would be quicker
             shown.output.notes.append(f"So {'; '.join(effect.lines())}.")
-        return self._done(shown.output, applied, effect)
+        return self._done(shown.output, applied, effect, plan)
 
     def create_or_replace(self, plan: Plan, create: Callable[[], ChangeOutput], *, overwrite: bool) -> ChangeOutput:
         """Where there is no document `create`; else, where that is wanted, the change that `plan` is of it.
@@ -156,6 +158,7 @@ class StateEditor:
         after = transition(start, change, now)
         output = self._output(kind, None, after, effect, notes)
         self.conversation.preview(output, lines(after))
+        refuse_rebinding(self.name, start, after)
         self._refuse_skipping(effect)
         if self.request.dry_run:
             return output
@@ -163,23 +166,26 @@ class StateEditor:
         return self._done(output, recovery.apply(kind, start, transition, keep=keep), effect)
 
     def _apply(self, plan: Plan, review: Callable[[Copy], None], base: Copy) -> Applied:
+        def before(copy: Copy) -> None:
+            review(copy)
+            plan.before_write(copy.state)
+
         if not plan.fenced:
-            return self.operator.change(plan.kind, plan.transition, review=review, base=base)
+            return self.operator.change(plan.kind, plan.transition, review=before, base=base)
         return self.operator.fenced(
-            plan.kind, plan.transition, break_lease=self.request.break_lease, review=review, base=base
+            plan.kind, plan.transition, break_lease=self.request.break_lease, review=before, base=base
         )
 
     def _show(self, plan: Plan, copy: Copy) -> _Shown:
         """Preview and refusals."""
         state, operator = copy.state, self.operator
-        now = operator.file.clock.now()
-        change = Change(id="preview", kind=plan.kind, by=operator.by, reason=operator.reason, at=now)
-        after = plan.transition(state, change, now)
+        after = self._preview(plan, state)
         busy = operator.busy(copy) if plan.fenced else None
         effect = plan.effect(state)
         notes = plan.notes(state)
         output = self._output(plan.kind, state, after, effect, notes, plan.differences(state))
-        lines = moves(output)
+        output = output.model_copy(update={"rows": plan.rows(state)})
+        lines = [*moves(output), *row_lines(output)]
         if busy is not None:
             lines.append(("lease", f"{state.lease.owner_id or 'nobody'}, live for up to {busy:.0f} s more"))
         if plan.fenced:
@@ -187,8 +193,18 @@ class StateEditor:
         self.conversation.preview(output, lines)
         if plan.fenced:
             operator.refuse_live(copy, break_lease=self.request.break_lease)
-        self._refuse_skipping(effect)
+        refuse_rebinding(self.name, state, after)
+        if not plan.skips:
+            self._refuse_skipping(effect)
         return _Shown(copy, effect, output)
+
+    def _preview(self, plan: Plan, state: State) -> State:
+        """What the change would make of a state now."""
+        operator = self.operator
+        now = operator.file.clock.now()
+        return plan.transition(
+            state, Change(id="preview", kind=plan.kind, by=operator.by, reason=operator.reason, at=now), now
+        )
 
     def _refuse_skipping(self, effect: Effect) -> None:
         """Raises: Refused, where rows would never be delivered and that was not allowed."""
@@ -207,7 +223,9 @@ class StateEditor:
         if nothing is not None:
             raise _NothingLeft(nothing, now)
         why = self._why_again(plan, before, now)
-        if why is not None:
+        if why is None:
+            refuse_rebinding(self.name, now, self._preview(plan, now))
+        else:
             self.conversation.meanwhile(f"{why} meanwhile.", again=True)
             shown = self._show(plan, copy)
             self._confirm(plan)
@@ -241,7 +259,7 @@ class StateEditor:
         return None
 
     def _confirm(self, plan: Plan) -> None:
-        self.conversation.confirm(plan.kind, strict=plan.strict, typed=plan.fenced)
+        self.conversation.confirm(plan.kind, strict=plan.strict, typed=plan.fenced and plan.typed)
 
     # --- results ---------------------------------------------------------------------------------------------------
 
@@ -280,11 +298,13 @@ class StateEditor:
         """Nothing was to do."""
         return self._output(kind, state, state, NOTHING, [why])
 
-    def _done(self, output: ChangeOutput, applied: Applied, effect: Effect) -> ChangeOutput:
+    def _done(self, output: ChangeOutput, applied: Applied, effect: Effect, plan: Plan | None = None) -> ChangeOutput:
         """Of a change that was made, with its `effect` on what it replaced."""
         notes = list(output.notes)
         undo = None
-        if applied.backup is not None and applied.before is not None:
+        rows = output.rows if plan is None or applied.before is None else plan.rows(applied.before.state)
+        restorable = plan is None or plan.restorable
+        if restorable and applied.backup is not None and applied.before is not None:
             undo = self.conversation.command("reset-to-checkpoint", self.name, applied.backup)
             other_source = applied.before.state.source_fingerprint != applied.after.source_fingerprint
             if output.command not in TAKEN_BACK and (effect.redelivered != 0 or other_source):
@@ -302,5 +322,6 @@ class StateEditor:
                 "backup": applied.backup,
                 "undo": undo,
                 "notes": notes,
+                "rows": rows,
             }
         )

@@ -13,12 +13,14 @@ from poller.admin.cursors import is_foreign
 from poller.admin.effects import Effect, measure
 from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
-from poller.admin.refusals import WrongArgument, clean
+from poller.admin.refusals import Refused, WrongArgument, clean
 from poller.admin.request import Request
+from poller.admin.waiting_rows import left_waiting
 from poller.admin.wired import WiredPoller, operator_of
 from poller.config.load import parse, read_text
 from poller.config.toml_tables import tables
 from poller.config.types import is_name
+from poller.errors import StateCorrupt
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
 from poller.model.redact import redact
@@ -43,8 +45,8 @@ def clone_checkpoint(
             result then says what to add to it, where `new` is not given.
         overwrite: also where the new poller has a checkpoint; its token stays, and grows.
 
-    Raises: WrongArgument (an invalid name, or the same), Refused (there is a checkpoint already, or rows would be
-        skipped), LeaseHeld, StateCorrupt, WriteConflict, StoreError.
+    Raises: WrongArgument (an invalid name, or the same), Refused (there is a checkpoint already, or a backfill's, or
+        rows would be skipped), LeaseHeld, StateCorrupt, WriteConflict, StoreError.
     """
     if not is_name(clean(new_name, "NEW_NAME")):
         raise WrongArgument(f"NEW_NAME: invalid name {new_name[:80]!r}: 1 to 63 lower-case letters, digits, hyphens.")
@@ -57,6 +59,11 @@ def clone_checkpoint(
         return _Cloning(editor, poller, new, file).carry_out(overwrite=overwrite)
 
 
+def _is_backfill(state: State) -> bool:
+    """Whether the source is a range of rows, which a poller's never is."""
+    return {"from", "to"} <= (state.source or {}).keys()
+
+
 class _Cloning:
     def __init__(self, editor: StateEditor, poller: WiredPoller, new: WiredPoller | None, file: Path | None) -> None:
         self._editor = editor
@@ -66,11 +73,21 @@ class _Cloning:
         self._origin = operator_of(poller, KIND).look().state
 
     def carry_out(self, *, overwrite: bool) -> ChangeOutput:
-        """The whole of it. Raises: Refused (there is a checkpoint already), LeaseHeld, StateCorrupt, StoreError."""
+        """The whole of it. Raises: Refused (there is a checkpoint already, or a backfill's), LeaseHeld, StateCorrupt,
+        StoreError."""
+        if self._new is None and self._replaces_backfill():
+            raise Refused(f"{self._editor.name} is a backfill's name; nothing was changed.", next_step="Name another.")
         plan = Plan(
             kind=KIND, transition=self._transition, effect=self._effect, notes=lambda _: self._notes(replacing=True)
         )
         return self._editor.create_or_replace(plan, self._create, overwrite=overwrite)
+
+    def _replaces_backfill(self) -> bool:
+        try:
+            there = self._editor.operator.file.read()
+        except StateCorrupt:
+            return False  # it is reported with what puts it back
+        return there is not None and _is_backfill(there.state)
 
     def _transition(self, state: State, change: Change, now: datetime) -> State:
         return clone(state, self._origin, change=change, now=now)
@@ -86,6 +103,7 @@ class _Cloning:
 
     def _notes(self, *, replacing: bool = False) -> list[str]:
         name, notes = self._editor.name, [f"It begins where {self._poller.name} stands."]
+        notes += left_waiting(self._poller.name, self._origin)
         if self._new is None:
             notes.append(f"{name} is not configured{f' in {self._file}' if self._file else ''} yet.")
             if replacing:

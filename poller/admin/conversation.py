@@ -38,6 +38,14 @@ class Conversation:
     def meanwhile(self, line: str, *, again: bool) -> None:
         """What another did since the preview; `again`: so much that a new preview follows."""
 
+    @property
+    def interrupt_ends_wait(self) -> bool:
+        """Whether Ctrl-C only ends the wait that `waiting` began; else it is raised."""
+        return False
+
+    def waiting(self, output: ChangeOutput, worker: str, seconds: float) -> None:
+        """The change was made, and for so many seconds at most it is waited for a worker to stop its handler."""
+
     def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
         """Return when the change is agreed to, by the poller's name where it is to be `typed`; `strict` ones are in
         production whatever was allowed beforehand. Raises: Refused."""

@@ -10,11 +10,24 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from poller.admin.counts import rows
 from poller.admin.editor import Operator
+from poller.admin.failing import full
 from poller.admin.wired import WiredPoller, operator_of
+from poller.delivery.ordering import check_ordering_key
 from poller.delivery.preflight import check_fingerprint
-from poller.errors import FingerprintMismatch, PollerError, StateCorrupt, StoreDenied, StoreError, WriteConflict
+from poller.errors import (
+    ConfigError,
+    FingerprintMismatch,
+    PollerError,
+    StateCorrupt,
+    StoreDenied,
+    StoreError,
+    WriteConflict,
+)
 from poller.lease.state_file import Copy
+from poller.model.aside import parking_ended
+from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
 from poller.model.schedule import Schedule
@@ -195,15 +208,27 @@ def _state(poller: WiredPoller, operator: Operator, copy: Copy | None, findings:
         return [ok("state", "no document yet: the first tick creates it, where start_from says")]
     try:
         check_fingerprint(poller.name, copy.state, poller.source)
+        check_ordering_key(poller.name, copy.state, poller.source, poller.options.ordering_key)
     except FingerprintMismatch as mismatch:
         return [_of(mismatch, FINGERPRINT)]
+    except ConfigError as other_key:
+        return [_of(other_key, "ordering")]
     found = [ok("state", f"readable; the checkpoint is at {copy.state.checkpoint.cursor or 'the beginning'}")]
     control = copy.state.control
     if control.paused or control.halted:
         word = "Halted" if control.halted else "Paused"
         by, why = control.by or "somebody", control.reason or "no reason given"
         found.append(warn("state", f"{word} by {by}: {why}.", f"poller resume {poller.name}"))
-    return found
+    return found + _waiting(poller, copy.state)
+
+
+def _waiting(poller: WiredPoller, state: State) -> list[Finding]:
+    """Rows that wait for a person, and no room for more."""
+    blocked, count = full(state, poller.options), len(parking_ended(state).quarantine)
+    command = f"poller quarantine list {poller.name}"
+    if blocked is not None:
+        return [error("quarantine", f"{blocked}.", command)]
+    return [warn("quarantine", f"{rows(count)} wait{'s' * (count == 1)} for a person.", command)] if count else []
 
 
 def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:

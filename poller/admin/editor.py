@@ -24,6 +24,7 @@ from poller.model.changes import (
     kept_by,
     not_freeing,
     summary,
+    unlisted,
 )
 from poller.model.document import Change, Lease, State, refuse_unreadable
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
@@ -230,7 +231,7 @@ class Operator:
         def write(state: State, now: datetime) -> State:
             record = Change(id=identity, kind=kind, by=self.by, reason=self.reason, at=now, before=summary(state))
             after = transition(state, record, now)
-            record = record.model_copy(update={"after": summary(after)})
+            record = record.model_copy(update={"after": summary(after) | unlisted(state, after)})
             after = after.model_copy(update={"control": after.control.model_copy(update={"last_change": record})})
             refuse_unreadable(after)
             return after

@@ -16,6 +16,7 @@ from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import WrongArgument, clean, whole
 from poller.admin.request import Request
+from poller.admin.waiting_rows import left_waiting
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
 from poller.model.changes import Transition
@@ -203,9 +204,11 @@ class _Restoring:
 
     def _foreign_notes(self) -> list[str]:
         export = self.origin.export
-        if export.poller != self.poller.name:
-            return [f"The checkpoint was taken from the poller {export.poller!r}."]
-        return []
+        if export.poller == self.poller.name:
+            return []
+        document = self.origin.document
+        notes = [f"The checkpoint was taken from the poller {export.poller!r}."]
+        return notes if document is None else [*notes, *left_waiting(export.poller, document)]
 
     # --- a document that is gone -----------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from typing import Self, TypeVar
 
 from pydantic import PrivateAttr
 
+from poller.admin.failing import FailingOutput, failing, with_row
 from poller.admin.wired import WiredPoller, operator_of
+from poller.delivery.ordering import check_ordering_key
 from poller.delivery.preflight import check_fingerprint
 from poller.delivery.result import BoundOutput
 from poller.delivery.watches import PENDING_CAP
@@ -95,6 +97,7 @@ class PollerStatus(ResultModel):
     """How often the pending batch was started; null where it is not known."""
     last_error: DeliveryError | None = None
     """How it last failed."""
+    failing: FailingOutput = FailingOutput()
     error: str | None = None
     """What kept this status from being complete: an unreachable store or database, a changed source."""
     _failure: Exception | None = PrivateAttr(default=None)
@@ -120,6 +123,7 @@ _NEVER_RAN = {
     "halted": False,
     "lease": LeaseOutput(fencing_token=0, live=False),
     "attempts": 0,
+    "failing": FailingOutput(failures=0, aside=0, quarantined=0),
 }
 
 
@@ -142,6 +146,7 @@ def look(poller: WiredPoller, *, null_cursors: bool = True) -> PollerStatus:
         else:
             status = with_document(status, copy, poller)
             check_fingerprint(poller.name, copy.state, poller.source)
+            check_ordering_key(poller.name, copy.state, poller.source, poller.options.ordering_key)
             poller.source.recall(copy.state.bound or {})
         status = _rows(status, poller, null_cursors=null_cursors)
         if copy is not None:  # by now the server was asked what the names in the configuration mean
@@ -180,6 +185,7 @@ def with_document(status: S, copy: Copy, poller: WiredPoller) -> S:
             ),
             "attempts": state.delivery.attempts,
             "last_error": state.delivery.last_error,
+            "failing": failing(state, poller.options, copy.server_time or poller.runtime.utcnow()),
         }
     )
 
@@ -203,7 +209,11 @@ def _rows(status: PollerStatus, poller: WiredPoller, *, null_cursors: bool) -> P
 
 
 def _bound(status: PollerStatus, poller: WiredPoller) -> PollerStatus:
-    """Below what rows are read, and whether all that wait stand above it. Raises: SourceError."""
+    """Below what rows are read, whether all that wait stand above it, and whether the first of them is the one that
+    fails. Raises: SourceError."""
     page = poller.source.page(status.cursor, 1)
     bound = BoundOutput.model_validate(page.bound, from_attributes=True)
-    return status.model_copy(update={"bound": bound, "above_bound": bool(status.pending) and not page.rows})
+    first = page.cursors[0] if page.cursors else None
+    known = with_row(status.failing, first, alone=status.pending == 1 or poller.options.batch_size == 1)
+    above = bool(status.pending) and not page.rows
+    return status.model_copy(update={"bound": bound, "above_bound": above, "failing": known})

@@ -1,4 +1,4 @@
-"""Pausing and resuming a backfill by its name: all its parts, each of which is a document, are one change."""
+"""Pausing, cancelling and resuming a backfill by its name: all its parts, each with a document, are one change."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from poller.admin import conversation as admin
+from poller.admin.cancel import await_worker
 from poller.admin.change_result import ChangedPart, ChangeOutput
 from poller.admin.changes import StateEditor
 from poller.admin.effects import NOTHING
-from poller.admin.plans import Plan, pause_plan, resume_plan
+from poller.admin.plans import Plan, cancel_plan, pause_plan, resume_plan
 from poller.admin.request import Request
 from poller.backfill.documents import FINISHED, Document
 from poller.backfill.listing import Backfills
@@ -18,7 +19,11 @@ from poller.backfill.wired import Application
 from poller.errors import ConfigError
 from poller.model.document import State
 
-Kind: TypeAlias = Literal["pause", "resume"]
+Kind: TypeAlias = Literal["pause", "cancel", "resume"]
+
+
+_HANDLERS = (None, "none", "ended", "unknown", "running")
+"""What became of a handler; of several the last in this order stands for all."""
 
 
 class Conversation:
@@ -67,6 +72,20 @@ def pause(
     return _by_name(app, name, "pause", Request(reason=reason, by=by, dry_run=dry_run))
 
 
+def cancel(
+    app: Application,
+    name: str,
+    *,
+    reason: str | None = None,
+    by: str | None = None,
+    dry_run: bool = False,
+    wait: bool = True,
+) -> ChangeOutput:
+    """Pause a backfill and stop the handlers that run for it now. Arguments and errors: as `pause`; `wait`: as of
+    `Poller.cancel`."""
+    return _by_name(app, name, "cancel", Request(reason=reason, by=by, dry_run=dry_run), wait=wait)
+
+
 def resume(
     app: Application, name: str, *, reason: str | None = None, by: str | None = None, dry_run: bool = False
 ) -> ChangeOutput:
@@ -75,12 +94,12 @@ def resume(
     return _by_name(app, name, "resume", Request(reason=reason, by=by, dry_run=dry_run))
 
 
-def _by_name(app: Application, name: str, kind: Kind, request: Request) -> ChangeOutput:
+def _by_name(app: Application, name: str, kind: Kind, request: Request, *, wait: bool = True) -> ChangeOutput:
     backfills = Backfills(app)
     documents = backfills.named(name)
     if not documents:
         raise ConfigError(f"There is no backfill {name!r} of {app.app_name}.", key=name)
-    return change(backfills, documents, kind, request, Conversation(str(app.path)))
+    return change(backfills, documents, kind, request, Conversation(str(app.path)), wait=wait)
 
 
 def change(
@@ -89,21 +108,25 @@ def change(
     kind: Kind,
     request: Request,
     conversation: Conversation | None = None,
+    *,
+    wait: bool = True,
 ) -> ChangeOutput:
-    """Pause or resume a backfill. All parts are shown, then it is agreed to once.
+    """Pause, cancel or resume a backfill. All parts are shown, then it is agreed to once.
 
     Args:
         documents: those of the backfill (`Backfills.named`), or the one of a part.
+        wait: of a cancel, until each worker has stopped its handler, or has had the time to.
 
     Where it fails on one part, the parts before it are changed: the same change again changes the others.
     Raises: as `StateEditor.carry_out`; ConfigError, for a source that cannot be made.
     """
     talk = conversation or Conversation()
-    plan_for = _pauses if kind == "pause" else _resumes(backfills, documents, talk)
+    plan_for = _resumes(backfills, documents, talk) if kind == "resume" else _stops(kind)
     names = [one.name for one in documents]
     editors = [StateEditor(backfills.poller(one), request, talk.part(one.name)) for one in documents]
     if len(editors) == 1:
-        return editors[0].carry_out(plan_for(names[0]))
+        output = editors[0].carry_out(plan_for(names[0]))
+        return await_worker(editors[0], output, wait=wait) if kind == "cancel" else output
     talk.begin(kind, len(editors))
     if not request.dry_run:
         if talk.shows:
@@ -115,19 +138,27 @@ def change(
     outputs: list[ChangeOutput] = []
     for editor in editors:
         outputs.append(editor.carry_out(plan_for(editor.name)))
-        talk.changed(outputs[-1])
+        if kind != "cancel":
+            talk.changed(outputs[-1])
+    if kind == "cancel":  # each worker has the same time, from when the last part was changed
+        outputs = [await_worker(editor, output, wait=wait) for editor, output in zip(editors, outputs, strict=True)]
+        for output in outputs:
+            talk.changed(output)
     return _together(backfills.location(documents[0].base), documents[0].base, outputs)
 
 
-def _pauses(name: str) -> Plan:
-    plan = pause_plan(name)
+def _stops(kind: Kind) -> Callable[[str], Plan]:
+    def plan_for(name: str) -> Plan:
+        plan = cancel_plan(name) if kind == "cancel" else pause_plan(name)
 
-    def nothing(state: State) -> str | None:
-        if FINISHED in state.checkpoint.metadata:
-            return f"{name} is finished: there is nothing to pause."
-        return plan.nothing(state)
+        def nothing(state: State) -> str | None:
+            if FINISHED in state.checkpoint.metadata:
+                return f"{name} is finished: there is nothing to {kind}."
+            return plan.nothing(state)
 
-    return replace(plan, nothing=nothing)
+        return replace(plan, nothing=nothing)
+
+    return plan_for
 
 
 def _resumes(backfills: Backfills, documents: Sequence[Document], talk: Conversation) -> Callable[[str], Plan]:
@@ -156,10 +187,18 @@ def _together(location: str, name: str, outputs: Sequence[ChangeOutput]) -> Chan
         before=None,
         after=None,
         effect=NOTHING,
+        handler=max((one.handler for one in outputs), key=_HANDLERS.index),
+        handler_lease_seconds=max((one.handler_lease_seconds or 0.0 for one in outputs), default=0.0) or None,
         notes=list(dict.fromkeys(note for one in outputs for note in one.notes)),
         parts=[
             ChangedPart(
-                name=one.name, document=one.document, changed=one.changed, id=one.id, before=one.before, after=one.after
+                name=one.name,
+                document=one.document,
+                changed=one.changed,
+                id=one.id,
+                before=one.before,
+                after=one.after,
+                handler=one.handler,
             )
             for one in outputs
         ],

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from poller.admin.counts import rows
 from poller.admin.cursors import is_foreign
 from poller.admin.refusals import Refused
 from poller.admin.wired import operator_of
@@ -163,14 +164,32 @@ class Part:
     def finish(self, ends: str) -> None:
         """Write down that every row was delivered. `ends`: how its end is given.
 
-        Raises: Refused (rows may still appear in it), StoreError.
+        Raises: Refused (rows may still appear in it, or were set aside), StoreError.
         """
         if not self.source.settled():
             raise Refused(unsettled(self.source.bound, ends), next_step="Run it again later.")
         copy = self.operator.look()
+        if aside := len(copy.state.aside):
+            raise Refused(
+                f"{rows(aside)} of it {_are(aside)} set aside and not delivered yet.",
+                next_step=f"Run it again to try {_them(aside)}: poller quarantine list {self.name} says when.",
+            )
+        if waiting := len(copy.state.quarantine):
+            raise Refused(
+                f"{rows(waiting)} of it {_are(waiting)} not delivered, and wait{'s' * (waiting == 1)} for a person.",
+                next_step=f"Replay or discard {_them(waiting)}, then run it again: poller quarantine list {self.name}.",
+            )
         if FINISHED not in copy.state.checkpoint.metadata:
             copy = replace(copy, state=self.operator.change("backfill", _finished, base=copy).after)
         self.state = copy.state
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
 
 
 def _finished(state: State, change: Change, now: datetime) -> State:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from poller.config.types import BoundChoice
 from poller.model.cursor import CursorKind
+from poller.model.handover import Mode
 
 
 class PollerKeywords(TypedDict, total=False):
@@ -29,7 +30,13 @@ class PollerKeywords(TypedDict, total=False):
     lease_ttl: timedelta | str
     heartbeat_interval: timedelta | str
     max_attempts: int
-    on_poison: Literal["halt", "quarantine"]
+    on_poison: Mode
+    retry_backoff: timedelta | str
+    retry_backoff_max: timedelta | str
+    ordering_key: Sequence[str]
+    max_aside: int
+    max_quarantined: int
+    quarantine_ttl: timedelta | str
     isolation: Literal["thread", "process"]
     error_text: bool
     audit_window: timedelta | str | None

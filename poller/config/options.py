@@ -23,8 +23,11 @@ from poller.config.types import (
     ScheduleText,
     StartFrom,
 )
+from poller.model.aside import Limits
+from poller.model.backoff import Backoff
 from poller.model.cursor import CursorKind
 from poller.model.durations import parse_duration
+from poller.model.handover import Mode
 from poller.model.timing import Timing
 
 Text = Annotated[str, Field(min_length=1)]
@@ -78,11 +81,36 @@ class PollerOptions(_Options):
     or a quarter of `lease_ttl` where that is less."""
 
     max_attempts: int = Field(default=5, ge=1)
-    """How often a batch that fails is tried; then `on_poison` applies."""
+    """How often a batch that fails is tried as a whole, before the row that fails is searched for. Also how often a row
+    alone may fail before the poller halts (`on_poison = "halt"`), or the row waits for a person (`"quarantine"`)."""
 
-    on_poison: Literal["halt", "quarantine"] = "halt"
-    """What happens to a batch that failed `max_attempts` times. `halt`: the poller stops until an operator resumes
-    it; no row is skipped. `quarantine` is not available yet."""
+    on_poison: Mode = "block"
+    """What happens to the row that fails. `block`: it is tried again and again, nothing behind it is delivered. `halt`:
+    the same, but after `max_attempts` failures of the row alone the poller stops until an operator resumes it.
+    `quarantine`: the row is set aside and tried again by itself while the others go on; if nothing helps, it waits for
+    a person (`poller quarantine`). No mode skips a row."""
+
+    retry_backoff: PositiveDuration = timedelta(seconds=1)
+    """How long to wait after a failed call; doubled with each failure in a row, up to `retry_backoff_max`. Half of it
+    is chosen by chance."""
+
+    retry_backoff_max: PositiveDuration = timedelta(minutes=5)
+    """The longest wait after a failed call."""
+
+    ordering_key: tuple[Column, ...] = ()
+    """The columns within whose values rows are handled in order, such as `customer_id`: in the mode `quarantine` a row
+    waits behind an earlier one with the same values that is set aside. Default: the key columns."""
+
+    max_aside: int = Field(default=10, ge=1, le=1000)
+    """The most failing rows that are set aside before the next one blocks: an outage of what the handler calls then
+    sets no more aside."""
+
+    max_quarantined: int = Field(default=100, ge=1, le=1000)
+    """The most rows that may wait in all, for another try or for a person; while so many do, the next one that has to
+    wait blocks."""
+
+    quarantine_ttl: PositiveDuration = timedelta(days=90)
+    """How long the record of a row that waited is kept after it was delivered, replayed or discarded."""
 
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
@@ -112,10 +140,10 @@ class PollerOptions(_Options):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.on_poison == "quarantine":
-            raise PydanticCustomError(
-                "unavailable", '"quarantine" is not available yet; use "halt"', {"key": "on_poison"}
-            )
+        if self.retry_backoff > self.retry_backoff_max:
+            raise PydanticCustomError("timing", "must be at most retry_backoff_max", {"key": "retry_backoff"})
+        if len(set(self.ordering_key)) < len(self.ordering_key):
+            raise PydanticCustomError("names", "names a column twice", {"key": "ordering_key"})
         if self.recheck_every and self.audit_window is None:
             raise PydanticCustomError("recheck", "needs audit_window", {"key": "recheck_every"})
         if self.handler_timeout is not None and self.handler_timeout > self.tick_timeout:
@@ -135,6 +163,16 @@ class PollerOptions(_Options):
     def timing(self) -> Timing:
         """The numbers of the lease."""
         return Timing(ttl=self.lease_ttl.total_seconds(), heartbeat=self.heartbeat_interval.total_seconds())
+
+    @property
+    def limits(self) -> Limits:
+        """How often a failing row is tried, and how many may wait."""
+        return Limits(
+            max_attempts=self.max_attempts,
+            max_aside=self.max_aside,
+            max_quarantined=self.max_quarantined,
+            backoff=Backoff(self.retry_backoff.total_seconds(), self.retry_backoff_max.total_seconds()),
+        )
 
     @property
     def handler_limit(self) -> timedelta:

@@ -12,6 +12,8 @@ from poller.handler.call import Executor, ThreadExecutor
 from poller.handler.subprocess import ProcessExecutor
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
+from poller.journal.quarantine.prune import Pruner
+from poller.journal.quarantine.records import Quarantine
 from poller.lease.state_file import StateFile
 from poller.observability import Emitter, Observer
 from poller.ports import Runtime, Source, StateStore
@@ -31,7 +33,9 @@ class Context:
 
     Attributes:
         file: its state document; it knows the store, the timing of the lease and the store's clock.
-        audit, delivery_log: what is written beside the document.
+        audit, delivery_log, records: what is written beside the document; the last of rows that were passed without
+            success.
+        pruner: removes records.
         executor: where its handler runs.
         emit: gives an event to the observers.
         watch_bound, lag: what is known of its source from tick to tick.
@@ -62,6 +66,17 @@ class Context:
         self.delivery_log = DeliveryLog(
             store, app_name=app_name, poller_name=name, window=options.audit_window, runtime=runtime, emit=emit
         )
+        self.records = Quarantine(
+            store,
+            app_name=app_name,
+            poller_name=name,
+            runtime=runtime,
+            timing=options.timing,
+            clock=self.file.clock,
+            emit=emit,
+            error_text=options.error_text,
+        )
+        self.pruner = Pruner(self.records, options.quarantine_ttl)
         self.executor: Executor = ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor()
         self.watch_bound = BoundWatch(emit)
         self.lag = LagWatch(name, source, runtime)

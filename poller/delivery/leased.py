@@ -18,9 +18,9 @@ from poller.handler.call import Handler, reportable
 from poller.handler.result import CallResult
 from poller.handler.subprocess import NotPortable
 from poller.lease.heartbeat import Heartbeat
-from poller.lease.state_file import Copy
+from poller.lease.state_file import Copy, Rewrite
 from poller.lease.tenure import Tenure
-from poller.model import applied
+from poller.model import applied, backoff
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_CURSOR
 from poller.observability import BatchStarted
@@ -93,10 +93,18 @@ class LeasedDelivery:
 
     @classmethod
     def acquire(
-        cls, context: Context, handler: Handler, copy: Copy | None, purpose: Purpose, *, start: Cursor | None = None
+        cls,
+        context: Context,
+        handler: Handler,
+        copy: Copy | None,
+        purpose: Purpose,
+        *,
+        start: Cursor | None = None,
+        starts_batch: bool | None = None,
+        begins: Rewrite | None = None,
     ) -> Self:
         """Take the lease, which `copy` shows to be free, and record it; with `copy` None create the document, beginning
-        at `start`. Raises: as `Tenure.acquire`."""
+        at `start`. `starts_batch`, `begins`: see `Tenure.acquire`. Raises: as that."""
         file, runtime = context.file, context.runtime
         takeover = copy is not None and copy.availability(file.timing, runtime.monotonic()).takeover
         tenure = Tenure.acquire(
@@ -107,7 +115,8 @@ class LeasedDelivery:
             start=start,
             takeover=takeover,
             emit=context.emit,
-            starts_batch=purpose.moves_checkpoint,
+            starts_batch=purpose.moves_checkpoint if starts_batch is None else starts_batch,
+            begins=begins,
         )
         context.audit.copy(tenure.state.control.last_change)
         if copy is not None and takeover:
@@ -134,39 +143,62 @@ class LeasedDelivery:
         """Whether something took too long, so that the lease is no longer renewed."""
         return self._heartbeat.gave_up
 
-    def batch(self, page: Page, after: Cursor | None) -> Batch:
-        """The first `batch_size` rows of a page that was read after a cursor.
+    def new_batch_id(self) -> str:
+        """A name for the next batch."""
+        self._batches += 1
+        return f"{self._purpose.batches}_{self._context.file.clock.now():%Y%m%d_%H%M%S}_{self._batches:04d}"
 
+    def batch(
+        self,
+        page: Page,
+        after: Cursor | None,
+        *,
+        cursor_to: Cursor | None = None,
+        passes: int | None = None,
+        attempt: int | None = None,
+        untried: bool = False,
+        retry: bool = False,
+        replay: bool = False,
+    ) -> Batch:
+        """All rows of a page as a batch, behind the cursor `after`.
+
+        Args:
+            cursor_to: where the checkpoint will stand; default: behind the last row. passes: how many positions it
+                takes; default: one for each row. The others: as in `Batch` and `Standing`.
         Raises: SourceError, before a handler sees rows behind which the checkpoint could not be written.
         """
-        self._batches += 1
         context, tenure, purpose = self._context, self.tenure, self._purpose
-        size = min(len(page.rows), context.options.batch_size)
+        state = tenure.state
+        # an operator may have resumed beside us
+        pending = state.delivery.attempts or backoff.failures_of(state) + 1
         batch = Batch.of(
             page,
-            size,
+            len(page.rows),
             poller_name=context.name,
-            batch_id=f"{purpose.batches}_{context.file.clock.now():%Y%m%d_%H%M%S}_{self._batches:04d}",
+            batch_id=self.new_batch_id(),
             fencing_token=tenure.fencing_token,
-            # an operator may have resumed beside us
-            attempt=max(1, tenure.state.delivery.attempts) if purpose.moves_checkpoint else 1,
+            attempt=attempt or (max(1, pending) if purpose.moves_checkpoint else 1),
             cursor_from=after,
+            cursor_to=cursor_to,
             keys=context.source.key,
             lease=tenure,
             standing=Standing(
                 app_name=context.file.app_name,
-                generation=tenure.state.checkpoint.generation,
-                settled=applied.settled(tenure.state),
-                through=applied.through(tenure.state, size),
-                held=applied.waiting(tenure.state),
+                generation=state.checkpoint.generation,
+                settled=applied.settled(state),
+                through=applied.through(state, len(page.rows) if passes is None else passes),
+                held=applied.waiting(state),
+                untried=untried,
             ),
+            retry=retry,
+            replay=replay,
         )
-        length = batch.cursor_to.length()
+        length = batch.cursor_to.size()
         if purpose.moves_checkpoint and length > LONGEST_CURSOR:
             table = context.source.describe().table or "the query"
             raise SourceError(
                 f"{table}: cursor and key of the row after {str(after or 'the beginning')[:100]} have "
-                f"{length:,} characters; a state document holds at most {LONGEST_CURSOR:,}.",
+                f"{length:,} bytes; a state document holds at most {LONGEST_CURSOR:,}.",
                 table=table,
                 next_step="Name a shorter key in pk_columns, or leave such rows out by `filter`.",
             )
@@ -207,9 +239,12 @@ class LeasedDelivery:
         return Handled(seconds, result if context.options.error_text else result.without_text())
 
     def record_loss(self, reason: str) -> None:
-        """The tenure is over against our will: nothing more is written to the document by it."""
+        """The tenure is over against our will: nothing more is written to the document by it, but its release where an
+        operator cancelled it, who has left a record."""
         self.tenure.give_up()
-        if not self.tenure.forked:
+        if self.tenure.cancelled is not None:
+            self._release_cancelled()
+        elif not self.tenure.forked:
             self._context.audit.add(
                 "lease_lost",
                 by=self.tenure.owner_id,
@@ -219,9 +254,19 @@ class LeasedDelivery:
             )
 
     def give_back(self) -> None:
-        """Release with nothing in hand; the attempt that taking the lease counted was none. Best effort: what cannot be
-        released expires."""
+        """Release with nothing in hand: what the last PUT named was not tried. Best effort: what cannot be released
+        expires."""
         try:
             self.tenure.release(give_back=self._purpose.moves_checkpoint)
         except (LeaseLost, StoreError) as error:
-            logger.info("%s: the lease was not given back and will expire: %s", self._context.name, error)
+            if self.tenure.cancelled is not None:
+                self._release_cancelled()
+            else:
+                logger.info("%s: the lease was not given back and will expire: %s", self._context.name, error)
+
+    def _release_cancelled(self) -> None:
+        """Best effort, as `give_back`."""
+        try:
+            self.tenure.release_cancelled()
+        except StoreError as error:
+            logger.info("%s: the cancelled lease was not given back and will expire: %s", self._context.name, error)

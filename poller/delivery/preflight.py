@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from poller.delivery.context import Context
+from poller.delivery.ordering import check_ordering_key
 from poller.delivery.result import Outcome
 from poller.errors import FieldDifference, FingerprintMismatch, plain
 from poller.lease.state_file import Copy
-from poller.model.document import State
+from poller.model.document import Control, State
 from poller.model.fingerprint import differences
 from poller.ports import InspectableSource, Source
 
@@ -23,17 +24,24 @@ class Refusal:
 
 
 def refusal_of(context: Context, copy: Copy) -> Refusal | None:
-    """Paused, halted, or held by another: in this order. Raises: FingerprintMismatch, before any of them."""
+    """Paused, halted, or held by another: in this order. Raises: FingerprintMismatch, ConfigError (the ordering key
+    under which rows wait), before any of them."""
     state = copy.state
     check_fingerprint(context.name, state, context.source)
+    check_ordering_key(context.name, state, context.source, context.options.ordering_key)
     if state.control.paused:
-        by = f"paused by {state.control.by}" if state.control.by else "paused"
-        return Refusal("paused", f"{by}: {state.control.reason}" if state.control.reason else by)
+        return Refusal("paused", stopped_by("paused", state.control))
     if state.control.halted:
         return Refusal("halted", state.control.reason or "halted")
     if not copy.availability(context.file.timing, context.runtime.monotonic()).free:
         return Refusal("held_elsewhere", _held(copy, context))
     return None
+
+
+def stopped_by(how: str, control: Control) -> str:
+    """Who paused or cancelled it, and why, in one line."""
+    by = f"{how} by {control.by}" if control.by else how
+    return f"{by}: {control.reason}" if control.reason else by
 
 
 def _held(copy: Copy, context: Context) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poller.delivery.context import Context
 from poller.delivery.leased import LeasedDelivery, Purpose
-from poller.delivery.preflight import refusal_of
+from poller.delivery.preflight import refusal_of, stopped_by
 from poller.delivery.recheck import Recheck
 from poller.errors import PollerError
 from poller.handler.call import Handler
@@ -42,11 +42,19 @@ def redeliver(
                         next_step=f"To go on: poller resume {context.name}, and the same command again.",
                     )
                 _deliver(context, delivery, found, begin)
-    except BaseException:
+    except BaseException as error:
         _record(context, found, by or tenure.owner_id, reason)
         if tenure.remaining() > 0:
             delivery.give_back()
+        elif tenure.cancelled is not None:
+            delivery.record_loss("")
         context.settle()
+        if tenure.cancelled is not None and isinstance(error, Exception):
+            raise _Stopped(
+                f"{context.name} was {stopped_by('cancelled', tenure.cancelled)}, after {found.redelivered} of "
+                f"{len(found.rows)} late rows.",
+                next_step=f"To go on: poller resume {context.name}, and the same command again.",
+            ) from error
         raise
     _record(context, found, by or tenure.owner_id, reason)
     try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from poller.model.cursor import Cursor
 from poller.model.result import ResultModel
+from poller.model.stamps import Stamp
 from poller.ports import Bound
 
 Outcome: TypeAlias = Literal[
@@ -18,6 +20,8 @@ Outcome: TypeAlias = Literal[
     "paused",
     "lease_lost",
     "handler_failed",
+    "backing_off",
+    "blocked",
     "commit_unknown",
     "halted",
 ]
@@ -66,6 +70,12 @@ class TickOutput(ResultModel):
     """Below what rows were read."""
     error: str | None
     """One line, where the outcome has a reason."""
+    retry_at: Stamp | None = None
+    """After a call that failed: no call is made before, by the store's clock."""
+    aside: int | None = Field(default=None, ge=0)
+    """Rows set aside, which are tried again by themselves; null where it is not known."""
+    quarantined: int | None = Field(default=None, ge=0)
+    """Rows that wait for a person; null where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +84,10 @@ class TickResult:
 
     Attributes:
         outcome: `idle` (no rows), `delivered`, `held_elsewhere` (another owner is at work), `paused`, `halted`,
-            `handler_failed` (the batch will come again), `lease_lost` (another may have taken over; the batch will
-            come again), `commit_unknown` (the store did not answer in time; the next tick reads the truth).
+            `handler_failed` (a call failed; what was not done comes again), `backing_off` (a call failed, and the next
+            one waits for its time), `blocked` (a row has to wait, and as many as may wait do), `lease_lost` (another
+            may have taken over; the batch comes again), `commit_unknown` (the store did not answer in time; the next
+            tick reads the truth).
         rows, batches: how much was delivered and committed in this tick.
         cursor: where the checkpoint stands as far as this tick knows.
         fencing_token: of this tick's tenure, or of the document where it took none; None before the first document.
@@ -83,7 +95,16 @@ class TickResult:
         lag_seconds: age of the oldest row not yet delivered, by the database's clock; None where it is not known.
         pending: how many rows are not yet delivered, counted up to a cap; None where it is not known.
         bound: below what rows were read.
-        error: one line, for `handler_failed`, `lease_lost`, `commit_unknown`, `halted`, `paused` and `held_elsewhere`.
+        error: one line, for each outcome but `idle` and `delivered`.
+        retry_at: after a call that failed (`handler_failed`, `backing_off`), when the next one may be made, by the
+            store's clock; None where it may be made at once.
+        aside: how many rows are set aside and tried again by themselves, those that follow one of them included; None
+            where it is not known.
+        quarantined: how many rows wait for a person; None where it is not known.
+        failing_row: after a call that failed, what `batch.key` says of the row that failed, where that is known; not
+            part of the JSON, where `error` names it.
+        next_command: words of the `poller` command by which a person gets past that row, or sees it among those that
+            wait; empty where there is none. Not part of the JSON.
         exception: what the handler raised, for the caller that wants to raise it again; not part of the JSON.
         trace: its traceback, without secrets; None where `error_text` is off. Not part of the JSON either.
     """
@@ -98,6 +119,11 @@ class TickResult:
     pending: int | None = None
     bound: Bound | None = None
     error: str | None = None
+    retry_at: datetime | None = None
+    aside: int | None = None
+    quarantined: int | None = None
+    failing_row: str | None = None
+    next_command: tuple[str, ...] = ()
     exception: BaseException | None = field(default=None, repr=False, compare=False)
     trace: str | None = field(default=None, repr=False, compare=False)
 

@@ -11,6 +11,7 @@ from poller import forks
 from poller.delivery.context import Context
 from poller.delivery.recheck import PATIENCE, Recheck, look_back
 from poller.delivery.redeliver import redeliver
+from poller.delivery.replay import Replay, replay
 from poller.delivery.result import TickResult
 from poller.delivery.tick import Tick
 from poller.errors import LeaseHeld, PollerError
@@ -82,6 +83,12 @@ class Runner:
         check_handler(handler)
         with self.alone():
             redeliver(self.context, found, handler, by=by, reason=reason)
+
+    def replay(self, wanted: Replay, handler: Handler, *, by: str, reason: str | None = None) -> None:
+        """See `poller.delivery.replay.replay`."""
+        check_handler(handler)
+        with self.alone():
+            replay(self.context, wanted, handler, by=by, reason=reason)
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -3,33 +3,62 @@
 The order matters. Nothing is written until there are rows: an idle tick is one conditional GET. The lease is taken
 after the rows were read, since the compare-and-swap that takes it proves that the checkpoint they were read from still
 stands (protocol 4 and 5). The last batch's commit also gives the lease back, since one row more than the batch was read
-(protocol 7).
+(protocol 7). Rows that were set aside are tried between the batches (failures 5).
 """
 
 from __future__ import annotations
 
-import logging
+from dataclasses import dataclass
+from datetime import datetime
 
-from poller.delivery import idle_writes
+from poller.delivery import idle_writes, retries
+from poller.delivery.batches import Batches
+from poller.delivery.calls import Calls
 from poller.delivery.context import Context
-from poller.delivery.failure import Failure
-from poller.delivery.leased import POLL, Handled, LeasedDelivery
-from poller.delivery.preflight import refusal_of
+from poller.delivery.leased import POLL, LeasedDelivery
+from poller.delivery.preflight import refusal_of, stopped_by
+from poller.delivery.progress import Progress
 from poller.delivery.reader import Reader
+from poller.delivery.recorder import Recorder
 from poller.delivery.result import Outcome, TickResult
-from poller.errors import CommitError, LeaseLost, StoreError
-from poller.handler.batch import Batch
-from poller.handler.call import Handler, HandlerCancelled
+from poller.delivery.retries import Retries
+from poller.delivery.rows import PageRows
+from poller.errors import CommitError, LeaseLost
+from poller.handler.call import Handler
+from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy
-from poller.model import escape, transitions
+from poller.model import aside, backoff, handover
 from poller.model.cursor import Cursor
-from poller.model.document import DeliveryError
-from poller.observability import BatchCommitted, HandlerFailed, PollerHalted
-from poller.ports import Event, Page
-
-logger = logging.getLogger("poller")
+from poller.model.document import State, WaitingRow
+from poller.model.handover import Plan
+from poller.observability import PollerHalted
+from poller.ports import Event
 
 TAKEN = "another owner took the lease first"
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """What a tick does first: decided before the lease is taken, from the document and the page that were read.
+
+    Attributes:
+        seen: the document as the acquire's PUT leaves it, but for the lease. before: as it was read.
+        chosen: of the rows behind the checkpoint. tries: the row aside that is tried before them.
+        batch_first: a killed try was found, so a batch comes before the next; or the row failed again before, and it is
+            the batch's turn: where a tick has time for no more than one slow try, rows would never be handed over.
+    """
+
+    before: State
+    rows: PageRows
+    chosen: Plan
+    tries: WaitingRow | None
+    batch_first: bool
+    jitter: float
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do under the lease."""
+        return not self.chosen.passes and self.tries is None and self.before.retrying is None
 
 
 class Tick:
@@ -40,30 +69,26 @@ class Tick:
         self.runtime = context.runtime
         self.options = context.options
         self.file = context.file
-        self.emit = context.emit
         self.reader = Reader(context)
         self.handler = handler
         self.stop = stop
         self.began = self.runtime.monotonic()
         self.ends = self.began + context.options.tick_timeout.total_seconds()
-        self.rows = 0
-        self.batches = 0
-        self.cursor: Cursor | None = None
-        self.token: int | None = None
-        self.longest = float("-inf")
+        self.progress = Progress()
+        self.state: State | None = None
 
     def run(self) -> TickResult:
         """Enter, and where there is something to do, drain."""
         entered = self._enter()
         if isinstance(entered, TickResult):
             return entered
-        delivery, page = entered
+        delivery, turn = entered
         with delivery:
-            return self._drain(delivery, page)
+            return self._drained(delivery, turn)
 
     # --- before the lease ------------------------------------------------------------------------------------------
 
-    def _enter(self) -> TickResult | tuple[LeasedDelivery, Page]:
+    def _enter(self) -> TickResult | tuple[LeasedDelivery, _Turn]:
         """Read document and rows, and take the lease; tried once more where the document changed under us."""
         copy = self.file.read()
         for last in (False, True):
@@ -73,15 +98,12 @@ class Tick:
                 return refusal
             if self.stop.is_set():
                 return self._result("idle", lag=False)
-            self.cursor = start = self.reader.start(copy)
-            page = self.reader.page(start, None if copy is None else copy.state)
+            self.progress.cursor = start = self.reader.start(copy)
+            turn = self._turn(None if copy is None else copy.state, start)
             try:
-                if not page.rows:
-                    if copy is None:
-                        self.token = idle_writes.create(self.context, start).state.lease.fencing_token
-                    idle_writes.remember(self.context, copy, page.bound)
-                    return self._result("idle")
-                delivery = LeasedDelivery.acquire(self.context, self.handler, copy, POLL, start=start)
+                if turn.is_idle:
+                    return self._idle(copy, start, turn)
+                delivery = self._acquired(copy, start, turn)
             except Conflict as lost:
                 if last:
                     break
@@ -89,178 +111,219 @@ class Tick:
             except LeaseLost as lost:
                 return self._result("lease_lost", error=lost.message)
             else:
-                self.token = delivery.tenure.fencing_token
-                return delivery, page
+                self.progress.token = delivery.tenure.fencing_token
+                return delivery, turn
         return self._result("held_elsewhere", error=TAKEN)
 
     def _refusal(self, copy: Copy) -> TickResult | None:
         """Why this tick may not start, if it may not."""
-        self.cursor, self.token = copy.state.checkpoint.cursor, copy.state.lease.fencing_token
+        self.state = state = copy.state
+        self.progress.cursor, self.progress.token = state.checkpoint.cursor, state.lease.fencing_token
         refusal = refusal_of(self.context, copy)
         if refusal is not None:
             return self._result(refusal.outcome, error=refusal.error)
-        if copy.state.delivery.attempts >= self.options.max_attempts:
-            return self._halt(copy)
-        return None
+        until = backoff.waits_until(state, self.file.clock.now())
+        if until is None:
+            return None
+        return self._result("backing_off", error=_backs_off(state, until))
 
-    def _halt(self, copy: Copy) -> TickResult:
-        """The pending batch was started too often and never finished: its handler ends its process, most likely."""
-        attempts = copy.state.delivery.attempts
-        reason = f"the pending batch was started {transitions.times(attempts)} and never finished"
-        try:
-            self.file.write(
-                copy,
-                lambda state, now: transitions.halt(state, reason=reason, now=now),
-                deadline=self.runtime.monotonic() + self.file.timing.tenure,
-            )
-        except Conflict:
-            return self._result("held_elsewhere", error=TAKEN)
-        return self._halted(reason)
+    def _turn(self, known: State | None, start: Cursor | None) -> _Turn:
+        """Read a page, and choose what to do first."""
+        options, now = self.options, self.file.clock.now()
+        page = self.reader.page(start, known)
+        rows = PageRows(self.context.source, page, start, options.batch_size)
+        state = known or State(poller_name=self.context.name)
+        jitter = self.runtime.jitter(0.0, 1.0)
+        seen = aside.parking_ended(aside.killed(state, limits=options.limits, jitter=jitter, now=now))
+        chosen = rows.plan(seen, options.on_poison, options.limits, entering=True)
+        tries = aside.due(seen, now)
+        again = tries is not None and tries.failures > 1 and state.lease.fencing_token % 2 == 1 and bool(chosen.rows)
+        batch_first = again or (state.retrying is not None and bool(chosen.passes))
+        tries = None if batch_first else tries
+        return _Turn(state, rows, chosen, tries, batch_first, jitter)
 
-    def _halted(self, reason: str, *, exception: BaseException | None = None, trace: str | None = None) -> TickResult:
-        self.emit(PollerHalted(poller=self.context.name, at=self.runtime.utcnow(), reason=reason))
-        self.context.audit.add("halt", by="poller", reason=reason, before=None, after={"halted": True})
-        return self._result("halted", error=reason, exception=exception, trace=trace)
+    def _idle(self, copy: Copy | None, start: Cursor | None, turn: _Turn) -> TickResult:
+        """Nothing to do, or nothing that can be done. Raises: Conflict."""
+        if turn.chosen.blocked:
+            return self._result("blocked", error=self._no_room(turn.before))
+        if copy is None:
+            self.progress.token = idle_writes.create(self.context, start).state.lease.fencing_token
+        idle_writes.remember(self.context, copy, turn.rows.page.bound)
+        return self._result("idle")
+
+    def _acquired(self, copy: Copy | None, start: Cursor | None, turn: _Turn) -> LeasedDelivery:
+        """Take the lease. Raises: as `LeasedDelivery.acquire`."""
+        limits = self.options.limits
+
+        def begins(state: State, now: datetime) -> State:
+            killed = aside.killed(state, limits=limits, jitter=turn.jitter, now=now)
+            return handover.entered(killed, turn.chosen, turn.tries)
+
+        return LeasedDelivery.acquire(
+            self.context,
+            self.handler,
+            copy,
+            POLL,
+            start=start,
+            starts_batch=bool(turn.chosen.rows),
+            begins=begins,
+        )
 
     # --- under the lease -------------------------------------------------------------------------------------------
 
-    def _drain(self, delivery: LeasedDelivery, page: Page) -> TickResult:
-        """Batch after batch, until no row is left, the time is over, or somebody wants us to stop."""
-        tenure = delivery.tenure
+    def _drained(self, delivery: LeasedDelivery, turn: _Turn) -> TickResult:
+        """Drain, and say how it went."""
+        recorder = Recorder(self.context, delivery.tenure)
         try:
-            while page.rows and self._wanted(delivery):
-                batch = delivery.batch(page, self.cursor)
-                if not delivery.begin(batch):
-                    break  # the query took too long: this batch would run without a heartbeat
-                more = len(page.rows) > len(batch)
-                handled = delivery.run(batch)
-                if handled.error is not None:
-                    return self._failed(delivery, batch, handled.error)
-                ended = self._commit(delivery, batch, handled, more=more)
-                if ended is not None:
-                    return ended
-                self.context.delivery_log.add(batch.cursor_from, page.cursors[: len(batch)])
-                if tenure.released:
-                    return self._result("delivered")
-                delivery.begin_page()
-                page = self.reader.page(self.cursor, tenure.state)
-        except BaseException:
-            delivery.give_back()
-            raise
-        if tenure.remaining() == 0:
-            return self._lost(delivery, "the lease was lost between two batches")
-        delivery.give_back()
-        return self._result("delivered" if self.batches else "idle")
-
-    def _commit(self, delivery: LeasedDelivery, batch: Batch, handled: Handled, *, more: bool) -> TickResult | None:
-        """Move the checkpoint past a batch; None where it moved."""
-        tenure, source = delivery.tenure, self.context.source
-        tenure.yield_to_operator()
-        try:
-            tenure.commit(
-                batch.cursor_to,
-                batch_id=batch.batch_id,
-                metadata={"row_count": len(batch)},
-                memory=source.remember(),
-                made=source.describe().made,
-                passes=len(batch),
-                release=not (more and self._may_go_on(delivery, handled.seconds) and not delivery.hung),
-            )
+            self._drain(delivery, recorder, turn)
+            if not delivery.tenure.released and not self.progress.unwritten:
+                if recorder.may_prune() and delivery.tenure.remaining() > 0:
+                    recorder.prune()
+                if delivery.tenure.remaining() == 0:
+                    return self._lost(delivery, "the lease was lost between two batches")
+                delivery.give_back()
         except LeaseLost as lost:
             return self._lost(delivery, lost.message)
         except CommitError as unknown:
             return self._result("commit_unknown", error=unknown.message)
-        self.rows += len(batch)
-        self.batches += 1
-        self.cursor = batch.cursor_to
-        self.emit(
-            BatchCommitted(
-                batch_id=batch.batch_id,
-                rows=len(batch),
-                cursor=str(batch.cursor_to),
-                handler_seconds=round(handled.seconds, 6),
-                **tenure.facts(),
-            )
-        )
-        return None
+        except OutcomeUnknown as unknown:
+            delivery.give_back()
+            return self._result("commit_unknown", error=unknown.message)
+        except BaseException:
+            delivery.give_back()
+            raise
+        self.state = delivery.tenure.state
+        return self._done()
 
-    def _may_go_on(self, delivery: LeasedDelivery, seconds: float) -> bool:
-        """Whether another batch may follow the one that took so long."""
-        self.longest = max(self.longest, seconds)
+    def _drain(self, delivery: LeasedDelivery, recorder: Recorder, turn: _Turn) -> None:
+        """Batch after batch, and rows aside that are due between them, until nothing is left, the time is over, or
+        somebody wants us to stop. A batch comes after a try that failed: else rows whose tries take long, of which one
+        is always due, would hold up all others."""
+        tenure, progress = delivery.tenure, self.progress
+        calls = Calls(self.context, delivery, progress)
+        batches = Batches(self.context, delivery, calls, recorder, progress)
+        tried = Retries(self.context, delivery, calls, recorder, progress)
+        rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
+        entered = True
+        retries.killed(recorder, turn.before)
+        if tries is None:
+            recorder.superseded(chosen.drops)
+        while (tries is not None or chosen.passes) and self._wanted(delivery):
+            if tries is not None:
+                began = tried.hand_over(tries, named=entered)
+            else:
+                began = batches.hand_over(chosen, rows, begun=entered, may_go_on=lambda: self._may_go_on(delivery))
+                batch_first = batch_first and (not chosen.rows or chosen.killed)
+            if not began or tenure.released:
+                break
+            entered = False
+            failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
+            tries = aside.due(tenure.state, self.file.clock.now(), batch_first=batch_first or failed)
+            if tries is None:
+                rows = self._rows_after(rows, delivery)
+                chosen = rows.plan(tenure.state, self.options.on_poison, self.options.limits)
+                if failed and not chosen.passes:
+                    tries = aside.due(tenure.state, self.file.clock.now(), batch_first=batch_first)
+        if chosen.blocked:
+            progress.blocked = progress.blocked or self._no_room(tenure.state)
+
+    def _rows_after(self, rows: PageRows, delivery: LeasedDelivery) -> PageRows:
+        """The rows behind the checkpoint: those that were read, where it did not move."""
+        cursor = self.progress.cursor
+        if rows.after is cursor and not rows.was_cut:
+            return rows
+        delivery.begin_page()
+        page = self.reader.page(cursor, delivery.tenure.state)
+        return PageRows(self.context.source, page, cursor, self.options.batch_size)
+
+    def _may_go_on(self, delivery: LeasedDelivery) -> bool:
+        """Whether another call may follow the one that just ended."""
         limit = self.options.max_batches_per_tick
-        return (limit == 0 or self.batches + 1 < limit) and self._wanted(delivery)
+        return (limit == 0 or self.progress.calls < limit) and self._wanted(delivery)
 
     def _wanted(self, delivery: LeasedDelivery) -> bool:
         """Whether a batch may start now: nobody wants us to stop, and it may be finished in time, judged by the longest
         so far (design, `tick_timeout`). The first batch starts even when the time is over already: entering took so
         long, and if it always does, a poller that starts none would be wedged for ever."""
-        in_time = self.runtime.monotonic() + self.longest < self.ends
+        in_time = self.runtime.monotonic() + self.progress.longest < self.ends
         tenure = delivery.tenure
         return in_time and not self.stop.is_set() and not tenure.paused and not tenure.lost.is_set()
 
-    def _failed(self, delivery: LeasedDelivery, batch: Batch, error: BaseException) -> TickResult:
-        """The handler raised: give the lease back with the error's first line, checkpoint unchanged (protocol 9)."""
-        tenure = delivery.tenure
-        lost = f"the lease was lost while {batch.batch_id} was handled"
-        over = tenure.remaining() == 0
-        if isinstance(error, HandlerCancelled) or (over and isinstance(error, LeaseLost)):
-            return self._lost(delivery, lost)
-        failure = Failure.of(error, error_text=self.options.error_text)
-        if over:
-            if self.options.error_text:
-                logger.error("%s", escape.escape_lines(failure.trace or failure.line, f"{self.context.name}: "))
-            return self._lost(delivery, f"{lost}, and then it raised {failure.line}")
-        self.emit(
-            HandlerFailed(
-                batch_id=batch.batch_id,
-                attempt=batch.attempt,
-                error=failure.line,
-                trace=failure.trace,
-                **tenure.facts(),
-            )
-        )
-        halted = False
-        try:
-            halted = tenure.fail(
-                DeliveryError(type=failure.kind, message=failure.text, batch_id=batch.batch_id),
-                halt_after=self.options.max_attempts,
-            )
-        except LeaseLost:
-            return self._lost(delivery, failure.line)
-        except StoreError as unwritten:
-            logger.warning("%s: the failure could not be written: %s", self.context.name, unwritten)
-        if halted:
-            last = "; the last time" if batch.attempt > 1 else ","
-            reason = f"{batch.batch_id} failed {transitions.times(batch.attempt)}{last} with {failure.line}"
-            return self._halted(reason, exception=error, trace=failure.trace)
-        return self._result("handler_failed", error=failure.line, exception=error, trace=failure.trace)
+    # --- how it went -----------------------------------------------------------------------------------------------
+
+    def _done(self) -> TickResult:
+        progress = self.progress
+        if progress.failed is not None:
+            if self.state is not None and self.state.control.halted:
+                return self._halted(self.state.control.reason or progress.error or "")
+            return self._result("handler_failed", error=progress.error)
+        if progress.blocked is not None and not progress.rows:
+            return self._result("blocked", error=progress.blocked)
+        return self._result("delivered" if progress.batches or progress.rows else "idle")
+
+    def _halted(self, reason: str) -> TickResult:
+        self.context.emit(PollerHalted(poller=self.context.name, at=self.runtime.utcnow(), reason=reason))
+        self.context.audit.add("halt", by="poller", reason=reason, before=None, after={"halted": True})
+        return self._result("halted", error=reason)
 
     def _lost(self, delivery: LeasedDelivery, reason: str) -> TickResult:
         delivery.record_loss(reason)
+        cancelled = delivery.tenure.cancelled
+        if cancelled is not None:
+            return self._result("paused", error=stopped_by("cancelled", cancelled))
         return self._result("lease_lost", error=reason)
 
-    def _result(
-        self,
-        outcome: Outcome,
-        *,
-        error: str | None = None,
-        exception: BaseException | None = None,
-        trace: str | None = None,
-        lag: bool = True,
-    ) -> TickResult:
+    def _no_room(self, state: State) -> str:
+        """Why nothing more can be passed."""
+        waiting, most = len(state.aside) + len(state.quarantine), self.options.max_quarantined
+        full = "their cursors leave no space in the state document" if waiting < most else f"max_quarantined is {most}"
+        return (
+            f"{waiting} rows wait, and {full}: the next row that has to "
+            f"wait blocks. Settle some: poller quarantine list {self.context.name}"
+        )
+
+    def _result(self, outcome: Outcome, *, error: str | None = None, lag: bool = True) -> TickResult:
+        progress, failed = self.progress, self.progress.failed
         in_time = self.runtime.monotonic() < self.ends  # past `functionTimeout` the host ends all pollers in it
-        known = self.context.lag(self.cursor, outcome in ("idle", "delivered")) if lag and in_time else None
+        known = self.context.lag(progress.cursor, outcome in ("idle", "delivered")) if lag and in_time else None
+        shown, state = outcome in ("handler_failed", "halted"), self.state
+        waits = state is not None and outcome in ("handler_failed", "backing_off")
         return TickResult(
             outcome=outcome,
-            rows=self.rows,
-            batches=self.batches,
-            cursor=self.cursor,
-            fencing_token=self.token,
+            rows=progress.rows,
+            batches=progress.batches,
+            cursor=progress.cursor,
+            fencing_token=progress.token,
             duration_seconds=self.runtime.monotonic() - self.began,
             lag_seconds=known.seconds if known else None,
             pending=known.pending if known else None,
             bound=self.reader.bound,
             error=error,
-            exception=exception,
-            trace=trace,
+            retry_at=backoff.waits_until(state, self.file.clock.now()) if waits and state is not None else None,
+            aside=None if state is None else len(state.aside),
+            quarantined=None if state is None else len(state.quarantine),
+            failing_row=progress.culprit.key if shown and progress.culprit is not None else None,
+            next_command=self._next_command() if shown else (),
+            exception=progress.exception if shown else None,
+            trace=failed.trace if shown and failed is not None else None,
         )
+
+    def _next_command(self) -> tuple[str, ...]:
+        """What a person can do about the row that failed, beside fixing it or the handler."""
+        row, state, name = self.progress.culprit, self.state, self.context.name
+        if row is None or state is None:
+            return ()
+        waiting = {one.id for one in (*state.aside, *state.quarantine)}
+        if row.id in waiting or (waiting and self.options.on_poison == "quarantine"):
+            return "quarantine", "list", name
+        if self.options.on_poison == "quarantine" or not row.pk:
+            return ()
+        return "quarantine", "add", name, *(part for key in row.pk.items() for part in ("--pk", "{}={}".format(*key)))
+
+
+def _backs_off(state: State, until: datetime) -> str:
+    """Why no call is made now."""
+    failures, error = backoff.failures_of(state), state.delivery.last_error
+    what = "" if error is None else f"{error.type}: {error.message}" if error.message else error.type
+    often = f"failed {failures} times in a row" if failures > 1 else "failed"
+    return f"the last call {often} with {what}; the next is made at {until:%H:%M:%S} UTC"

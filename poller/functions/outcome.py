@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import traceback
 from collections.abc import Mapping
 
@@ -15,20 +16,25 @@ from poller.poller import Poller
 LONGEST_TRACE = 40_000
 """A longer traceback is not looked through for secrets: that takes seconds, in which no heartbeat runs."""
 _NEXT_STEPS: Mapping[str, str] = {
-    "handler_failed": "The batch comes again with the next tick.",
+    "handler_failed": "What was not done comes again.",
     "lease_lost": "Nothing is lost: the batch comes again. If this repeats, look at: poller history {name}, and give "
     "lease_ttl more time or batch_size fewer rows.",
     "commit_unknown": "The next tick reads what was stored; the batch may come again. If this repeats, look at the "
     "state store: poller check {name}.",
     "halted": "Fix the cause, then: poller resume {name}.",
+    "blocked": "Look at the rows that wait: poller quarantine list {name}; then replay or discard them.",
 }
+_NO_FAILURE = frozenset({"paused", "backing_off"})
+"""Outcomes that fail no invocation: an operator wants a pause; the failed call that a tick waits after has failed an
+invocation of its own."""
 
 
 class UnsuccessfulTick(PollerError):
     """A tick whose outcome the host must record as a failed invocation.
 
     Attributes:
-        poller: which; outcome: `handler_failed`, `lease_lost`, `commit_unknown` or `halted`; result: the whole tick.
+        poller: which; outcome: `handler_failed`, `lease_lost`, `commit_unknown`, `blocked` or `halted`; result: the
+            whole tick.
     """
 
     def __init__(self, message: str, *, poller: str, outcome: Outcome, result: TickResult, next_step: str = "") -> None:
@@ -44,14 +50,15 @@ def raise_on_failure(poller: Poller, result: TickResult) -> None:
     A handler's own exception is raised as it is, so that the host shows its type and place; unless `error_text` is off,
     because then its text is nobody's to see, and unless it quotes a secret: the host logs all that it is given.
     """
-    if result.ok or result.outcome == "paused":
+    if result.ok or result.outcome in _NO_FAILURE:
         return
     name, own = poller.name, result.exception
     shown = poller.options.error_text and own is not None and _quotes_no_secret(own)
-    next_step = _NEXT_STEPS[result.outcome].format(name=name)
+    next_step = _next_step(name, result)
     ours = isinstance(own, HandlerFailure) or not isinstance(own, Exception)
     if result.outcome == "handler_failed" and own is not None and shown and not ours:
-        note = f"poller {name}: the handler failed; the checkpoint stays. {next_step}"
+        failing = _shown(f" on row {result.failing_row}") if result.failing_row is not None else ""
+        note = f"poller {name}: the handler failed{failing}. {next_step}"
         if note not in getattr(own, "__notes__", ()):
             own.add_note(note)
         raise own
@@ -65,6 +72,21 @@ def raise_on_failure(poller: Poller, result: TickResult) -> None:
     if result.trace and (ours or not shown):  # else the host prints the exception's own
         error.add_note(escape_lines(result.trace, f"{name}: "))
     raise error from (own if shown and not ours else None)
+
+
+def _next_step(name: str, result: TickResult) -> str:
+    """What comes of it, and what somebody can do."""
+    command = _shown(shlex.join(["poller", *result.next_command])) if result.next_command else ""
+    if result.outcome != "handler_failed" or not command:
+        return _NEXT_STEPS[result.outcome].format(name=name)
+    if result.next_command[:2] == ("quarantine", "add"):
+        return f"The row comes again, and nothing behind it is delivered. Fix it, or set it aside: {command}"
+    return f"Look at the rows that wait: {command}"
+
+
+def _shown(text: str) -> str:
+    """The text, unless it quotes a secret or steers a terminal: a key is a value of the table."""
+    return text if redact(text) == text == escape_lines(text) else ""
 
 
 def _quotes_no_secret(error: BaseException) -> bool:

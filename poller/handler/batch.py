@@ -89,6 +89,8 @@ class Batch:
         cursor_from: where the batch begins (exclusive); None is the table's beginning.
         cursor_to: where the checkpoint will stand when the handler has returned.
         standing: where it stands among the poller's rows, for sinks.
+        retry: whether it is a row that was set aside and is tried again, by itself.
+        replay: whether a person hands over a row that waited for that.
         fences: transactions of sinks that the handler has begun; they must be committed when it returns.
     """
 
@@ -103,6 +105,8 @@ class Batch:
     _lease: LeaseView
     _positions: Mapping[int, int]
     standing: Standing
+    retry: bool = False
+    replay: bool = False
     fences: list[Fence] = field(default_factory=list)
     _failures: dict[int, RowFailure] = field(default_factory=dict)
 
@@ -117,9 +121,12 @@ class Batch:
         fencing_token: int,
         attempt: int,
         cursor_from: Cursor | None,
+        cursor_to: Cursor | None = None,
         keys: Callable[[Row, Cursor], str],
         lease: LeaseView,
         standing: Standing | None = None,
+        retry: bool = False,
+        replay: bool = False,
     ) -> Batch:
         """The first `size` rows of a page, as a batch of the tenure `lease`."""
         rows = tuple(page.rows[:size])
@@ -130,11 +137,13 @@ class Batch:
             fencing_token=fencing_token,
             attempt=attempt,
             cursor_from=cursor_from,
-            cursor_to=page.cursors[size - 1],
+            cursor_to=cursor_to or page.cursors[size - 1],
             _key_at=lambda position: keys(rows[position], page.cursors[position]),
             _lease=lease,
             _positions={id(row): position for position, row in enumerate(rows)},
             standing=standing or Standing(through=len(rows)),
+            retry=retry,
+            replay=replay,
         )
 
     @classmethod
@@ -205,9 +214,10 @@ class Batch:
         return [self._key_at(position) for position in range(len(self.rows))]
 
     def fail(self, row: Row, error: BaseException | str) -> None:
-        """This row failed; those that are not named are done when the handler returns.
+        """This row failed; those that are not named are done when the handler returns (failures 3).
 
-        Until rows are set aside by themselves, a batch with such a row fails as a whole and comes again.
+        With `on_poison = "quarantine"` the rows named are set aside and no other comes again. In the other modes the
+        checkpoint moves to just before the first of them, and what was done behind it comes again.
 
         Raises: ValueError for a row that is not of this batch, or that a sink has noted as applied: name it before
         the sink's block ends.

@@ -11,6 +11,20 @@ from poller.handler.result import CallResult, End, RowError, kind_of
 from poller.handler.traces import trace_of
 from poller.model.redact import said
 
+_SAID = (
+    "poller_name",
+    "batch_id",
+    "rows",
+    "fencing_token",
+    "attempt",
+    "cursor_from",
+    "cursor_to",
+    "standing",
+    "retry",
+    "replay",
+)
+"""What a batch says of itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Payload:
@@ -21,8 +35,7 @@ class Payload:
 
     @classmethod
     def of(cls, batch: Batch) -> Payload:
-        names = ("poller_name", "batch_id", "rows", "fencing_token", "attempt", "cursor_from", "cursor_to", "standing")
-        return cls({name: getattr(batch, name) for name in names}, batch.keys())
+        return cls({name: getattr(batch, name) for name in _SAID}, batch.keys())
 
     def batch(self, lease: LeaseView) -> Batch:
         return Batch(

@@ -30,8 +30,8 @@ _LONGEST_SHOWN = 100
 class Reject(Exception):
     """Raised by a handler: this row is poison, and no attempt will make it work.
 
-    Nothing else of the batch is done. Until rows are set aside by themselves this counts as any failure does: the whole
-    batch comes again, the row too.
+    Nothing else of the batch is done. With `on_poison = "quarantine"` the row waits for a person, and the others come
+    again without it; with `"halt"` the poller halts; with `"block"`, the default, it is a failure of this row.
 
     Args:
         row: a row of the batch, as it was handed over. why: what is wrong with it.
@@ -49,7 +49,8 @@ class Reject(Exception):
 class RetryLater(Exception):
     """Raised by a handler: what it calls is down, nothing of the batch is done, and no row is at fault.
 
-    Until calls can wait this counts as any failure does: the whole batch comes again with the next tick.
+    The call does not count, and none is made before the time is over. Raised in a batch it holds the whole poller;
+    raised for a row that is tried by itself, the rows of its ordering key (failures 8).
 
     Args:
         why: what is down.

@@ -20,9 +20,9 @@ from poller.errors import CommitError, LeaseLost, StateCorrupt
 from poller.lease.lost import LostEvent
 from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy, Rewrite, StateFile, WriteResult
-from poller.model import transitions
+from poller.model import handover, transitions
 from poller.model.cursor import Cursor
-from poller.model.document import DeliveryError, State
+from poller.model.document import Control, DeliveryError, State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription
 from poller.observability import (
     CommitUnknown,
@@ -41,6 +41,8 @@ YIELD_WITHIN = 2.0
 """For so many seconds at most a tenure makes no write when an operator has left a request."""
 FORKED = "forked"
 """Why a tenure is over in a child process: it never was that one's."""
+CANCELLED = "cancelled"
+"""Why a tenure is over that an operator cancelled: it only gives the lease back (failures 9)."""
 
 
 class Tenure:
@@ -49,6 +51,7 @@ class Tenure:
     Attributes:
         owner_id, fencing_token: who holds it, and under which token.
         lost: an event that is set one grace before the deadline, or as soon as the loss is known.
+        cancelled: who cancelled it and why, where that is the reason why it is over.
     """
 
     def __init__(self, file: StateFile, landed: WriteResult, *, owner_id: str, emit: Emitter) -> None:
@@ -60,6 +63,7 @@ class Tenure:
         self._copy = landed.copy
         self._renewed = landed.sent
         self._deadline = landed.sent + file.timing.tenure
+        self.cancelled: Control | None = None
         self._over: str | None = None
         self._ending = False
         """A release is on its way: it may have landed and another may be at work, so nothing is believed any more."""
@@ -90,9 +94,10 @@ class Tenure:
         takeover: bool,
         emit: Emitter,
         starts_batch: bool = True,
+        begins: Rewrite | None = None,
     ) -> Tenure:
         """Take a free lease by one PUT (protocol 5); with `copy` None create the document, beginning at `start`.
-        `starts_batch`: this write counts as a start of the pending batch.
+        `starts_batch`: this write counts as a start of the pending batch. `begins`: what it changes beside the lease.
 
         Success also proves that the checkpoint did not move since `copy` was read.
         Raises: Conflict (another owner took it first; `found` is their document), OutcomeUnknown, StoreDenied.
@@ -104,7 +109,8 @@ class Tenure:
                 state.source_fingerprint, state.source
             ):
                 state = transitions.bind(state, source)
-            return transitions.acquire(state, owner_id=owner_id, ttl=ttl, now=now, starts_batch=starts_batch)
+            taken = transitions.acquire(state, owner_id=owner_id, ttl=ttl, now=now, starts_batch=starts_batch)
+            return taken if begins is None else begins(taken, now)
 
         landed = file.write(
             copy,
@@ -195,38 +201,20 @@ class Tenure:
 
         self._apply(change)
 
-    def commit(
-        self,
-        cursor: Cursor,
-        *,
-        batch_id: str,
-        metadata: dict[str, Any],
-        release: bool,
-        memory: dict[str, Any] | None = None,
-        made: str | None = None,
-        passes: int = 0,
-    ) -> None:
-        """Move the checkpoint past a delivered batch by one PUT, and with `release` give the lease back by the same.
-        `passes`: how many rows the checkpoint passes.
-        `memory`: what the source knows of its bound; `made`: what distinguishes its table from another of its name.
+    def put(self, change: Rewrite, *, ends: bool = False) -> None:
+        """Change the document by one PUT; `ends`: the change gives the lease back.
+
+        Raises: LeaseLost, OutcomeUnknown, StateCorrupt, StoreDenied.
+        """
+        self._apply(change, ends=ends)
+
+    def commit(self, change: Rewrite, *, batch_id: str, ends: bool) -> None:
+        """The PUT after a call, which moves the checkpoint or a row that waited; `ends`: it gives the lease back, too.
 
         Raises: LeaseLost (refused: the tenure was over; nothing was written), CommitError (unresolved at the deadline).
         """
         try:
-            self._apply(
-                lambda state, now: transitions.commit(
-                    state,
-                    cursor=cursor,
-                    batch_id=batch_id,
-                    metadata=metadata,
-                    release=release,
-                    now=now,
-                    memory=memory,
-                    made=made,
-                    passes=passes,
-                ),
-                ends=release,
-            )
+            self._apply(change, ends=ends)
         except OutcomeUnknown as error:
             self._emit(CommitUnknown(batch_id=batch_id, **self.facts()))
             raise CommitError(
@@ -240,24 +228,41 @@ class Tenure:
             raise
 
     def release(self, *, give_back: bool) -> None:
-        """Give the lease back by one PUT; `give_back` also the attempt.
+        """Give the lease back by one PUT; `give_back`: the pending batch, and what the last PUT named, were not tried.
 
         Raises: LeaseLost, OutcomeUnknown, StoreDenied.
         """
-        self._apply(lambda state, now: transitions.release(state, give_back=give_back, now=now), ends=True)
+        if give_back:
+            self._apply(lambda state, now: handover.released(state, now=now), ends=True)
+        else:
+            self._apply(lambda state, now: transitions.release(state, give_back=False, now=now), ends=True)
 
-    def fail(self, error: DeliveryError, *, halt_after: int) -> bool:
-        """Give the lease back after a failed handler, checkpoint unchanged; whether the poller halted by it.
+    def release_cancelled(self) -> None:
+        """After a cancel, once the handler has ended: give the lease back by one PUT on the document as it is now, if
+        it is still this tenure's, however late. Nothing else is written (failures 9).
 
-        Raises: LeaseLost, OutcomeUnknown, StoreDenied.
+        Raises: StoreError.
         """
-        landed = self._apply(
-            lambda state, now: transitions.fail(
-                state, error=error.model_copy(update={"at": now}), halt_after=halt_after, now=now
-            ),
-            ends=True,
-        )
-        return landed.state.control.halted
+
+        def ours(_: State, found: State) -> bool:
+            lease = found.lease
+            return (lease.owner_id, lease.fencing_token) == (self.owner_id, self.fencing_token)
+
+        timing = self._file.timing
+        self._lock.acquire()
+        try:
+            copy = self._file.read()
+            if self.cancelled is None or copy is None or not ours(copy.state, copy.state):
+                return
+            self._file.write(
+                copy,
+                lambda state, now: transitions.release(state, give_back=False, now=now),
+                deadline=self._runtime.monotonic() + timing.attempt.connect + timing.attempt.read,
+                redo=ours,
+            )
+        finally:
+            self._lock.release()
+        self._emit(LeaseReleased(**self.facts()))
 
     def yield_to_operator(self) -> None:
         """Where an operator left a request, make no write for a moment, so that theirs gets through (protocol 11).
@@ -292,7 +297,7 @@ class Tenure:
             try:
                 landed = self._file.write(self._copy, lasting, deadline=self._deadline, redo=transitions.still_held)
             except Conflict as error:
-                self._lose(_reason(error.found, self._copy.state))
+                self._lose(_reason(error.found, self._copy.state), error.found)
                 raise self._gone() from error
             except StateCorrupt:
                 self._lose("replaced")  # whatever stands there now, our version does not
@@ -305,7 +310,7 @@ class Tenure:
                 self._over = "released"
                 self._emit(LeaseReleased(**self.facts()))
             elif landed.superseded and not transitions.still_held(landed.state, landed.copy.state):
-                self._lose(_reason(landed.copy, landed.state))
+                self._lose(_reason(landed.copy, landed.state), landed.copy)
             elif self._over is None:
                 self._renewed = landed.sent
                 self._deadline = landed.sent + self._file.timing.tenure
@@ -324,10 +329,12 @@ class Tenure:
         if self._over is not None:
             raise self._gone()
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: str, found: Copy | None = None) -> None:
         with self._judging:
             first = self._over is None
             self._over = self._over or reason
+            if first and reason == CANCELLED and found is not None:
+                self.cancelled = found.state.control
         self.lost.set()
         if first:
             self._emit(LeaseLostEvent(reason=reason, **self.facts()))
@@ -346,6 +353,8 @@ def _reason(found: Copy | None, ours: State) -> str:
     """Why a tenure is over, from the document that stands in the place of ours."""
     if found is None:
         return "deleted"
+    if found.state.control.cancelled == ours.lease.fencing_token:
+        return CANCELLED
     if found.state.lease.fencing_token <= ours.lease.fencing_token:
         return "released"
     changed = found.state.control.last_change

@@ -7,20 +7,28 @@ passes it, or before that by a person or a `Reject` (then `at` is None, and it h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from poller.model import window
 from poller.model.backoff import Backoff, at_once
 from poller.model.cursor import Cursor
-from poller.model.document import State, WaitingRow
+from poller.model.document import State, WaitingRow, size
+from poller.model.limits import LARGEST_BODY
 from poller.model.stamps import later
 
+SPARE = 16 * 1024
+"""Bytes of a document that other fields may grow by while rows are listed."""
+ENTRY = 768
+"""Bytes of a row in the list, but for its cursor."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class RowFacts:
-    """What the rules need to know of a row that was read.
+    """What the rules need to know of a row that was read. A subclass may hash when it is asked: while no row fails,
+    nobody asks.
 
     Attributes:
         id: hash of key and cursor: this version of the row. pk, key: hashes of the primary and of the ordering key.
@@ -70,6 +78,22 @@ def room(state: State, limits: Limits) -> int:
     return limits.max_quarantined - len(state.aside) - len(state.quarantine)
 
 
+def space(state: State, rows: Sequence[RowFacts]) -> int:
+    """How many bytes of further rows the document has space for, beside the places of a batch of these rows: the
+    checkpoint and the four of a window. Counted only where there are many rows, or long cursors."""
+    cursors = [row.cursor for row in (*state.aside, *state.quarantine)] + [row.cursor for row in rows]
+    longest = max((cursor.size() for cursor in cursors), default=0)
+    if (len(cursors) + 5) * (ENTRY + longest) < LARGEST_BODY // 4:
+        return LARGEST_BODY
+    places = {"checkpoint": state.checkpoint.model_copy(update={"cursor": None})}
+    return LARGEST_BODY - SPARE - size(window.stored(state.model_copy(update=places), None)) - 5 * longest
+
+
+def entry_size(cursor: Cursor) -> int:
+    """Bytes that a row with this cursor takes up in the list, at most."""
+    return ENTRY + cursor.size()
+
+
 def heads(state: State) -> dict[str, WaitingRow]:
     """The oldest waiting row of each ordering key, of those that were passed (failures 7)."""
     oldest: dict[str, WaitingRow] = {}
@@ -99,6 +123,11 @@ def _is_current(state: State, row: WaitingRow) -> bool:
     return row.generation == state.checkpoint.generation
 
 
+def waiting(state: State) -> int:
+    """How many rows wait, whatever for: of any generation, those that follow included."""
+    return len(state.aside) + len(state.quarantine)
+
+
 # --- listing ---------------------------------------------------------------------------------------------------------
 
 
@@ -114,7 +143,7 @@ def set_aside(
     """The row is tried again by itself, `delay` seconds from now at the earliest (failures 4). Its record stands."""
     entry = _entry(state, row, at=at, now=now, failures=failures)
     entry = entry.model_copy(update={"retry_at": later(now, delay) if delay else None})
-    return _with(without(state, [row.id]), aside=(*without(state, [row.id]).aside, entry))
+    return _moved(state, aside=entry)
 
 
 def add(state: State, row: RowFacts, *, now: datetime) -> State:
@@ -127,13 +156,13 @@ def add(state: State, row: RowFacts, *, now: datetime) -> State:
 def follow(state: State, row: RowFacts, *, at: int, now: datetime) -> State:
     """The row waits behind an earlier one of its key (failures 7). Its record stands."""
     entry = _entry(state, row, at=at, now=now).model_copy(update={"behind": True})
-    return _with(without(state, [row.id]), aside=(*without(state, [row.id]).aside, entry))
+    return _moved(state, aside=entry)
 
 
 def condemn(state: State, row: RowFacts, *, at: int | None, now: datetime) -> State:
     """The handler rejected the row: it waits for a person (failures 5). Its record stands."""
     entry = _entry(state, row, at=at, now=now, failures=1)
-    return _with(without(state, [row.id]), quarantine=(*without(state, [row.id]).quarantine, entry))
+    return _moved(state, quarantine=entry)
 
 
 def passed(state: State, at: Mapping[str, int]) -> State:
@@ -173,6 +202,12 @@ def parking_ended(state: State) -> State:
         return state
     aside = tuple(row for row in state.aside if _is_current(state, row))
     return _with(state, aside=aside, quarantine=(*state.quarantine, *stale))
+
+
+def keyed(state: State, columns: Sequence[str]) -> State:
+    """The columns by whose values the listed rows were keyed, kept while any row waits (failures 8); empty: by the key
+    columns."""
+    return state.model_copy(update={"ordering_key": tuple(columns) if waiting(state) else ()})
 
 
 def _entry(state: State, row: RowFacts, *, at: int | None, now: datetime, failures: int = 0) -> WaitingRow:
@@ -243,8 +278,7 @@ def put_off(state: State, id_: str, *, seconds: float, now: datetime) -> State:
 
 def to_quarantine(state: State, row: WaitingRow) -> State:
     """The row waits for a person. Those that follow it stay aside, and wait with it (failures 7)."""
-    kept = without(state, [row.id])
-    return _with(kept, quarantine=(*kept.quarantine, row.model_copy(update={"retry_at": None, "behind": False})))
+    return _moved(state, quarantine=row.model_copy(update={"retry_at": None, "behind": False}))
 
 
 def killed(state: State, *, limits: Limits, jitter: float, now: datetime) -> State:
@@ -255,6 +289,18 @@ def killed(state: State, *, limits: Limits, jitter: float, now: datetime) -> Sta
     return failed_again(state, state.retrying, limits=limits, jitter=jitter, now=now)
 
 
+def _moved(state: State, *, aside: WaitingRow | None = None, quarantine: WaitingRow | None = None) -> State:
+    """The row is listed there and nowhere else, by one change: what is kept while any row waits is kept."""
+
+    def changed(rows: tuple[WaitingRow, ...], new: WaitingRow | None) -> tuple[WaitingRow, ...]:
+        others = tuple(row for row in rows if row.id not in {one.id for one in (aside, quarantine) if one})
+        return others if new is None else (*others, new)
+
+    return _with(state, aside=changed(state.aside, aside), quarantine=changed(state.quarantine, quarantine))
+
+
 def _with(state: State, **fields: Any) -> State:
     changed = state.model_copy(update=fields)
-    return changed if changed.aside else changed.model_copy(update={"delivered": 0})
+    if not changed.aside:
+        changed = changed.model_copy(update={"delivered": 0})
+    return changed if waiting(changed) else keyed(changed, ())

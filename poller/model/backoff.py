@@ -41,6 +41,11 @@ def waits_until(state: State, now: datetime) -> datetime | None:
     return retry_at if retry_at is not None and retry_at > now and state.delivery.last_error is not None else None
 
 
+def waits(state: State) -> bool:
+    """Whether a failed call says when the next may be made, be that over or not."""
+    return state.delivery.retry_at is not None and state.delivery.last_error is not None
+
+
 def failed(state: State, *, failures: int, backoff: Backoff, jitter: float, now: datetime) -> State:
     """The pending batch failed, for so many times in a row. Who writes this writes `last_error` as well."""
     return _delivery(state, failures=failures, retry_at=later(now, backoff.delay(failures, jitter)))

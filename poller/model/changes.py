@@ -45,6 +45,20 @@ def to_pause(state: State, change: Change, now: datetime) -> State:
     return transitions.pause(state, by=change.by, reason=change.reason, change=change, now=now)
 
 
+def to_cancel(state: State, change: Change, now: datetime) -> State:
+    """What `cancel` does to a state. A lease that an operator keeps is nobody's work: then it is a pause."""
+    if kept_by(state) is not None:
+        return to_pause(state, change, now)
+    return transitions.cancel(state, by=change.by, reason=change.reason, change=change, now=now)
+
+
+def cancelled_worker(state: State) -> str | None:
+    """The worker that was cancelled and has not given the lease back; None where there is none."""
+    lease = state.lease
+    waits = state.control.cancelled == lease.fencing_token and kept_by(state) is None
+    return lease.owner_id if waits else None
+
+
 def to_resume(state: State, change: Change, now: datetime) -> State:
     """What `resume` does to a state."""
     return transitions.resume(state, change=change, now=now)
@@ -109,3 +123,10 @@ def summary(state: State) -> dict[str, Any]:
         "paused": state.control.paused,
         "halted": state.control.halted,
     }
+
+
+def unlisted(before: State, after: State) -> dict[str, Any]:
+    """What a record stores of rows that wait no longer after a change: their ids, where there are any."""
+    kept = {row.id for row in (*after.aside, *after.quarantine)}
+    gone = [row.id for row in (*before.aside, *before.quarantine) if row.id not in kept]
+    return {"unlisted": gone} if gone else {}

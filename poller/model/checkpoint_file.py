@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller.errors import StateCorrupt
-from poller.model import transitions
+from poller.model import aside, transitions
 from poller.model.changes import bound_to
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State, decode
@@ -120,16 +120,20 @@ def read_origin(body: bytes, *, location: str, app: str, now: datetime) -> Origi
 
 def begin(poller_name: str, source: SourceDescription, origin: Origin, *, now: datetime) -> State:
     """The state that replaces a missing or unreadable document, before `restore`: the whole kept one, else an empty
-    one."""
+    one. Rows that wait under another poller's name stay there: their records are kept under that name."""
     if origin.document is None:
         return transitions.create(poller_name, source, None, now=now)
-    return origin.document.model_copy(update={"poller_name": poller_name, "write_ids": ()})
+    state = origin.document
+    if state.poller_name != poller_name:
+        state = aside.without(aside.not_tried(state), [row.id for row in (*state.aside, *state.quarantine)])
+    return state.model_copy(update={"poller_name": poller_name, "write_ids": ()})
 
 
 def restore(
     state: State, origin: Origin, *, source: SourceDescription, token_at_least: int, change: Change, now: datetime
 ) -> State:
-    """A reset to a kept checkpoint, with the other things that a reset changes: the pending batch and the halt."""
+    """A reset to a kept checkpoint, with the other things that a reset changes: the pending batch and the halt. What
+    waits is what `state` lists: rows that only the kept document lists were delivered or settled since."""
     kept = origin.export
     moved = bound_to(transitions.reset(state, cursor=kept.cursor, change=change, now=now), source)
     checkpoint = moved.checkpoint.model_copy(
@@ -158,7 +162,8 @@ def restore(
 
 
 def clone(state: State, origin: State, *, change: Change, now: datetime) -> State:
-    """The checkpoint and the source of another poller's document, under this document's token, which grows."""
+    """The checkpoint and the source of another poller's document, under this document's token, which grows. Rows that
+    wait there stay there: their records are kept under that poller's name."""
     moved = transitions.reset(state, cursor=origin.checkpoint.cursor, change=change, now=now)
     checkpoint = moved.checkpoint.model_copy(
         update={

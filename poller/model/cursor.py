@@ -6,6 +6,7 @@ so this module never parses it: a loss of precision would redeliver for ever, or
 
 from __future__ import annotations
 
+import json
 from typing import Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, model_validator
@@ -39,12 +40,22 @@ class Cursor(BaseModel):
             raise ValueError(f"value is empty, and a cursor of kind {self.kind} never is")
         return self
 
-    def length(self) -> int:
-        """Characters of the value and the key."""
-        return len(self.value) + sum(len(name) + len(str(part)) for name, part in (self.tiebreaker or {}).items())
+    def size(self) -> int:
+        """Bytes that value and key take up in a document, at most."""
+        texts = [self.value]
+        for name, part in (self.tiebreaker or {}).items():
+            texts += name, str(part)
+        return sum(map(_size, texts))
 
     def __str__(self) -> str:
         place = self.value
         if self.tiebreaker is None:
             return f"{place} (at or after)"
         return f"{place} / " + ", ".join(f"{k}={v}" for k, v in self.tiebreaker.items())
+
+
+def _size(text: str) -> int:
+    """Bytes of a text as JSON; counted for the texts of most cursors, which are plain."""
+    if text.isascii() and text.isprintable():
+        return len(text) + text.count('"') + text.count("\\")
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))

@@ -185,6 +185,7 @@ class State(_Part):
 
     `aside` are the rows that are tried again by themselves, `quarantine` those that wait for a person; `retrying` is
     the id of the row that is tried now, and `delivered` counts the rows that were delivered while any was aside.
+    `ordering_key` are the columns by whose values the listed rows were keyed; empty: by the key columns.
     """
 
     version: Literal[1] = 1
@@ -202,6 +203,7 @@ class State(_Part):
     quarantine: tuple[WaitingRow, ...] = ()
     retrying: Name | None = None
     delivered: Count = 0
+    ordering_key: tuple[Name, ...] = ()
 
     def with_write_id(self, write_id: str) -> State:
         """The state with one more write id, the newest last; only the last few are kept."""
@@ -230,12 +232,17 @@ def _encoded(state: State) -> bytes:
     return json.dumps(_without_empty(state.model_dump(mode="json")), indent=2, ensure_ascii=False).encode()
 
 
+def size(state: State) -> int:
+    """Bytes of the document as it is written, but for `bound`, which may be left out."""
+    return len(_encoded(state.model_copy(update={"bound": None})))
+
+
 _LEFT_OUT: dict[str, tuple[str, ...]] = {
     "checkpoint": ("position",),
     "delivery": ("retry_at", "failures", "window"),
     "control": ("cancelled",),
 }
-_LEFT_OUT_AT_TOP = ("aside", "quarantine", "retrying", "delivered")
+_LEFT_OUT_AT_TOP = ("aside", "quarantine", "retrying", "delivered", "ordering_key")
 """Fields that say nothing while no row fails: a document is then written as if there were none of them."""
 
 
@@ -323,6 +330,7 @@ _OPTIONAL = frozenset(
         "aside",
         "quarantine",
         "delivered",
+        "ordering_key",
     }
 )
 """Parts that another program may have set to null: read as absent."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from poller.model import aside, backoff, transitions, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow, Window
+from poller.model.limits import LARGEST_BODY
 
 Mode: TypeAlias = Literal["block", "halt", "quarantine"]
 """`on_poison`: what happens to the row that fails."""
@@ -39,6 +41,7 @@ class Plan:
         last: nothing of the window is left behind the rows passed.
         killed: the row alone was handed over before, and its process ended: it is not called again before that counts.
         blocked: nothing can be done until a person makes room in the list.
+        space: bytes that the document has left for rows that are listed, beside those that follow.
     """
 
     rows: tuple[RowFacts, ...] = ()
@@ -50,6 +53,11 @@ class Plan:
     last: bool = True
     killed: bool = False
     blocked: bool = False
+    space: int = LARGEST_BODY
+
+    def count(self, passes: int) -> int:
+        """How many positions the first `passes` rows take."""
+        return passes + sum(1 for _, before in self.gone if before < passes)
 
     def places(self, passes: int) -> dict[str, int]:
         """Where each row stands among those that the first `passes` rows pass, from 1: each by its id, with listed rows
@@ -73,7 +81,8 @@ def plan(
     if standing is not None and until == 0:
         standing = None  # its rows have gone
     within = rows[:until] if standing is not None else rows
-    sorted_ = _Sorted(state, within, reach, limits)
+    counts = mode == "quarantine" or aside.waiting(state) > 0
+    sorted_ = _Sorted(state, within, reach, limits, space=aside.space(state, rows) if counts else LARGEST_BODY)
     if standing is not None:
         standing = window.killed(standing)
     elif entering and rows and state.delivery.attempts >= limits.max_attempts:
@@ -83,6 +92,7 @@ def plan(
     if mode == "quarantine":
         many = aside.failing(state) >= limits.max_aside or sorted_.room <= 0
         most = 1 if many else max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
+        most = min(most, _fitting(within, chosen, sorted_.space))
         if len(chosen) > most:
             chosen, end = chosen[:most], chosen[most - 1] + 1
     killed = False
@@ -103,7 +113,16 @@ def plan(
         last=standing is None or end >= until > 0 or end >= len(rows),
         killed=killed,
         blocked=bool(within) and end == 0,
+        space=sorted_.space,
     )
+
+
+def _fitting(rows: Sequence[RowFacts], chosen: Sequence[int], space: int) -> int:
+    """How many of the chosen rows the document has space for, if all of them fail; at least one, which blocks alone."""
+    if space == LARGEST_BODY:
+        return max(1, len(chosen))
+    sizes = accumulate(aside.entry_size(rows[index].cursor) for index in chosen)
+    return max(1, sum(1 for size in sizes if size <= space))
 
 
 def _chosen(standing: Window | None, sorted_: _Sorted, reach: Reach) -> tuple[list[int], int]:
@@ -126,18 +145,26 @@ class _Sorted:
         hands, follows: by their index in the page. Rows that are listed already are neither.
         gone: ids of rows listed ahead of the checkpoint that the table has no more, with how many rows stand before.
         drops: ids of older versions, each with the index of the newer one.
-        end: how many rows can be passed. room: how many more can be listed behind them.
+        end: how many rows can be passed. room, space: how many more can be listed behind them, and how many bytes of
+            them.
     """
 
-    def __init__(self, state: State, rows: Sequence[RowFacts], reach: Reach, limits: Limits) -> None:
+    def __init__(
+        self, state: State, rows: Sequence[RowFacts], reach: Reach, limits: Limits, *, space: int = LARGEST_BODY
+    ) -> None:
         listed = aside.listed(state)
-        here = {row.id for row in rows}
-        self.gone = {row.id: reach(row.cursor) for row in listed.values() if row.at is None and row.id not in here}
+        self.gone: dict[str, int] = {}
         self.hands: list[int] = []
         self.follows: list[int] = []
         self.drops: list[tuple[int, str]] = []
         self.end = len(rows)
         self.room = aside.room(state, limits)
+        self.space = space
+        if not listed:
+            self.hands = list(range(len(rows)))
+            return
+        here = {row.id for row in rows}
+        self.gone = {row.id: reach(row.cursor) for row in listed.values() if row.at is None and row.id not in here}
         parked = {row.id: row.key for row in listed.values() if row.at is not None}
         for index, row in enumerate(rows):
             if row.id in listed:
@@ -145,7 +172,8 @@ class _Sorted:
                 continue
             older = [other.id for other in listed.values() if other.pk == row.pk]
             held_by = {id_ for id_, key in parked.items() if key == row.key}.difference(older)
-            if held_by and self.room + len(older) <= 0:
+            takes = aside.entry_size(row.cursor) if held_by and space < LARGEST_BODY else 0
+            if held_by and (self.room + len(older) <= 0 or takes > self.space):
                 self.end = index
                 return
             self.room += len(older)
@@ -158,6 +186,7 @@ class _Sorted:
                 parked[row.id] = row.key
                 self.follows.append(index)
                 self.room -= 1
+                self.space -= takes
             else:
                 self.hands.append(index)
 

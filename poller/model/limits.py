@@ -22,7 +22,7 @@ LONGEST_NAME = 1024
 LONGEST_REASON = 4096
 """Characters of a reason or message."""
 LONGEST_CURSOR = 100_000
-"""Characters of a cursor with its key: the document holds it up to three times, and each record of a change does."""
+"""Bytes of a cursor with its key: the document holds it up to five times, and each record of a change does."""
 DEEPEST = 64
 """How many levels of objects and lists."""
 LONGEST_INTEGER = 100

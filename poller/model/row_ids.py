@@ -1,12 +1,17 @@
 """What one version of a row is known by where its key would be too long: hashes of it.
 
 The key is `batch.key(row)`: table, key and cursor text. A sink's ledger holds 16 bytes of its SHA-256; a state document
-lists a row that waits by the first 8 of them, as hexadecimal digits. So the one is found by the other.
+lists a row that waits by the first 8 of them, as hexadecimal digits. So the one is found by the other. Primary and
+ordering keys are listed by hashes too, of the database's text of their values (failures.md, rule 8).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
+
+from poller.model.cursor import KeyValue
 
 KEY_BYTES = 16
 _ID_BYTES = 8
@@ -25,3 +30,13 @@ def id_of_hash(hashed: bytes) -> str:
 def id_of_key(key: str) -> str:
     """The id in a state document of a row with this key."""
     return id_of_hash(hash_of_key(key))
+
+
+def id_of_values(values: Mapping[str, KeyValue | None]) -> str:
+    """The id in a state document of a key with these values, in the order of its columns: 16 hexadecimal digits.
+
+    Equal are the ids of keys whose values have the same texts one by one, so those of the number 1 and of the text `1`.
+    NULL is a value of its own, unlike any text. What the columns are called does not count.
+    """
+    texts = [None if value is None else str(value) for value in values.values()]
+    return hashlib.sha256(json.dumps(texts).encode()).digest()[:_ID_BYTES].hex()

@@ -14,6 +14,7 @@ from poller.model import aside, backoff, transitions, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.document import DeliveryError, State
 from poller.model.handover import Mode, Plan
+from poller.model.limits import HIGHEST_COUNT, LONGEST_REASON
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Ruling:
         releases: the PUT gives the lease back.
         halts: the poller halts.
         halts_at: it halts where so many calls of the row alone failed in a row; 0: it does not.
+        failures: calls of the row alone that failed, where it is listed for that.
         change: what the PUT changes beside the checkpoint: lists, window, backoff.
     """
 
@@ -58,16 +60,16 @@ class Ruling:
     releases: bool = False
     halts: bool = False
     halts_at: int = 0
+    failures: int = 1
     change: Callable[[State, datetime], State] = _unchanged
 
 
 def judge(state: State, chosen: Plan, report: Report, *, mode: Mode, limits: Limits, jitter: float) -> Ruling:
     """What a call of the plan's rows came to; `state` is the document that the PUT before the call made."""
-    known = {row.id for row in chosen.rows}
-    if not known.issuperset((*report.failed, *report.rejected)):
-        report = Report("raised")
-    rule = _Rule(state, chosen, mode, limits, jitter)
     alone, bad = len(chosen.rows) == 1, [*report.failed, *report.rejected]
+    if bad and not {row.id for row in chosen.rows}.issuperset(bad):
+        report, bad = Report("raised"), []
+    rule = _Rule(state, chosen, mode, limits, jitter)
     if report.end == "later":
         return rule.waits(report.seconds)
     if report.end == "raised" or (alone and report.end == "returned" and report.failed):
@@ -95,12 +97,12 @@ class _Rule:
         failed alone nothing is: it needs the room that rows which follow would take."""
         named = {*report.failed, *report.rejected}
         passes = self._upto(self.plan.rows[0]) if named and len(self.plan.rows) == 1 else len(self.plan.passes)
-        listed = tuple(row for row in self.plan.rows if row.id in named)
+        listed = tuple(row for row in self.plan.rows if row.id in named) if named else ()
         done = len(self.plan.rows) - len(listed)
 
         def change(state: State, now: datetime) -> State:
-            at = self._positions(state, passes)
-            state = self._passed(state, at, passes, done, now)
+            at = self._positions(state, passes) if listed else {}
+            state = self._passed(state, passes, done, now)
             delay = self.limits.backoff.delay(failures, self.jitter)
             for row in listed:
                 if row.id in report.rejected:
@@ -110,7 +112,7 @@ class _Rule:
             return state
 
         opens = (*self._follows(passes), *listed)
-        return Ruling(opens, passes, done, failed=bool(listed), change=change)
+        return Ruling(opens, passes, done, failed=bool(listed), failures=failures, change=change)
 
     def passes_or_blocks(self, report: Report) -> Ruling:
         """A row alone that is rejected needs room in the list; those named beside others are listed beyond it."""
@@ -175,7 +177,7 @@ class _Rule:
         passes = self.plan.passes.index(row)
 
         def change(state: State, now: datetime) -> State:
-            state = self._passed(state, self._positions(state, passes), passes, before, now)
+            state = self._passed(state, passes, before, now)
             if state.delivery.window is not None:
                 state = window.stored(state, window.suspected(state.delivery.window, row.cursor))
             return self._waiting(state, 1 if self.plan.window is None else 0, now)
@@ -199,25 +201,29 @@ class _Rule:
 
     def _follows(self, passes: int) -> tuple[RowFacts, ...]:
         """Which of so many rows follow."""
+        if not self.plan.follows:
+            return ()
         return tuple(row for row in self.plan.passes[:passes] if row in self.plan.follows)
 
     def _has_room(self, row: RowFacts) -> bool:
         """Whether the row can be listed, with those before it that follow."""
-        return self.room > len(self._follows(self._upto(row)))
+        fits = self.plan.space >= aside.entry_size(row.cursor)
+        return fits and self.room > len(self._follows(self._upto(row)))
 
     def _positions(self, state: State, passes: int) -> dict[str, int]:
         """The positions that the rows passed get, by their ids."""
         return {id_: state.checkpoint.position + place for id_, place in self.plan.places(passes).items()}
 
-    def _passed(self, state: State, at: dict[str, int], passes: int, done: int, now: datetime) -> State:
+    def _passed(self, state: State, passes: int, done: int, now: datetime) -> State:
         """What every PUT that passes rows changes; the checkpoint stands behind them already."""
-        rows = self.plan.passes[:passes]
-        checkpoint = state.checkpoint.model_copy(update={"position": state.checkpoint.position + len(at)})
+        position = min(state.checkpoint.position + self.plan.count(passes), HIGHEST_COUNT)
+        known = state.aside or state.quarantine or self.plan.follows
+        at = self._positions(state, passes) if known else {}
+        checkpoint = state.checkpoint.model_copy(update={"position": position})
         state = aside.delivered(state.model_copy(update={"checkpoint": checkpoint}), done)
         state = aside.passed(state, at)
-        for row in rows:
-            if row in self.plan.follows:
-                state = aside.follow(state, row, at=at[row.id], now=now)
+        for row in self._follows(passes):
+            state = aside.follow(state, row, at=at[row.id], now=now)
         standing = self.plan.window
         if standing is None or (self.plan.last and passes == len(self.plan.passes)):
             return backoff.at_once(window.stored(state, None) if state.delivery.window is not None else state)
@@ -237,21 +243,34 @@ def ended(
     error: DeliveryError | None,
     release: bool,
     now: datetime,
+    blame: str = "a row",
+    memory: dict[str, Any] | None = None,
+    made: str | None = None,
 ) -> State:
     """The PUT after the call. With `release` (nothing else is to be done) or where the ruling says so, the lease is
-    given back by it."""
+    given back by it. `blame`: what failed, for the reason of a halt; `memory`, `made`: as `transitions.commit`."""
     releases = release or ruling.releases
     if ruling.passes:
-        cursor = chosen.passes[ruling.passes - 1].cursor
         state = transitions.commit(
-            state, cursor=cursor, batch_id=batch_id, metadata=metadata, release=releases, now=now
+            state,
+            cursor=chosen.passes[ruling.passes - 1].cursor,
+            batch_id=batch_id,
+            metadata=metadata,
+            release=releases,
+            now=now,
+            memory=memory,
+            made=made,
         )
     elif releases:
         state = transitions.release(state, give_back=False, now=now)
+    else:
+        state = transitions.renew(state, now=now)
     state = ruling.change(state, now)
     if ruling.failed and error is not None:
         state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": error})})
-    if ruling.halts or 0 < ruling.halts_at <= backoff.failures_of(state):
-        reason = "a row failed" if error is None else f"a row failed: {error.type}"
-        state = transitions.halt(state, reason=reason, now=now)
+    failures = backoff.failures_of(state)
+    if ruling.halts or 0 < ruling.halts_at <= failures:
+        line = "" if error is None else f": {error.type}{f': {error.message}' if error.message else ''}"
+        often = "was rejected" if ruling.halts else f"failed {transitions.times(failures)}"
+        state = transitions.halt(state, reason=f"{blame} {often}{line}"[:LONGEST_REASON], now=now)
     return state

@@ -11,9 +11,8 @@ from typing import Any
 
 from poller.model import aside, backoff, window
 from poller.model.cursor import Cursor
-from poller.model.document import Change, Checkpoint, Delivery, DeliveryError, Lease, State
+from poller.model.document import Change, Checkpoint, Delivery, Lease, State
 from poller.model.fingerprint import SourceDescription
-from poller.model.limits import HIGHEST_COUNT
 from poller.model.stamps import later, stamp
 
 REMEMBER_EVERY = timedelta(minutes=1)
@@ -90,9 +89,8 @@ def commit(
     now: datetime,
     memory: dict[str, Any] | None = None,
     made: str | None = None,
-    passes: int = 0,
 ) -> State:
-    """The checkpoint moves past a delivered batch of so many rows (`passes`); what the source knows of its bound
+    """The checkpoint moves past a delivered batch; what the source knows of its bound
     (`memory`) and which table it was (`made`) are stored with it (None: unchanged). With `release` the same write gives
     the lease back; without, the next batch starts, so its attempts are 1 (protocol 7 and 8)."""
     former = state.checkpoint.cursor
@@ -103,7 +101,6 @@ def commit(
             "last_successful_batch_id": batch_id,
             "updated_at": now,
             "metadata": {**state.checkpoint.metadata, **metadata},
-            "position": min(state.checkpoint.position + passes, HIGHEST_COUNT),
         }
     )
     delivery = state.delivery.model_copy(update={"attempts": 0 if release else 1, "last_error": None})
@@ -136,15 +133,6 @@ def release(state: State, *, give_back: bool, now: datetime) -> State:
     if give_back:
         state = state.model_copy(update={"delivery": _attempts(state, max(0, state.delivery.attempts - 1))})
     return _emptied(state, now)
-
-
-def fail(state: State, *, error: DeliveryError, halt_after: int, now: datetime) -> State:
-    """A handler failed: released, checkpoint unchanged, the error kept. At `halt_after` starts the poller halts."""
-    delivery = state.delivery.model_copy(update={"last_error": error})
-    failed = _emptied(state.model_copy(update={"delivery": delivery}), now)
-    if state.delivery.attempts >= halt_after:
-        return halt(failed, reason=f"the batch failed {times(state.delivery.attempts)}: {error.type}", now=now)
-    return failed
 
 
 def times(count: int) -> str:

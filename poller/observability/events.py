@@ -41,6 +41,9 @@ __all__ = [
     "PollerHalted",
     "QueryTimedOut",
     "Rechecked",
+    "RowDeliveredLater",
+    "RowQuarantined",
+    "RowSetAside",
     "ServerBelowCheckpoint",
     "StaleCommitRefused",
     "TenureEvent",
@@ -223,8 +226,10 @@ class BatchCommitted(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFailed(TenureEvent):
-    """The handler raised; the checkpoint stays and the batch will be delivered again. `trace`: its traceback, from the
-    handler's own code on, without secrets; null where `error_text` is false, or there is none."""
+    """A call of the handler failed, or named rows that did; what is not done comes again. `key`: of the row that
+    failed, where one alone did, or of the first that was named, as `batch.key` says it. `failed`: how many rows were
+    named; null where the whole call failed. `trace`: its traceback, from the handler's own code on, without secrets;
+    null where `error_text` is false, or there is none."""
 
     name: ClassVar[str] = "handler_failed"
     level: ClassVar[int] = logging.ERROR
@@ -232,6 +237,47 @@ class HandlerFailed(TenureEvent):
     attempt: int
     error: str
     trace: str | None = None
+    key: str | None = None
+    failed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSetAside(TenureEvent):
+    """A row was passed without success: it is tried again by itself (failures 4), or follows one that is (`behind`).
+    `row` is its id, by which `poller quarantine` takes it, `key` what `batch.key` says of it, where it is known."""
+
+    name: ClassVar[str] = "row_set_aside"
+    level: ClassVar[int] = logging.WARNING
+
+    row: str
+    behind: bool
+    error: str | None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDeliveredLater(TenureEvent):
+    """A row that had been set aside was delivered (failures 5)."""
+
+    name: ClassVar[str] = "row_delivered_later"
+
+    row: str
+    failures: int
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowQuarantined(TenureEvent):
+    """A row is poison, or its handler rejected it: it waits for a person (failures 5)."""
+
+    name: ClassVar[str] = "row_quarantined"
+    level: ClassVar[int] = logging.ERROR
+
+    row: str
+    failures: int
+    strikes: int
+    error: str | None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +301,8 @@ class QueryTimedOut(TenureEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollerHalted(PollerEvent):
-    """The pending batch was started `max_attempts` times without success; nothing runs until an operator resumes."""
+    """A row or the pending batch failed too often, or the handler rejected a row; nothing runs until an operator
+    resumes."""
 
     name: ClassVar[str] = "halted"
     level: ClassVar[int] = logging.ERROR
@@ -343,6 +390,9 @@ class TickFinished(PollerEvent):
     pending: int | None
     bound: dict[str, Any] | None
     error: str | None
+    retry_at: str | None = None
+    aside: int | None = None
+    quarantined: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

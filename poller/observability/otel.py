@@ -2,7 +2,8 @@
 
 Metrics (attribute `poller.name` on each): `poller.ticks` by `outcome`, `poller.rows`, `poller.batches`,
 `poller.handler.duration` in seconds, `poller.lag` in seconds, `poller.pending` rows, `poller.bound.age` in seconds,
-`poller.late_rows` found by the last recheck,
+`poller.late_rows` found by the last recheck, `poller.aside` rows that are tried again by themselves,
+`poller.quarantine.pending` rows that wait for a person, `poller.handler.attempts` by `outcome` (returned, failed),
 `poller.events` by `event` for rare events: takeovers, losses, resends, failures.
 
 Traces: a span `poller.tick` around each tick, and in it a span `poller.handle` around each call of a handler, so that
@@ -19,7 +20,15 @@ from typing import Any
 from opentelemetry import metrics, trace
 
 from poller.model.escape import each_text, shown
-from poller.observability import BatchCommitted, PollerEvent, Rechecked, TickFailed, TickFinished
+from poller.observability import (
+    BatchCommitted,
+    HandlerFailed,
+    PollerEvent,
+    Rechecked,
+    RowDeliveredLater,
+    TickFailed,
+    TickFinished,
+)
 
 _SCOPE = "poller"
 
@@ -41,6 +50,10 @@ class MetricsObserver:
         self._pending = meter.create_gauge("poller.pending", unit="{row}", description="rows pending, up to a cap")
         self._bound_age = meter.create_gauge("poller.bound.age", unit="s", description="how far the bound lies behind")
         self._late = meter.create_gauge("poller.late_rows", unit="{row}", description="under the cursor, undelivered")
+        self._aside = meter.create_gauge("poller.aside", unit="{row}", description="tried again by themselves")
+        self._waiting = meter.create_gauge("poller.quarantine.pending", unit="{row}", description="wait for a person")
+        self._calls = meter.create_counter("poller.handler.attempts", description="calls of a handler, by outcome")
+        self._failed: dict[str, str] = {}
         self._events = meter.create_counter("poller.events", description="what should be rare, by event")
 
     def __call__(self, event: PollerEvent) -> None:
@@ -52,6 +65,14 @@ class MetricsObserver:
             self._rows.add(event.rows, name)
             self._batches.add(1, name)
             self._handler.record(event.handler_seconds, name)
+            # Of a call that named rows the failure was counted; rows that nobody handles are passed without a call.
+            if event.rows and self._failed.get(event.poller) != event.batch_id:
+                self._calls.add(1, {**name, "outcome": "returned"})
+        elif isinstance(event, HandlerFailed):
+            self._failed[event.poller] = event.batch_id
+            self._calls.add(1, {**name, "outcome": "failed"})
+        elif isinstance(event, RowDeliveredLater):
+            self._calls.add(1, {**name, "outcome": "returned"})
         elif isinstance(event, Rechecked):
             self._late.set(event.late, name)
         elif isinstance(event, TickFailed):
@@ -65,6 +86,10 @@ class MetricsObserver:
             self._lag.set(event.lag_seconds, name)
         if event.pending is not None:
             self._pending.set(event.pending, name)
+        if event.aside is not None:
+            self._aside.set(event.aside, name)
+        if event.quarantined is not None:
+            self._waiting.set(event.quarantined, name)
         age = (event.bound or {}).get("age_seconds")
         if age is not None:
             self._bound_age.set(age, {**name, "bound.kind": (event.bound or {}).get("kind", "")})

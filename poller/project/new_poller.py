@@ -110,7 +110,8 @@ class NewPoller:
         """The text of `handlers.py`."""
         return f'''{_BEGINS}{self.app}: each is given batches of rows, oldest first, at least once.
 
-What a handler raises makes its batch come again; `batch.key(row)` tells a row that it has seen.
+What a handler raises makes its batch come again after a pause, until the row that fails is found; `batch.key(row)`
+tells a row that it has seen.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class SqlSource:
         other = copy(self)
         other._session = self._another_session()
         other._said, other._description = None, self._description.as_configured()
-        other.error_text = self.error_text
+        other.error_text, other.ordering_key = self.error_text, self.ordering_key
         other._mind_forks()
         return other
 
@@ -135,12 +135,21 @@ class SqlSource:
 
     @property
     def error_text(self) -> bool:
-        """Whether errors may quote what a row holds, as the database says it; a poller's `error_text` sets it."""
+        """Whether errors may quote what a row holds, as the database says it."""
         return self._session.error_text
 
     @error_text.setter
     def error_text(self, shown: bool) -> None:
         self._session.error_text = shown
+
+    @property
+    def ordering_key(self) -> tuple[str, ...]:
+        """See `poller.ports.OrderedSource`."""
+        return self._session.ordering
+
+    @ordering_key.setter
+    def ordering_key(self, columns: tuple[str, ...]) -> None:
+        self._session.order_by(columns)
 
     # ------------------------------------------------------------------------------------------------- ports.Source
 
@@ -234,8 +243,7 @@ class SqlSource:
         return (0, False) if high is None else self._guard(lambda: self._session.count_between(low, high, cap))
 
     def cursor_at(self, low: Cursor | None, high: Cursor, number: int) -> Cursor | None:
-        """The cursor of the row with that number, from 1, of those after `low` and up to `high`; None where there are
-        fewer. Costs the database as much as counting so many rows."""
+        """The cursor of the row with that number, from 1, of those after `low` and up to `high`; None without one."""
         self._refuse_foreign(low)
         self._refuse_foreign(high)
         return self._guard(lambda: self._session.cursor_at(low, high, number))
@@ -254,18 +262,18 @@ class SqlSource:
         return self._guard(work)
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
-        """Up to `limit` rows after `low` and up to `high`, whatever the bound is: for looking back over what was
-        delivered (`poller recheck`), never for delivering."""
+        """Up to `limit` rows after `low` and up to `high`, whatever the bound is, for looking back (`recheck`)."""
         self._refuse_foreign(low)
         self._refuse_foreign(high)
         return self._guard(lambda: self._session.span(low, high, limit))
 
+    def row_of(self, pk: Mapping[str, str]) -> Page:
+        """The row with this key as it is now, whatever the bound is: see `poller.delivery.current_row`."""
+        return self._guard(lambda: self._session.row_of(pk))
+
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
         """Everything that can be found out about this source before it goes wrong. Reads only; raises nothing of ours.
-
-        Args:
-            after: where the checkpoint stands. utcnow: this machine's clock.
-        """
+        `after`: where the checkpoint stands. `utcnow`: this machine's clock."""
         return examine(self._session, self._guard, after, utcnow)
 
     # ------------------------------------------------------------------------------------------------------- errors

@@ -28,8 +28,11 @@ LONGEST_BACKOFF = 300.0
 """After failures the next tick waits, doubling, up to so many seconds."""
 LONGEST_TRACE = 20_000
 """At most so many characters of a traceback are kept."""
-_GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown"})
-"""Outcomes after which `until_idle` ticks again: there may be more, or the next tick will know more."""
+LONGEST_WAIT = 10.0
+"""A poller that backs off is looked at again after so many seconds: `poller resume` ends the wait."""
+_GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown", "handler_failed", "backing_off"})
+"""Outcomes after which `until_idle` ticks again: there may be more, the next tick will know more, or a call that failed
+is made again."""
 
 
 class Ticking(Protocol):
@@ -57,6 +60,7 @@ class Ended(Generic[P]):
     Attributes:
         poller: which.
         outcome: of its last tick, where that ended it; None where `stop` or an exception did.
+        result: that tick's; None where `outcome` is.
         error: why it ended before its work was done, in one line; None where all is well.
         exception: what was raised, where that ended it.
         trace: the last traceback of an exception that is no `PollerError`, secrets removed; for debugging.
@@ -65,6 +69,7 @@ class Ended(Generic[P]):
     poller: P
     outcome: Outcome | None = None
     error: str | None = None
+    result: TickResult | None = field(default=None, repr=False)
     exception: BaseException | None = field(default=None, repr=False)
     trace: str | None = field(default=None, repr=False)
 
@@ -87,10 +92,13 @@ def run(
 
     Args:
         pollers: each is run once, however often it is named. They stay open.
-        mode: "once": one tick of each. "until_idle": until no row is left, or a tick fails. "forever": on each poller's
-            schedule until `stop`; a failed tick is tried again, after a pause that doubles up to 5 minutes. A poller
-            whose configuration is wrong ends all the same, and one whose checkpoint belongs to another source ends
-            once no other works: only an operator can fix that.
+        mode: "once": one tick of each. "until_idle": until no row is left; a call that failed is made again when its
+            time has come. Rows that are aside until later, or wait for a person, are not waited for: `Ended.result`
+            counts them. What only a person can end (paused, halted, blocked) ends it, as does an exception.
+            "forever": on each poller's schedule until `stop`; a tick that raised is tried again, after a pause that
+            doubles up to 5 minutes. A poller whose configuration is wrong ends
+            all the same, and one whose checkpoint belongs to another source ends once no other works: only an operator
+            can fix that.
         stop: when it is set, no further batch starts; those in hand are finished and committed.
         handler: called with each batch of each poller; default: the configured ones.
         before: called with each poller on its thread, before its first tick.
@@ -170,7 +178,6 @@ class _Loop(Generic[P]):
         return self.poller.tick(self.handler, stop=self.stop)
 
     def _until_idle(self) -> Ended[P]:
-        pause = min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
         while not self.stop.is_set():
             result = self._tick()
             if self.stop.is_set():
@@ -178,8 +185,18 @@ class _Loop(Generic[P]):
             if result.outcome not in _GO_ON:
                 return self._after(result)
             if result.outcome != "delivered":
-                self.stop.wait(self.poller.runtime.jitter(pause / 2, pause))
+                self.stop.wait(self._pause(result))
         return self._ended(error="stopped before nothing was left")
+
+    def _pause(self, result: TickResult) -> float:
+        """Seconds until `until_idle` ticks again. A server's clock that differs from this machine's makes it look too
+        early, or up to `LONGEST_WAIT` late."""
+        runtime = self.poller.runtime
+        least = min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
+        pause = runtime.jitter(least / 2, least)
+        if result.retry_at is None:
+            return pause
+        return max(pause, min(LONGEST_WAIT, (result.retry_at - runtime.utcnow()).total_seconds()))
 
     def _forever(self) -> Ended[P]:
         schedule = Schedule(self.poller.options.schedule)
@@ -224,15 +241,18 @@ class _Loop(Generic[P]):
     def _after(self, result: TickResult) -> Ended[P]:
         """The end by a tick's result."""
         if result.ok:
-            return self._ended(outcome=result.outcome)
+            return self._ended(result=result)
         word = result.outcome.replace("_", " ")
         reason = result.error or word
-        return self._ended(outcome=result.outcome, error=reason if reason.startswith(word) else f"{word}: {reason}")
+        return self._ended(result=result, error=reason if reason.startswith(word) else f"{word}: {reason}")
 
     def _ended(
-        self, *, outcome: Outcome | None = None, error: str | None = None, exception: BaseException | None = None
+        self, *, result: TickResult | None = None, error: str | None = None, exception: BaseException | None = None
     ) -> Ended[P]:
-        return Ended(poller=self.poller, outcome=outcome, error=error, exception=exception, trace=self._trace)
+        outcome = None if result is None else result.outcome
+        return Ended(
+            poller=self.poller, outcome=outcome, result=result, error=error, exception=exception, trace=self._trace
+        )
 
 
 def _sentence(error: BaseException) -> str:

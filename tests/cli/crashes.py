@@ -25,7 +25,17 @@ from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.proxy import FaultProxy
 from tests.resilience.faults.request import Request
 
-VOLATILE = {"write_ids", "released_at", "acquired_at", "heartbeat_at", "expires_at", "updated_at", "at", "owner_id"}
+VOLATILE = {
+    "write_ids",
+    "released_at",
+    "acquired_at",
+    "heartbeat_at",
+    "expires_at",
+    "updated_at",
+    "at",
+    "owner_id",
+    "since",
+}
 
 
 class Place(ABC):
@@ -282,6 +292,8 @@ def lasting(body: bytes) -> dict[str, Any]:
     """What a state document says, but for the moments and the random ids that every write makes anew."""
 
     def steady(value: Any) -> Any:
+        if isinstance(value, list):
+            return [steady(one) for one in value]
         if not isinstance(value, dict):
             return value
         return {key: bool(one) if key in VOLATILE else steady(one) for key, one in value.items()}

@@ -142,7 +142,7 @@ def _die_at(wanted: int, when: str, steps_file: Path) -> None:
     from poller.stores import SqlStore
 
     of_files = [(files, "write_new"), (os, "link"), (Path, "replace")]
-    of_store = [(SqlStore, name) for name in ("read", "write", "append", "lines", "names")]
+    of_store = [(SqlStore, name) for name in ("read", "write", "remove", "append", "lines", "names")]
     for owner, name in (*of_store, *of_files):
         setattr(owner, name, dying(name, getattr(owner, name)))
 

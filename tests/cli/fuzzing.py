@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cli.console import Console
 from tests.cli.project import Ended, Project
+from tests.support.waiting import waits
 
 CODES = {0, 1, 2, 3, 4}
 USAGE = 2
@@ -74,6 +75,9 @@ def crowded(folder: Path) -> Console:
         assert console.run(*arguments).code == 0
     project.insert(15)
     project.execute("INSERT INTO orders VALUES (1000, '2026-01-01 00:00:00')")  # late
+    with console.store() as store:
+        waits(store, failed=[2], behind=[3], key="c")
+        waits(store, pending=[4])
     project.execute("DROP TABLE lost")
     begin, text = "[pollers.moved.source]\n", (folder / "poller.toml").read_text()
     project.write(text.replace(begin, f'{begin}filter = "id > 0"\n'))

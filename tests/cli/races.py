@@ -372,6 +372,9 @@ def _worker_lost_nothing(worker: Worker, case: Case, intruder: Intruder, outcome
     elif intruder.breaks and case.fenced and (outcome.first or intruder.after is _finish):
         assert worker.outcome == "lease_lost"
         assert outcome.end == outcome.left == outcome.wrote, "its late commit was refused"
+    elif outcome.made and outcome.wrote is not None and json.loads(outcome.wrote)["control"].get("cancelled"):
+        assert worker.outcome == "paused"
+        assert position(outcome.end) == position(begun), "what it had in hand is not committed"
     else:
         assert worker.outcome in {"delivered", "paused"}
         assert position(outcome.end if intruder.after is _finish else outcome.met) == worker.seen[-1]
@@ -383,7 +386,14 @@ def _goes_on(scene: Scene, outcome: Outcome, *, undo: bool) -> None:
     if end is None:
         return
     at = position(end)
-    undo = undo and outcome.made and outcome.replaced is not None and scene.case.fenced and end == outcome.wrote
+    undo = (
+        undo
+        and outcome.made
+        and outcome.ended.json["undo"] is not None
+        and outcome.replaced is not None
+        and scene.case.fenced
+        and end == outcome.wrote
+    )
     if scene.case.foreign and (undo or _source(end) == _source(outcome.before)):
         place.project.write((place.project.folder / "old.toml").read_text())
     if undo:

@@ -24,8 +24,10 @@ from tests.support.services import wait_until
 @pytest.fixture
 def halted(project: Project) -> Console:
     """Two pollers of tables of their own, and of the first a backfill that halted on its second batch."""
-    failing = NOTING + "    if any(row['id'] == 35 for row in batch): raise ValueError('no such customer')\n"
-    project.configure("orders", "invoices", handlers=failing, poller="batch_size = 10\nmax_attempts = 1")
+    failing = NOTING + "    if any(row['id'] == 30 for row in batch): raise ValueError('no such customer')\n"
+    project.configure(
+        "orders", "invoices", handlers=failing, poller="batch_size = 10\nmax_attempts = 1\non_poison = 'halt'"
+    )
     project.environ["POLLER_OPERATOR"] = "ada"
     project.insert(100)
     console = Console(project)
@@ -127,7 +129,9 @@ def test_the_parts_are_paused_together_and_one_of_them_alone(halted: Console) ->
 @pytest.fixture
 def cut(project: Project) -> Console:
     """A backfill whose two parts halted."""
-    project.configure("orders", handlers="def handle(batch): raise ValueError()\n", poller="max_attempts = 1")
+    project.configure(
+        "orders", handlers="def handle(batch): raise ValueError()\n", poller="max_attempts = 1\non_poison = 'halt'"
+    )
     project.insert(50)
     console = Console(project)
     assert console.run(*RANGE, "--as", "cut", "--parallel", "2", "--yes").code == 1

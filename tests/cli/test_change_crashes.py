@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.cli.crashes import Embedded, OnAzurite, Place, copy_rows, lasting, pa
 from tests.cli.forge import Forge
 from tests.cli.project import Project
 from tests.resilience.faults.proxy import FaultProxy
+from tests.support.waiting import row_id, waits
 
 LEAST_STEPS = 3
 
@@ -40,6 +42,42 @@ def cloned_before(place: Place) -> None:
     place.run("clone-checkpoint", "orders", "invoices", "--yes")
 
 
+def rows_wait(place: Place) -> None:
+    waits(place.store, failed=[2], pending=[3])
+
+
+def more_rows(place: Place) -> None:
+    place.insert(3)
+
+
+def kept(place: Place) -> None:
+    """The row that is listed has its record."""
+    state = place.body("orders")
+    assert state is not None
+    (row,) = json.loads(state)["aside"]
+    record = place.stored(f"quarantine/shop/orders/{row['id']}.json")
+    assert record is not None
+    assert (json.loads(record)["status"], json.loads(record)["row"]["id"]) == ("aside", 7)
+
+
+def said_so(place: Place) -> None:
+    """The records of the rows that were discarded say it."""
+    for number in (2, 3):
+        body = place.stored(f"quarantine/shop/orders/{row_id(number)}.json")
+        assert body is not None
+        assert json.loads(body)["status"] == "discarded"
+        assert json.loads(body)["settled"]["reason"] == "crash"
+
+
+def at_work(place: Place) -> None:
+    """A worker holds the lease."""
+    state = json.loads(place.body("orders") or b"")
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    state["lease"] |= {"owner_id": "host/somebody", "heartbeat_at": now, "ttl_seconds": 600.0, "released_at": None}
+    state["delivery"]["attempts"] = 1
+    place.replace("orders", json.dumps(state).encode())
+
+
 @dataclass(frozen=True)
 class Case:
     """A command, and what it leaves.
@@ -47,7 +85,8 @@ class Case:
     Attributes:
         name: its id. at: the last row before the checkpoint afterwards. target: whose document it changes.
         prepare: what must be there first; five rows were delivered. again: the exit code of the same command, once it
-        was made. fenced: whether it raises the token, and what it replaces is kept.
+        was made. fenced: whether it raises the token, and what it replaces is kept. finished: what holds once the same
+        command was run again.
     """
 
     name: str
@@ -57,9 +96,11 @@ class Case:
     prepare: Callable[[Place], object] = lambda _: None
     again: int = 0
     fenced: bool = True
+    finished: Callable[[Place], object] = lambda _: None
 
 
 ROW = ("--value", "2026-01-01 00:00:00", "--pk", "id=2")
+ROWS = ("--id", row_id(2), "--id", row_id(3))
 THEIRS = ("azure-functions-db", str(fixture("text")))
 CASES = {
     case.name: case
@@ -81,7 +122,11 @@ CASES = {
         Case("import", ("import", *THEIRS, "--name", "invoices"), 10, "invoices", again=3),
         Case("import-overwrite", ("import", *THEIRS, "--name", "orders", "--overwrite", "--allow-skip"), 10),
         Case("pause", ("pause", "orders"), 5, fenced=False),
+        Case("cancel", ("cancel", "orders"), 5, fenced=False),
+        Case("cancel-a-worker", ("cancel", "orders", "--no-wait"), 5, prepare=at_work, fenced=False),
         Case("resume", ("resume", "orders"), 5, prepare=paused, fenced=False),
+        Case("quarantine-discard", ("quarantine", "discard", "orders", *ROWS), 5, prepare=rows_wait, finished=said_so),
+        Case("quarantine-add", ("quarantine", "add", "orders", "--pk", "id=7"), 5, prepare=more_rows, finished=kept),
     )
 }
 AZURITE = [
@@ -93,6 +138,8 @@ AZURITE = [
     "rebind",
     "import",
     "import-overwrite",
+    "quarantine-discard",
+    "quarantine-add",
 ]
 
 
@@ -158,7 +205,7 @@ def killed_at(place: Place, case: Case, moments: Callable[[list[str]], list[tupl
     whole = lasting(reference)
     cursor = whole["checkpoint"]["cursor"]
     assert (cursor and cursor["tiebreaker"]["id"]) == case.at
-    assert whole["control"]["last_change"]["kind"] == case.command[0]
+    assert " ".join(case.command).startswith(whole["control"]["last_change"]["kind"])
     if case.fenced and start is not None and case.prepare is not unreadable:
         assert whole["lease"]["fencing_token"] > json.loads(start)["lease"]["fencing_token"]
     outcomes = set()
@@ -183,6 +230,7 @@ def killed_at(place: Place, case: Case, moments: Callable[[list[str]], list[tupl
             assert bool(new) is (case.fenced and before is not None), at
         code = place.forge.run(*command)
         assert code == (case.again if made else 0), (at, place.forge.err)
+        case.finished(place)
     assert outcomes == {False, True}
 
 

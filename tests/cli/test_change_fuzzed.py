@@ -9,34 +9,49 @@ from hypothesis import strategies as st
 
 from tests.cli.console import Console
 from tests.cli.fuzzing import JUNK, NAME, TEXT, fuzzed, mostly, nearly, some_of
+from tests.support.waiting import row_id
 
 FLAGS = some_of("--dry-run", "--break-lease", "--allow-skip", "--allow-skip")
 PAIR = st.one_of(st.just("id=3"), st.just("id=3"), TEXT, TEXT.map("id={}".format), st.integers().map("id={}".format))
-MORE = {
+ROW_ID = nearly(row_id(2), row_id(4), row_id(9))
+WHICH = st.one_of(
+    st.tuples(st.just("--id"), ROW_ID),
+    st.tuples(st.just("--id"), ROW_ID, st.just("--id"), ROW_ID),
+    st.tuples(st.just("--key"), PAIR),
+    st.just(("--all",)),
+)
+MORE: dict[str, st.SearchStrategy[tuple[str, ...]]] = {
+    "cancel": st.tuples(nearly("--no-wait")),
     "reset-to-cursor": st.tuples(
         st.just("--value"), nearly("2026-01-01 00:00:00"), st.just("--pk"), PAIR, st.just("--confirm"), NAME
     ),
     "reset-to-checkpoint": st.tuples(nearly("kept.json"), st.just("--token-at-least"), nearly("7")),
     "clone-checkpoint": st.tuples(nearly("copy", "invoices")),
     "export-checkpoint": st.tuples(nearly("new.json", "kept.json", "no/such/folder")),
+    "quarantine discard": WHICH,
+    "quarantine add": st.tuples(st.just("--pk"), st.one_of(st.just("id=35"), PAIR)),
+    "quarantine show": st.tuples(st.just("--id"), ROW_ID),
     "peek": st.tuples(st.just("--limit"), nearly("3")),
 }
 CHANGING = (
     "pause",
+    "cancel",
     "resume",
     "reset-to-beginning",
     "reset-to-cursor",
     "reset-to-checkpoint",
     "clone-checkpoint",
     "rebind",
+    "quarantine discard",
+    "quarantine add",
 )
-LOOKING = ("export-checkpoint", "history", "peek")
+LOOKING = ("export-checkpoint", "history", "peek", "quarantine list", "quarantine show")
 
 
 @st.composite
 def commands(draw: st.DrawFn, kind: str) -> list[str]:
     """A command line that is nearly right."""
-    words = [kind, draw(NAME)]
+    words = [*kind.split(), draw(NAME)]
     if kind in MORE and draw(st.sampled_from([True, True, True, False])):
         words += draw(MORE[kind])
     if kind in CHANGING:

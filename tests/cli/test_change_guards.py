@@ -25,6 +25,7 @@ from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_REASON
 from tests.cli.console import Console, at_work, changed, ran
 from tests.cli.project import Project
+from tests.support.waiting import row_id, waits
 
 Result = TypeVar("Result")
 Call = Callable[[Poller], ChangeOutput]
@@ -63,6 +64,11 @@ def elsewhere_at_work(console: Console) -> None:
     at_work(console)
 
 
+def elsewhere_while_rows_wait(console: Console) -> None:
+    elsewhere(console)
+    console.edit(quarantine=[{"id": "00", "pk": "00", "key": "00", "cursor": console.state()["checkpoint"]["cursor"]}])
+
+
 def gone(console: Console) -> None:
     console.project.execute("DELETE FROM poller_documents", database="state.db")
 
@@ -77,7 +83,7 @@ def replayed(console: Console) -> None:
 
 def stopped(console: Console) -> None:
     """A backfill of the range halted."""
-    changed(console.project, 'handler = "', 'max_attempts = 1\nhandler = "')
+    changed(console.project, 'handler = "', 'max_attempts = 1\non_poison = "halt"\nhandler = "')
     (console.project.folder / "handlers.py").write_text(FAILING)
     assert console.project.run(*BACKFILL, "--as", "replay", "--yes").code == 1  # a process imports it anew
     (console.project.folder / "handlers.py").write_text("def handle(batch): pass\n")
@@ -87,6 +93,37 @@ def stopped_and_paused(console: Console) -> None:
     """And was then paused."""
     stopped(console)
     console.done("pause", "replay", "--yes", "--reason", "night")
+
+
+def waiting(console: Console) -> None:
+    """Two rows are aside, a third waits for a person."""
+    with console.store() as store:
+        waits(store, failed=[2, 3], pending=[4])
+
+
+def waiting_at_work(console: Console) -> None:
+    waiting(console)
+    at_work(console)
+
+
+def waiting_paused(console: Console) -> None:
+    waiting(console)
+    paused(console)
+
+
+def waiting_ahead(console: Console) -> None:
+    """One that the checkpoint has not passed."""
+    with console.store() as store:
+        waits(store, ahead=[6])
+
+
+def more(console: Console) -> None:
+    console.project.insert(3)
+
+
+def more_at_work(console: Console) -> None:
+    more(console)
+    at_work(console)
 
 
 def without_its_handler(console: Console) -> None:
@@ -121,6 +158,12 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         lambda poller: poller.reset(at(2, "yesterday")),
     ),
     "no document to pause": (gone, ("pause", "orders"), lambda poller: poller.pause()),
+    "no document to cancel": (gone, ("cancel", "orders"), lambda poller: poller.cancel()),
+    "a reason to cancel that is too long": (
+        nothing,
+        ("cancel", "orders", "--reason", "x" * (LONGEST_REASON + 1)),
+        lambda poller: poller.cancel(reason="x" * (LONGEST_REASON + 1)),
+    ),
     "no document to resume": (gone, ("resume", "orders"), lambda poller: poller.resume()),
     "no document to reset": (gone, ("reset-to-beginning", "orders"), lambda poller: poller.reset("beginning")),
     "a reason that is too long": (
@@ -133,6 +176,11 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         ("rebind", "orders"),
         lambda poller: rebind(poller),
     ),
+    "a rebind while rows wait": (
+        elsewhere_while_rows_wait,
+        ("rebind", "orders"),
+        lambda poller: rebind(poller),
+    ),
     "neither a file nor a backup": (
         nothing,
         ("reset-to-checkpoint", "orders", "nowhere.json"),
@@ -142,6 +190,11 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         nothing,
         ("clone-checkpoint", "orders", "No Name"),
         lambda poller: clone_checkpoint(poller, "No Name"),
+    ),
+    "a clone over a backfill": (
+        replayed,
+        ("clone-checkpoint", "orders", "replay", "--overwrite"),
+        lambda poller: clone_checkpoint(poller, "replay", overwrite=True),
     ),
     "nothing to import": (
         nothing,
@@ -193,6 +246,82 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         (*BACKFILL, "--as", "replay", "--retry"),
         lambda poller: poller.backfill(BEGINS, ENDS, name="replay", retry=True),
     ),
+    "a row that never waited": (
+        waiting,
+        ("quarantine", "discard", "orders", "--id", "0" * 16),
+        lambda poller: poller.quarantine.discard("0" * 16),
+    ),
+    "a show of a row that never waited": (
+        waiting,
+        ("quarantine", "show", "orders", "--id", "0" * 16),
+        lambda poller: poller.quarantine.show("0" * 16),
+    ),
+    "no row that is named": (
+        waiting,
+        ("quarantine", "discard", "orders"),
+        lambda poller: poller.quarantine.discard(),
+    ),
+    "a key of other columns": (
+        waiting,
+        ("quarantine", "discard", "orders", "--key", "total=3"),
+        lambda poller: poller.quarantine.discard(key={"total": "3"}),
+    ),
+    "a discard under a lease that is held": (
+        waiting_at_work,
+        ("quarantine", "discard", "orders", "--all"),
+        lambda poller: poller.quarantine.discard(all=True),
+    ),
+    "a discard of what was not passed": (
+        waiting_ahead,
+        ("quarantine", "discard", "orders", "--id", row_id(6)),
+        lambda poller: poller.quarantine.discard(row_id(6)),
+    ),
+    "an add of what was passed": (
+        more,
+        ("quarantine", "add", "orders", "--pk", "id=3"),
+        lambda poller: poller.quarantine.add({"id": 3}),
+    ),
+    "an add of what is not there": (
+        more,
+        ("quarantine", "add", "orders", "--pk", "id=99"),
+        lambda poller: poller.quarantine.add({"id": 99}),
+    ),
+    "an add without the key": (
+        more,
+        ("quarantine", "add", "orders", "--pk", "total=3"),
+        lambda poller: poller.quarantine.add({"total": 3}),
+    ),
+    "an add under a lease that is held": (
+        more_at_work,
+        ("quarantine", "add", "orders", "--pk", "id=7"),
+        lambda poller: poller.quarantine.add({"id": 7}),
+    ),
+    "an add to a checkpoint of another source": (
+        elsewhere,
+        ("quarantine", "add", "orders", "--pk", "id=7"),
+        lambda poller: poller.quarantine.add({"id": 7}),
+    ),
+    "a replay under a lease that is held": (
+        waiting_at_work,
+        ("quarantine", "replay", "orders", "--all"),
+        lambda poller: poller.quarantine.replay(all=True),
+    ),
+    "a replay of both versions": (
+        waiting,
+        ("quarantine", "replay", "orders", "--all", "--current", "--as-it-was"),
+        lambda poller: poller.quarantine.replay(all=True, current=True, as_it_was=True),
+    ),
+    "a replay of a row that never waited": (
+        waiting,
+        ("quarantine", "replay", "orders", "--id", "0" * 16),
+        lambda poller: poller.quarantine.replay("0" * 16),
+    ),
+    "a replay of a poller that is paused": (
+        waiting_paused,
+        ("quarantine", "replay", "orders", "--all"),
+        lambda poller: poller.quarantine.replay(all=True),
+    ),
+    "a list without a document": (gone, ("quarantine", "list", "orders"), lambda poller: poller.quarantine.list()),
     "a backfill without its handler": (
         without_its_handler,
         BACKFILL,
@@ -208,7 +337,8 @@ def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> N
     prepare(console)
     before = console.everything()
 
-    ended = console.run(*command, "--yes")
+    looks = command[0] == "quarantine" and command[1] in ("list", "show")
+    ended = console.run(*command, *(() if looks else ("--yes",)))
     with pytest.raises(PollerError) as raised:
         with_poller(console, call)
 
@@ -222,6 +352,18 @@ def test_both_refuse_alike_and_change_nothing(project: Project, guard: str) -> N
 DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
     "pause": (nothing, ("pause", "orders", "--reason", "night"), lambda poller: poller.pause(reason="night")),
     "paused already": (paused, ("pause", "orders"), lambda poller: poller.pause()),
+    "cancel": (nothing, ("cancel", "orders", "--reason", "night"), lambda poller: poller.cancel(reason="night")),
+    "cancel of a worker": (
+        at_work,
+        ("cancel", "orders", "--no-wait", "--reason", "night"),
+        lambda poller: poller.cancel(reason="night", wait=False),
+    ),
+    "cancel of what is paused": (paused, ("cancel", "orders"), lambda poller: poller.cancel()),
+    "a dry run of a cancel": (
+        at_work,
+        ("cancel", "orders", "--dry-run"),
+        lambda poller: poller.cancel(dry_run=True),
+    ),
     "resume": (paused, ("resume", "orders"), lambda poller: poller.resume()),
     "neither paused nor halted": (nothing, ("resume", "orders"), lambda poller: poller.resume()),
     "back": (nothing, to(2), lambda poller: poller.reset(at(2))),
@@ -250,6 +392,26 @@ DONE: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Call]] = {
         nothing,
         ("reset-to-beginning", "orders", "--dry-run"),
         lambda poller: poller.reset("beginning", dry_run=True),
+    ),
+    "rows that are given up": (
+        waiting,
+        ("quarantine", "discard", "orders", "--id", row_id(2), "--id", row_id(4)),
+        lambda poller: poller.quarantine.discard(row_id(2), row_id(4)),
+    ),
+    "rows of a key that are given up": (
+        waiting,
+        ("quarantine", "discard", "orders", "--key", "id=3"),
+        lambda poller: poller.quarantine.discard(key={"id": "3"}),
+    ),
+    "a row that is set aside": (
+        more,
+        ("quarantine", "add", "orders", "--pk", "id=7"),
+        lambda poller: poller.quarantine.add({"id": 7}),
+    ),
+    "a dry run of a discard": (
+        waiting,
+        ("quarantine", "discard", "orders", "--all", "--dry-run"),
+        lambda poller: poller.quarantine.discard(all=True, dry_run=True),
     ),
     "a dry run of a pause": (nothing, ("pause", "orders", "--dry-run"), lambda poller: poller.pause(dry_run=True)),
 }
@@ -359,6 +521,22 @@ def test_a_handler_may_pause_its_own_poller_but_not_reset_it(project: Project) -
         assert poller.tick(stop).outcome == "paused"
         assert poller.resume().changed
     assert console.state()["checkpoint"]["cursor"]["tiebreaker"] == {"id": 7}
+
+
+def test_a_handler_may_cancel_its_own_call(project: Project) -> None:
+    console = ran(project)
+    project.insert(2)
+
+    with load_app(project.folder / "poller.toml", observers=[]) as app:
+        poller = app.poller("orders")
+
+        def stop(_: Batch) -> None:
+            assert poller.cancel(reason="enough", by="the handler", wait=False).handler == "unknown"
+
+        result = poller.tick(stop)
+        assert (result.outcome, result.error) == ("paused", "cancelled by the handler: enough")
+    state = console.state()
+    assert (state["lease"]["owner_id"], state["checkpoint"]["cursor"]["tiebreaker"]) == (None, {"id": 5})
 
 
 def _as_command(message: str) -> str:

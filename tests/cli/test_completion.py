@@ -102,6 +102,7 @@ COMMANDS = (
     "peek",
     "history",
     "pause",
+    "cancel",
     "resume",
     "reset-to-beginning",
     "reset-to-cursor",

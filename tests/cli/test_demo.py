@@ -27,6 +27,20 @@ def test_every_flight_arrives_and_only_a_killed_batch_comes_twice(project: Proje
     assert list(project.folder.iterdir()) == [], "everything stays in a folder of its own"
 
 
+def test_one_bad_flight_stops_no_other_and_arrives_once_fixed(project: Project) -> None:
+    ended = project.run("demo", "--poison", "--json", seconds=110)
+    assert ended.code == 0, ended.err
+    table = ended.json
+    validator("demo-poison").validate(table)
+    assert table["rows_written"] == table["rows_delivered"] == 27_004
+    assert (table["missing"], table["delivered_twice"]) == (0, 0)
+    assert (table["delivered_before_replay"], table["delivered_by_replay"]) == (26_997, 7)
+    assert table["in_order_per_aircraft"] is True
+    assert 0 < table["calls_to_find"] <= table["calls_to_find_at_most"] == 19
+    assert "poller quarantine replay flights --all" in ended.err
+    assert list(project.folder.iterdir()) == [], "everything stays in a folder of its own"
+
+
 def begun_in(folder: Path) -> list[int]:
     """The processes whose command line names something in this folder."""
     found = []

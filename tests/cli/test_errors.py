@@ -287,7 +287,8 @@ def test_no_command_shows_what_the_database_quotes(project: Project, hidden: boo
 
 
 def test_an_error_names_its_command_with_the_configuration(project: Project) -> None:
-    project.configure("orders", handlers="def handle(batch): raise ValueError()\n", poller="max_attempts = 1")
+    halting = "batch_size = 1\nmax_attempts = 1\non_poison = 'halt'"
+    project.configure("orders", handlers="def handle(batch): raise ValueError()\n", poller=halting)
     project.insert(5)
     config = project.folder / "my shop.toml"
     (project.folder / "poller.toml").rename(config)

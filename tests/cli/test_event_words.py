@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from poller import observability
-from poller.observability import PollerEvent, TenureEvent
+from poller.observability import HandlerFailed, PollerEvent, TenureEvent
 from poller_cli.output.event_words import _WORDS, words
 
 EVENTS = [
@@ -46,6 +46,15 @@ def test_an_event_is_shown_in_words_of_its_own(kind: type[PollerEvent], full: bo
     shown = words(made(kind, full=full))
     assert not re.search(r"\w_\w", shown), shown
     assert "None" not in shown
+
+
+@pytest.mark.parametrize("error", ["ValueError: no", "row orders/17: ValueError: no"])
+def test_a_failed_row_is_named_once(error: str) -> None:
+    failed = HandlerFailed(
+        poller="orders", at=datetime.now(UTC), owner_id="w", fencing_token=3, batch_id="b_1", attempt=2, error=error,
+        key="orders/17", failed=1,
+    )  # fmt: skip
+    assert words(failed) == "the handler failed on b_1, which named 1 row, attempt 2: row orders/17: ValueError: no"
 
 
 def test_there_are_words_for_no_event_that_is_not() -> None:

@@ -52,6 +52,20 @@ def test_a_halt_is_ended_and_named(project: Project) -> None:
     assert "ends the halt too" in notes[1]
 
 
+def test_a_resume_has_a_failed_call_made_again_at_once(project: Project) -> None:
+    failing = "def handle(batch): raise ConnectionError('the warehouse is down')\n"
+    project.configure("orders", handlers=failing, poller="retry_backoff = '1h'\nretry_backoff_max = '1h'")
+    project.insert(3)
+    console = Console(project)
+    console.run("run", "--once")
+    waits = console.run("run", "--once", "--json").out
+    output = console.done("resume", "orders", "--yes")
+    again = console.run("run", "--once", "--json").out
+
+    assert ('"backing_off"' in waits, "made again at once" in output["notes"][0]) == (True, True)
+    assert '"handler_failed"' in again
+
+
 def test_without_a_terminal_they_want_yes(project: Project) -> None:
     console = ran(project)
     assert "--yes" in console.refused(3, "pause", "orders")
@@ -120,8 +134,8 @@ FAILING = "def handle(batch): raise ValueError('no customer 7')\n"
 
 @pytest.fixture
 def halted(project: Project) -> Console:
-    project.configure("orders", handlers=FAILING, poller="max_attempts = 1")
-    project.insert(3)
+    project.configure("orders", handlers=FAILING, poller="max_attempts = 1\non_poison = 'halt'")
+    project.insert(1)
     console = Console(project)
     assert console.run("run", "--once").code == 1
     return console

@@ -15,6 +15,7 @@ from tests.cli.forge import Forge
 from tests.cli.project import NOTING, Ended, Project
 from tests.cli.races import BATCH, INTRUDERS, OTHERS, ROWS, Case, Scene, Worker, freed, race
 from tests.resilience.faults.proxy import FaultProxy
+from tests.support.waiting import row_id, waits
 
 HALF, FOURTH = 6, 4
 THEIRS = "theirs.json"
@@ -24,6 +25,10 @@ def worked(place: Place, poller: str, rows: int) -> None:
     """So many more rows are delivered."""
     for _ in range(rows // BATCH):
         assert Worker(place, poller).tick() == "delivered"
+
+
+def row_waits(place: Place) -> None:
+    waits(place.store, pending=[2])
 
 
 def gone(place: Place) -> None:
@@ -54,7 +59,10 @@ def cases(folder: str) -> dict[str, Case]:
             Case("import", (*importing, "invoices"), FOURTH, "invoices"),
             Case("import-overwrite", (*importing, "orders", "--overwrite"), FOURTH),
             Case("pause", ("pause", "orders"), None, fenced=False),
+            Case("cancel", ("cancel", "orders", "--no-wait"), None, fenced=False),
             Case("resume", ("resume", "orders"), None, prepare=paused, fenced=False),
+            Case("quarantine-discard", ("quarantine", "discard", "orders", "--id", row_id(2)), None, prepare=row_waits),
+            Case("quarantine-add", ("quarantine", "add", "orders", "--pk", f"id={ROWS}"), None),
         )
     }
 
@@ -181,6 +189,7 @@ TELLING: list[tuple[str, str, dict[str, Moments]]] = [
     ("embedded", "clone-checkpoint-overwrite", {"a worker ends": around_it, "a worker is broken": ahead_of_it}),
     ("embedded", "rebind", {"a worker commits": around_it}),
     ("embedded", "pause", {"a worker ends": ahead_of_it, "another does the same": ahead_of_it}),
+    ("embedded", "cancel", {"a worker begins": around_it, "a worker is broken": ahead_of_it}),
     ("azurite", "reset-to-checkpoint", {"a worker commits": around_it, "a worker begins": around_it}),
     ("azurite", "import-overwrite", {"another does the same": ahead_of_it, "it is deleted": ahead_of_it}),
 ]

@@ -196,7 +196,7 @@ def handle(batch):
     logging.getLogger("shipping").info("shipped to %s", "Oslo")
     raise ValueError("no")
 """
-    project.configure("orders", handlers=handlers)
+    project.configure("orders", handlers=handlers, poller="retry_backoff = '1ms'")
     project.insert(1)
     ended = project.run("run", "--once")
     assert ended.code == 1
@@ -211,3 +211,53 @@ def handle(batch):
     (event,) = [e for e in project.run("run", "--once", "--json").events if e["event"] == "handler_failed"]
     assert event["trace"].endswith("ValueError: no")
     assert re.search(rf"(?m)^{moment} INFO    orders: tick outcome=handler_failed", ended.err)
+
+
+FAILING = NOTING + "    if any(row['id'] == 3 for row in batch): raise ValueError('no such customer')\n"
+
+
+def _failing(project: Project, *options: str) -> None:
+    """Five rows, handed over singly; the third fails."""
+    project.configure("orders", handlers=FAILING, poller="\n".join(("batch_size = 1", *options)))
+    project.insert(5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "step"),
+    [
+        ("block", "Fix it, or set the row aside: poller quarantine add orders --pk id=3"),
+        ("quarantine", "Look at them: poller quarantine list orders"),
+    ],
+)
+def test_a_failing_row_is_named_with_the_next_command(project: Project, mode: str, step: str) -> None:
+    _failing(project, f"on_poison = '{mode}'")
+    ended = project.run("run", "--once")
+    assert ended.code == 1
+    assert re.fullmatch(
+        rf"poller: orders: handler failed: row orders/id=3/\S+: ValueError: no such customer\. {re.escape(step)}",
+        ended.err.splitlines()[-1],
+    )
+    command = step.partition("poller ")[2].split()
+    assert project.run(*command, *(["--yes"] if mode == "block" else [])).code == 0, "it can be copied"
+
+
+def test_until_idle_ends_and_counts_the_rows_left_aside(project: Project) -> None:
+    """One row waits for a person, another is tried again in an hour: all others are delivered, and that is said."""
+    _failing(project, "on_poison = 'quarantine'", "retry_backoff = '1h'", "retry_backoff_max = '1h'")
+    (project.folder / "handlers.py").write_text(
+        FAILING + "    if any(row['id'] == 4 for row in batch): batch.reject(batch.rows[0], 'a test order')\n"
+    )
+    ended = project.run("run", "--until-idle")
+    assert ended.code == 0, ended.err
+    assert ended.err.splitlines()[-1] == (
+        "poller: orders: 1 row set aside, tried again by itself; 1 row for a person to look at. "
+        "Look at them: poller quarantine list orders"
+    )
+    (tick,) = [e for e in project.run("run", "--until-idle", "--json").events if e["event"] == "tick"]
+    assert (tick["outcome"], tick["aside"], tick["quarantined"]) == ("idle", 1, 1)
+
+
+def test_until_idle_without_rows_aside_says_nothing_of_any(project: Project) -> None:
+    project.configure("orders", handlers=NOTING)
+    project.insert(5)
+    assert "quarantine list" not in project.run("run", "--until-idle").err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -73,6 +74,7 @@ def test_every_tick_result_holds_to_its_schema(outcome: Any) -> None:
     full = TickResult(
         outcome=outcome, rows=1, batches=1, fencing_token=3, duration_seconds=0.5, lag_seconds=1.5, pending=7,
         bound=Bound(kind="heuristic", value="2026-01-01", age_seconds=5.0, held_by="x", reason="y"), error="z",
+        retry_at=datetime(2026, 5, 1, tzinfo=UTC), aside=3, quarantined=0,
     )  # fmt: skip
     validator("tick-result").validate(full.as_json())
 

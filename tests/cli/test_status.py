@@ -97,7 +97,9 @@ def test_why_a_batch_fails(project: Project) -> None:
 
 
 def test_a_halted_poller_says_so_and_runs_no_more(project: Project) -> None:
-    project.configure("orders", handlers="def handle(batch): raise ValueError('no')", poller="max_attempts = 1")
+    project.configure(
+        "orders", handlers="def handle(batch): raise ValueError('no')", poller="max_attempts = 1\non_poison = 'halt'"
+    )
     project.insert(1)
     assert project.run("run", "--once").code == 1
     assert project.run("run", "--once").code == 1
@@ -106,7 +108,7 @@ def test_a_halted_poller_says_so_and_runs_no_more(project: Project) -> None:
     assert ended.json["pollers"][0]["halted"] is True
     screen = project.run("status").out
     assert "halted" in screen
-    assert "the batch failed once: ValueError" in screen
+    assert "row orders/id=1/2026-01-01_00:00:00 failed once: ValueError" in screen
 
 
 def test_the_document_is_shown_when_the_database_is_away(project: Project) -> None:

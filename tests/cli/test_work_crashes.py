@@ -16,13 +16,13 @@ import pytest
 from tests.cli.crashes import Embedded, OnAzurite, Place, every_moment
 from tests.cli.forge import Forge
 from tests.cli.project import Project
-from tests.cli.works import BATCH, LEDGER, ROWS, WORKS, Site, Work
+from tests.cli.works import BATCH, HALTS, LEDGER, ROWS, WORKS, Site, Work
 from tests.resilience.faults.proxy import FaultProxy
 
 
 @pytest.fixture
 def site(request: pytest.FixtureRequest, project: Project, forge: Forge) -> Iterator[Site]:
-    project.configure("orders", handlers=LEDGER, poller=f"batch_size = {BATCH}\nmax_attempts = 2")
+    project.configure("orders", handlers=LEDGER, poller=f"batch_size = {BATCH}\n{HALTS}")
     if request.param == "embedded":
         made: Place = Embedded(project, forge)
         yield Site(project, made)
@@ -118,6 +118,7 @@ def holds(site: Site, work: Work, untouched: dict[str, bytes | None], at: str) -
     ("site", "name", "rows"),
     [
         ("embedded", "run", (BATCH + 1,)),
+        ("embedded", "replay", (2,)),
         ("azurite", "backfill", ()),
     ],
     indirect=["site"],
@@ -136,6 +137,7 @@ EVERY_ROW = tuple(range(1, ROWS + 1))
     [
         ("embedded", "run", EVERY_ROW),
         ("embedded", "run-resumed", (1,)),
+        ("embedded", "replay", (1, 2, 3)),
         ("embedded", "backfill", EVERY_ROW),
         ("embedded", "backfill-parallel", (1, ROWS)),
         ("embedded", "backfill-resumed", (1,)),

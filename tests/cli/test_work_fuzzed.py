@@ -11,6 +11,7 @@ from poller_cli.output.models import DemoOutput
 from tests.cli.console import Console
 from tests.cli.fuzzing import ANY_BUT_USAGE, FAILED, JUNK, NAME, SECRET, TEXT, fuzzed, mostly, nearly, some_of
 from tests.cli.project import Ended
+from tests.support.waiting import row_id
 
 MOMENT = nearly("2026-01-01 00:00:00", "2026-01-01 00:00:01", "2026-01-01", "1970-01-01")
 URL = nearly(
@@ -76,6 +77,21 @@ def test_recheck(crowded_console: Console) -> None:
         crowded_console,
         joined("recheck", ONE_NAME, since, some_of("--redeliver", "--yes", "--dry-run")),
         changing=FAILED,
+    )
+
+
+def test_quarantine_replay(crowded_console: Console) -> None:
+    which = st.one_of(
+        st.just(["--all"]),
+        nearly(row_id(2), row_id(3), row_id(4)).map(lambda id_: ["--id", id_]),
+        nearly("id=c", "id=4").map(lambda pair: ["--key", pair]),
+    )
+    flags = some_of("--current", "--as-it-was", "--as-it-was", "--dry-run")
+    # A row that is refused is refused under the lease.
+    fuzzed(
+        crowded_console,
+        joined("quarantine", st.just(["replay"]), ONE_NAME, which, mostly("--yes"), flags),
+        changing=ANY_BUT_USAGE,
     )
 
 

@@ -15,6 +15,7 @@ from tests.cli.crashes import Embedded, Place
 from tests.cli.project import Project
 from tests.resilience.faults.proxy import FaultProxy
 from tests.support.schemas import validator
+from tests.support.waiting import waits
 
 LEDGER = """
 import os, signal
@@ -35,7 +36,11 @@ def handle(batch):
             signal.raise_signal(signal.SIGKILL)
 """
 BATCH = 3
+HALTS = "max_attempts = 2\non_poison = 'halt'\nretry_backoff = '10ms'"
+"""A poller that a poison row halts before long."""
 ROWS = 8
+POISON = 6
+"""The row that the poison of a test makes fail."""
 STAMP = "2026-01-01 00:00:{:02d}"
 RANGE = ("--from", STAMP.format(1), "--to", STAMP.format(ROWS + 1), "--yes")
 LATER = 600
@@ -179,24 +184,20 @@ def delivered(site: Site) -> None:
     site.place.run("run", "orders", "--once")
 
 
-def halted(site: Site) -> None:
+def halted(site: Site) -> str:
+    """A backfill that halted in its second batch; its name."""
     delivered(site)
     (site.project.folder / "poison").touch()
-    for _ in range(2):
-        assert site.place.forge.run("backfill", "orders", *RANGE) == 1
-    (body,) = (body for name, body in site.documents().items() if name != "orders")
+    assert site.place.forge.run("backfill", "orders", *RANGE) == 1
+    ((name, body),) = ((name, body) for name, body in site.documents().items() if name != "orders")
     assert json.loads(body)["control"]["halted"] is True
     (site.project.folder / "poison").unlink()
+    return name
 
 
 def begun(site: Site) -> None:
     """A backfill that failed in its second batch, and has tries left."""
-    text = (site.project.folder / "poller.toml").read_text()
-    site.project.write(text.replace("max_attempts = 2", "max_attempts = 9"))
-    delivered(site)
-    (site.project.folder / "poison").touch()
-    assert site.place.forge.run("backfill", "orders", *RANGE) == 1
-    (site.project.folder / "poison").unlink()
+    site.place.run("resume", halted(site), "--yes")
 
 
 def late(site: Site) -> None:
@@ -216,6 +217,18 @@ def finished(site: Site) -> None:
     assert site.place.run("status", "orders", "--json")["backfills"] == []
 
 
+def rows_wait(site: Site) -> None:
+    """Three rows that were passed without success."""
+    site.put(*range(1, ROWS + 1), second=0)
+    site.place.run("run", "orders", "--once")
+    waits(site.place.store, failed=[3], pending=[2, 5])
+
+
+def none_waits(site: Site) -> None:
+    found = site.place.run("quarantine", "list", "orders", "--json")
+    assert (found["aside"], found["pending"]) == ([], [])
+
+
 BACKFILL = ("backfill", "orders", *RANGE)
 WORKS = {
     work.name: work
@@ -228,7 +241,7 @@ WORKS = {
             "backfill-resumed",
             BACKFILL,
             begun,
-            frozenset(range(4, ROWS + 1)),
+            frozenset(range(POISON, ROWS + 1)),
             done=finished,
             untouched=("orders",),
         ),
@@ -236,7 +249,7 @@ WORKS = {
             "backfill-retry",
             (*BACKFILL, "--retry"),
             halted,
-            frozenset(range(4, ROWS + 1)),
+            frozenset(range(POISON, ROWS + 1)),
             done=finished,
             untouched=("orders",),
         ),
@@ -246,6 +259,13 @@ WORKS = {
             late,
             frozenset(range(21, 29)),
             done=nothing_is_late,
+        ),
+        Work(
+            "replay",
+            ("quarantine", "replay", "orders", "--all", "--yes"),
+            rows_wait,
+            frozenset({2, 3, 5}),
+            done=none_waits,
         ),
     )
 }

@@ -32,3 +32,11 @@ def shop(folder: Folder) -> Folder:
     add_rows(folder.database, 5)
     folder.poller(options="batch_size = 2")
     return folder
+
+
+@pytest.fixture
+def one_by_one(folder: Folder) -> Folder:
+    """An app with one poller over five orders, handed over singly; a call that failed is made again at once."""
+    add_rows(folder.database, 5)
+    folder.poller(options='batch_size = 1\nretry_backoff = "1ms"')
+    return folder

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import create_engine
 
-from poller import Batch, PollerError, SourceUnavailable, StoreUnavailable
+from poller import Batch, Poller, PollerError, SourceUnavailable, StoreUnavailable, TickResult
 from poller.functions import UnsuccessfulTick
 from poller.runtime import SystemRuntime
 from tests.functions.folder import Folder, add_rows
@@ -29,15 +29,14 @@ def _fail(batch: Batch) -> None:
 
 
 def test_handlers_own_exception_fails_the_invocation(shop: Folder) -> None:
+    shop.defaults = 'retry_backoff = "1ms"'
     worker = shop.worker()
     shop.handlers.hook = _fail
 
     with pytest.raises(OutOfStock, match="no more of order 1") as failed:
         worker.invoke("orders")
 
-    assert failed.value.__notes__ == [
-        "poller orders: the handler failed; the checkpoint stays. The batch comes again with the next tick."
-    ]
+    assert failed.value.__notes__ == ["poller orders: the handler failed. What was not done comes again."]
     assert any(frame.name == "_fail" for frame in failed.traceback)
     shop.handlers.hook = None
     worker.invoke("orders")
@@ -59,6 +58,7 @@ def test_error_text_off_shows_the_type_and_nothing_else(shop: Folder, caplog: py
 
 
 def test_handler_that_exits_ends_its_invocation_and_not_the_worker(shop: Folder) -> None:
+    shop.defaults = 'retry_backoff = "1ms"'
     worker = shop.worker()
     shop.handlers.hook = lambda batch: sys.exit(3)
 
@@ -79,23 +79,102 @@ def test_handler_in_a_child_process_fails_the_invocation_by_type(shop: Folder) -
         worker.invoke("orders")
 
 
-def test_halted_poller_fails_every_invocation_and_names_resume(shop: Folder) -> None:
-    shop.defaults = "max_attempts = 2"
-    worker = shop.worker()
-    shop.handlers.hook = _fail
+def test_halted_poller_fails_every_invocation_and_names_resume(one_by_one: Folder) -> None:
+    one_by_one.defaults = 'on_poison = "halt"\nmax_attempts = 2'
+    worker = one_by_one.worker()
+    one_by_one.handlers.hook = _fail
     with pytest.raises(OutOfStock):
         worker.invoke("orders")
 
-    with pytest.raises(UnsuccessfulTick, match=r"halted: .* failed 2 times") as halting:
+    with pytest.raises(UnsuccessfulTick, match=r"halted: row orders/id=1/.* failed 2 times") as halting:
         worker.invoke("orders")
     assert isinstance(halting.value.__cause__, OutOfStock)
 
-    shop.handlers.hook = None
+    one_by_one.handlers.hook = None
     with pytest.raises(UnsuccessfulTick) as halted:
         worker.invoke("orders")
     assert halted.value.outcome == "halted"
     assert halted.value.next_step == "Fix the cause, then: poller resume orders."
-    assert shop.handlers.seen == []
+    assert one_by_one.handlers.seen == []
+
+
+def _fail_on_third(batch: Batch) -> None:
+    if any(row["id"] == 3 for row in batch):
+        raise OutOfStock("no more of order 3")
+
+
+def test_a_blocking_row_is_named_with_the_command_past_it(one_by_one: Folder) -> None:
+    worker = one_by_one.worker()
+    one_by_one.handlers.hook = _fail_on_third
+
+    with pytest.raises(OutOfStock) as failed:
+        worker.invoke("orders")
+
+    (note,) = failed.value.__notes__
+    assert re.fullmatch(
+        r"poller orders: the handler failed on row orders/id=3/\S+\. The row comes again, and nothing behind it is "
+        r"delivered\. Fix it, or set it aside: poller quarantine add orders --pk id=3",
+        note,
+    )
+
+
+def test_a_row_set_aside_is_named_with_the_list_it_is_on(one_by_one: Folder) -> None:
+    one_by_one.defaults = 'on_poison = "quarantine"'
+    worker = one_by_one.worker()
+    one_by_one.handlers.hook = _fail_on_third
+
+    with pytest.raises(OutOfStock) as failed:
+        worker.invoke("orders")
+
+    assert one_by_one.handlers.seen == [1, 2, 4, 5]
+    (note,) = failed.value.__notes__
+    assert "failed on row orders/id=3/" in note
+    assert note.endswith("Look at the rows that wait: poller quarantine list orders")
+
+
+def test_the_row_is_named_where_the_error_may_not_be_shown(one_by_one: Folder) -> None:
+    one_by_one.defaults = "error_text = false"
+    worker = one_by_one.worker()
+    one_by_one.handlers.hook = _fail_on_third
+
+    with pytest.raises(UnsuccessfulTick) as failed:
+        worker.invoke("orders")
+
+    assert "row orders/id=3/" in str(failed.value)
+    assert str(failed.value).endswith("poller quarantine add orders --pk id=3")
+    assert "no more of order" not in "".join(traceback.format_exception(failed.value))
+
+
+@pytest.mark.parametrize("hidden", ["postgresql://app:topsecret@db/shop", "\x1b[2J"], ids=["secret", "steering"])
+def test_a_key_that_may_not_be_shown_is_left_out(shop: Folder, monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
+    worker, own = shop.worker(), OutOfStock("no more")
+    command = ("quarantine", "add", "orders", "--pk", f"id={hidden}")
+    _ticks(
+        monkeypatch,
+        TickResult(outcome="handler_failed", failing_row=f"orders/id={hidden}", next_command=command, exception=own),
+    )
+    with pytest.raises(OutOfStock):
+        worker.invoke("orders")
+    assert own.__notes__ == ["poller orders: the handler failed. What was not done comes again."]
+
+
+def _ticks(monkeypatch: pytest.MonkeyPatch, result: TickResult) -> None:
+    """Every tick of every poller ends so."""
+    monkeypatch.setattr(Poller, "tick", lambda *_, **__: result)
+
+
+def test_a_wait_after_a_failed_call_fails_no_invocation(shop: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = shop.worker()
+    _ticks(monkeypatch, TickResult(outcome="backing_off", error="ValueError: no"))
+    worker.invoke("orders")
+
+
+def test_a_blocked_poller_fails_its_invocation(shop: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = shop.worker()
+    _ticks(monkeypatch, TickResult(outcome="blocked", error="100 rows wait, and no more may"))
+    with pytest.raises(UnsuccessfulTick, match=r"blocked: 100 rows wait, and no more may\.") as blocked:
+        worker.invoke("orders")
+    assert "poller quarantine list orders" in blocked.value.next_step
 
 
 def test_lost_lease_fails_the_invocation_and_the_batch_comes_again(shop: Folder) -> None:
@@ -197,14 +276,15 @@ class Records(logging.Handler):
     ("defaults", "body"),
     [
         ("", "raise LookupError('no such customer')"),
-        ("max_attempts = 1", "raise LookupError('no such customer')"),
+        ('max_attempts = 1\non_poison = "halt"', "raise LookupError('no such customer')"),
         ('isolation = "process"', "raise LookupError('no such customer')"),
         ("", "raise LookupError('no such customer, postgresql://app:topsecret@db/shop')"),
         ("", "raise LookupError('no such customer\\x1b[2J')"),
     ],
     ids=["its own", "halting", "in a process", "with a secret", "steering a terminal"],
 )
-def test_a_failure_is_one_error_record_with_one_traceback(shop: Folder, defaults: str, body: str) -> None:
+def test_a_failure_is_one_error_record_with_one_traceback(one_by_one: Folder, defaults: str, body: str) -> None:
+    shop = one_by_one
     shop.defaults = defaults
     worker = shop.worker()
     (shop.path / "handlers.py").write_text(

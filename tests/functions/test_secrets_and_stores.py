@@ -48,10 +48,10 @@ def test_an_error_that_quotes_a_secret_is_reported_without_it(shop: Folder, hand
     assert SECRET not in _shown(failed.value)
 
 
-def test_a_poller_that_it_halts_fails_without_it_too(shop: Folder) -> None:
-    shop.defaults = "max_attempts = 1"
-    worker = shop.worker()
-    shop.handlers.hook = _quotes_it_in_its_cause
+def test_a_poller_that_it_halts_fails_without_it_too(one_by_one: Folder) -> None:
+    one_by_one.defaults = 'max_attempts = 1\non_poison = "halt"'
+    worker = one_by_one.worker()
+    one_by_one.handlers.hook = _quotes_it_in_its_cause
     with pytest.raises(UnsuccessfulTick, match=r"halted: .*Refused: cannot ship") as halted:
         worker.invoke("orders")
     assert SECRET not in _shown(halted.value)
@@ -63,6 +63,7 @@ def _notes(_: object) -> list[str]:
 
 def test_an_error_that_cannot_be_printed_fails_the_invocation(shop: Folder) -> None:
     """Handed to the host as it is, it would end the worker, or have five million characters logged."""
+    shop.defaults = 'retry_backoff = "1ms"'
     worker = shop.worker()
     hostile = type("Hostile", (Exception,), {"__notes__": property(_notes)})
     for error, expected in ((hostile("no"), "Hostile: no"), (ValueError("y" * 5_000_000), "ValueError: yyy")):

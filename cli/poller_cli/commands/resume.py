@@ -11,7 +11,7 @@ def resume(
     name: NamedArgument,
     consent: Recorded,
 ) -> int:
-    """Take back a pause, a halt, or both; the pending batch is tried afresh.
+    """Take back a pause, a halt, or both; the pending batch is tried afresh, and at once where a call of it failed.
 
     A backfill is resumed by its name, with all its parts. Nothing runs it then by itself: it says which command does.
 

@@ -26,7 +26,14 @@ def run(
     session: Session,
     names: NamesArgument = None,
     once: Annotated[bool, typer.Option("--once", help="One tick of each poller, then exit.")] = False,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Until no row is left, then exit.")] = False,
+    until_idle: Annotated[
+        bool,
+        typer.Option(
+            "--until-idle",
+            help="Until no row is left, then exit; waits for the next call after one that failed, and not for rows "
+            "that are set aside: the last line says how many there are.",
+        ),
+    ] = False,
 ) -> int:
     """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise.
 
@@ -62,7 +69,7 @@ def run(
         if progress is not None:
             progress.show_times(app.config)
         before = None if progress is None else progress.count_pending
-        ends = worker.run(pollers, mode, stop, before=before, ended=partial(_explain, session))
+        ends = worker.run(pollers, mode, stop, before=before, ended=partial(_explain, session, mode))
     if printer.output_closed:
         codes.append(exits.FAILED)
     return exits.worst([*codes, *map(exits.of_end, ends)])
@@ -88,15 +95,22 @@ def _wired(
     return pollers, codes
 
 
-def _explain(session: Session, end: Ended[Poller]) -> None:
-    """Say why a poller ended, if it did not end well, and what to do; the others may go on for days."""
+def _explain(session: Session, mode: Mode, end: Ended[Poller]) -> None:
+    """Say why a poller ended, if it did not end well, and what to do; the others may go on for days. One that has
+    delivered all rows says how many it left aside."""
     from poller_cli.output.event_words import BEFORE_RESUME
+    from poller_cli.output.failing_words import left_behind, what_to_do
     from poller_cli.terminal.printing import complain, of_poller, show_trace
 
+    name, result = end.poller.name, end.result
     if end.error is not None:
         first = BEFORE_RESUME.get(end.outcome or "")
-        step = f". {first}: {session.command('resume', end.poller.name)}" if first else ""
-        complain(of_poller(end.poller.name, end.error.rstrip(".") + step if step else end.error))
+        step = f". {first}: {session.command('resume', name)}" if first else ""
+        if result is not None and result.outcome == "handler_failed" and result.next_command:
+            step = f". {what_to_do(result.next_command)}: {session.command(*result.next_command)}"
+        complain(of_poller(name, end.error.rstrip(".") + step if step else end.error))
+    elif mode == "until_idle" and result is not None and (left := left_behind(result)):
+        complain(of_poller(name, f"{left}. Look at them: {session.command('quarantine', 'list', name)}"))
     if end.trace is not None and session.debug:
         show_trace(end.trace)
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -35,11 +35,11 @@ class Worker:
     process: subprocess.Popen[str] = field(init=False)
     _threads: list[threading.Thread] = field(default_factory=list)
 
-    def start(self) -> None:
-        """Run `poller run`, for ever."""
+    def start(self, words: Sequence[str] = ("run", POLLER, "--json")) -> None:
+        """Start a command; by default `poller run`, for ever."""
         environ = os.environ | {"POLLER_DEMO_FOLDER": str(self.scene.folder), "POLLER_DEMO_WORKER": self.name}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "poller_cli.main", "-c", str(self.scene.config), "run", POLLER, "--json"],
+            [sys.executable, "-m", "poller_cli.main", "-c", str(self.scene.config), *words],
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -55,6 +55,8 @@ class Worker:
 
     def _read_events(self, stream: IO[str]) -> None:
         for line in stream:
+            if not line.startswith('{"'):
+                continue  # the output of a command that is not `run`
             event: Event = json.loads(line)
             match event["event"]:
                 case "lease_acquired" | "lease_taken_over":

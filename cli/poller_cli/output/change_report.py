@@ -55,6 +55,18 @@ class Report(Conversation):
         """One line on stderr."""
         notice(f"{self.name}: {line}" + (" It is now:" if again and self.shows else ""))
 
+    @property
+    def interrupt_ends_wait(self) -> bool:
+        """The change was made, and is reported."""
+        return True
+
+    def waiting(self, output: ChangeOutput, worker: str, seconds: float) -> None:
+        """One line on stderr: whoever interrupts knows that the change was made."""
+        made = f"{self.name} is cancelled (change {(output.id or '')[:8]})" if output.changed else self.name
+        notice(
+            f"{made}: waiting up to {seconds:.0f} s until {worker} has stopped its handler; Ctrl-C only ends the wait"
+        )
+
     def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
         """Ask, unless it was agreed to beforehand. Raises: Refused."""
         production = self.configuration if strict and self.production else None
@@ -73,6 +85,8 @@ class Report(Conversation):
             nothing = "A dry run: nothing was changed." if output.dry_run else "Nothing was changed."
             unsaid = [note for note in output.notes if note not in self._said]
             print(printable(" ".join([*unsaid, nothing])))
+            for name, text in self._handler(output):
+                print(printable(f"{name:<9} {text}", indent="  "))
             return exits.DONE
         lines = [("change", f"{(output.id or '')[:8]} by {output.by}")]
         if output.backup:
@@ -81,6 +95,7 @@ class Report(Conversation):
             lines.append(("undo", output.undo))
         if output.starts_after_seconds:
             lines.append(("wait", f"no worker starts for up to {output.starts_after_seconds:.0f} s"))
+        lines += self._handler(output)
         lines += [("note", note) for note in output.notes if note not in self._said]
         print("Done.")
         for name, text in lines:
@@ -90,6 +105,25 @@ class Report(Conversation):
             print(f"Next: add this to {self.session.config}, change what is to differ, then run: {checked}")
             print(f"\n{escape_lines(output.configure)}")
         return exits.DONE
+
+    def _handler(self, output: ChangeOutput) -> list[tuple[str, str]]:
+        """What became of the handler that a cancel stops."""
+        worker = None if output.after is None else output.after.owner_id
+        match output.handler:
+            case "ended":
+                said = f"stopped: {worker} gave the lease back"
+            case "running":
+                left = output.handler_lease_seconds or 0.0
+                said = (
+                    f"outlived: {worker} has not given the lease back, so its handler does not look at batch.lost, or "
+                    f"it cannot reach the store. The lease is no longer renewed and ends within {left:.0f} s; nothing "
+                    "that the handler does is committed"
+                )
+            case "unknown":
+                said = f"whether {worker} has stopped it is not known; look with: {self.command('status', self.name)}"
+            case _:
+                return []
+        return [("handler", said)]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from poller.admin.counts import rows
+from poller.model.transitions import times
 from poller.observability import PollerEvent
 
 _Fields = Mapping[str, Any]
@@ -19,6 +20,27 @@ def _bound(fields: _Fields) -> str:
     held = f", held by {fields['held_by']}" if fields.get("held_by") else ""
     why = f": {fields['reason']}" if fields.get("reason") else ""
     return f"rows wait above the {fields['kind']} bound{held}{why}"
+
+
+def _handler_failed(fields: _Fields) -> str:
+    batch, key, error = fields["batch_id"], fields.get("key"), str(fields["error"])
+    rows_named = f", which named {rows(fields['failed'])}" if fields.get("failed") else ""
+    row = f"row {key}: " if key and str(key) not in error else ""
+    return f"the handler failed on {batch}{rows_named}, attempt {fields['attempt']}: {row}{error}"
+
+
+def _row(fields: _Fields) -> str:
+    return f"row {fields['row']}" + (f" ({fields['key']})" if fields.get("key") else "")
+
+
+def _set_aside(fields: _Fields) -> str:
+    if fields["behind"]:
+        return f"{_row(fields)} waits behind an earlier row of its ordering key"
+    return f"{_row(fields)} was set aside, and is tried again by itself{_error(fields)}"
+
+
+def _error(fields: _Fields) -> str:
+    return f": {fields['error']}" if fields.get("error") else ""
 
 
 _WORDS: Mapping[str, Callable[[_Fields], str]] = {
@@ -37,7 +59,10 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "fingerprint_bound": lambda _: "a state document without a fingerprint now belongs to the configured source",
     "batch_started": lambda f: f"{f['batch_id']} started: {rows(f['rows'])}, attempt {f['attempt']}",
     "batch_committed": lambda f: f"{f['batch_id']} committed: {rows(f['rows'])} in {f['handler_seconds']:.2f} s",
-    "handler_failed": lambda f: f"the handler failed on {f['batch_id']}, attempt {f['attempt']}: {f['error']}",
+    "handler_failed": _handler_failed,
+    "row_set_aside": _set_aside,
+    "row_delivered_later": lambda f: f"{_row(f)}, which had been set aside, was delivered",
+    "row_quarantined": lambda f: f"{_row(f)} failed {times(f['failures'])} and waits for a person{_error(f)}",
     "handler_timed_out": lambda f: f"the handler has run for {f['seconds']:.0f} s with {f['batch_id']}: its lease ends",
     "query_timed_out": lambda f: f"the query for the next rows has run for {f['seconds']:.0f} s: its lease ends",
     "halted": lambda f: f"halted: {f['reason']}",

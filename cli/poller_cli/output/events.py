@@ -28,7 +28,7 @@ from poller_cli.terminal.printing import (
     printable,
 )
 
-_QUIET = frozenset({"idle", "held_elsewhere", "paused", "halted"})
+_QUIET = frozenset({"idle", "held_elsewhere", "paused", "backing_off", "blocked", "halted"})
 """Outcomes that are shown once, and not again until something else happens."""
 LONGEST_LINE = 20_000
 """Of what handlers and libraries log at once, at most so many characters are shown: looking them through for secrets
@@ -160,6 +160,10 @@ def _tick(event: TickFinished) -> str:
         parts.append(f"{rows(event.pending, event.pending >= PENDING_CAP)} pending")
     if event.lag_seconds is not None and event.pending:
         parts.append(f"{span(event.lag_seconds)} behind")
+    if event.aside:
+        parts.append(f"{event.aside:,} aside")
+    if event.quarantined:
+        parts.append(f"{event.quarantined:,} in quarantine")
     if event.error:
         parts.append(redact(event.error))
     return ", ".join(parts)

@@ -43,6 +43,32 @@ class DemoOutput(ResultModel):
     ok: bool
 
 
+class PoisonDemoOutput(ResultModel):
+    """`poller demo --poison --json`: the closing table."""
+
+    rows_written: int
+    rows_delivered: int
+    """Different rows that reached the handler and were done."""
+    missing: int
+    """Rows that never were; anything but 0 is a failure."""
+    delivered_twice: int
+    """Rows that were done twice; anything but 0 is a failure."""
+    calls_to_find: int
+    """From the first half to the row that failed alone."""
+    calls_to_find_at_most: int
+    """2 log2(batch_size) + 4."""
+    strikes: int
+    """Tries of the row by itself that failed after others had worked."""
+    delivered_before_replay: int
+    """Rows done while the poison row waited."""
+    delivered_by_replay: int
+    """The poison row and those that waited behind it."""
+    in_order_per_aircraft: bool
+    """Whether the flights of its aircraft were done in order."""
+    elapsed_seconds: float
+    ok: bool
+
+
 class SinkDdlOutput(ResultModel):
     """`poller sink ddl --json`."""
 

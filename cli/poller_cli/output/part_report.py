@@ -1,4 +1,4 @@
-"""What `pause` and `resume` of a backfill show: all its parts before they ask, and what was done to each."""
+"""What `pause`, `cancel` and `resume` of a backfill show: all its parts before they ask, and what was done to each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from poller_cli.terminal.confirmation import Consent
 
 
-def change_backfill(session: Session, app: App, named: Named, consent: Consent, kind: Kind) -> int:
+def change_backfill(
+    session: Session, app: App, named: Named, consent: Consent, kind: Kind, *, wait: bool = True
+) -> int:
     """Preview, ask, change and print. Raises: WrongArgument, and as `poller.backfill.changes.change`."""
     report = PartsReport(session, app, consent, named)
-    return report.report(change(app.backfills, named.documents, kind, consent, report))
+    return report.report(change(app.backfills, named.documents, kind, consent, report, wait=wait))
 
 
 class PartsReport(Conversation):

@@ -13,6 +13,8 @@ from pydantic import BaseModel, TypeAdapter
 from poller import observability
 from poller.admin.change_result import ChangeOutput
 from poller.admin.history import HistoryOutput
+from poller.admin.quarantine.listing import QuarantineOutput, QuarantineShowOutput
+from poller.admin.quarantine.replay import QuarantineReplayOutput
 from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
@@ -39,12 +41,16 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         ),
         "config.schema.json": _config(),
         "demo.schema.json": _output(models.DemoOutput),
+        "demo-poison.schema.json": _output(models.PoisonDemoOutput),
         "history.schema.json": _output(HistoryOutput),
         "init.schema.json": _output(models.InitOutput),
         "peek.schema.json": _output(peek_report.PeekOutput),
+        "quarantine-list.schema.json": _output(QuarantineOutput),
         "quarantine-record.schema.json": _finished(
             "The record of a row that was passed without success", QuarantineRecord.model_json_schema(mode="validation")
         ),
+        "quarantine-replay.schema.json": _output(QuarantineReplayOutput),
+        "quarantine-show.schema.json": _output(QuarantineShowOutput),
         "recheck.schema.json": _output(models.RecheckOutput),
         "run-event.schema.json": _events(),
         "schema-export.schema.json": _output(models.SchemaExportOutput),

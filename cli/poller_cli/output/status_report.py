@@ -12,6 +12,7 @@ from poller.model.escape import cut
 from poller.model.stamps import to_the_second
 from poller.model.transitions import times
 from poller_cli.output.event_words import BEFORE_RESUME
+from poller_cli.output.failing_words import culprit, failures, next_command, waiting
 from poller_cli.output.models import StatusOutput
 from poller_cli.terminal.printing import coloured, folded, of_poller, printable
 
@@ -76,10 +77,8 @@ def _screen(status: PollerStatus, session: Session) -> str:
     lines.append(f"  lease     {lease_text(status)}")
     if status.bound is not None:
         lines.append(f"  bound     {_bound(status)}")
-    if status.attempts or status.last_error is not None:
-        error = status.last_error
-        last = f", last error {cut(error.type)}{': ' + cut(error.message) if error.message else ''}" if error else ""
-        lines.append(f"  attempts  {status.attempts or 0} on the pending batch{last}")
+    lines += _attempts(status)
+    lines += _failing(status)
     if status.control.by or status.control.reason:
         lines.append(f"  {'paused ' if status.paused else 'stopped'}   {_stopped(status)}")
     if status.halted and status.paused:
@@ -87,6 +86,9 @@ def _screen(status: PollerStatus, session: Session) -> str:
     if status.halted or status.paused:
         first = BEFORE_RESUME["halted" if status.halted else "paused"]
         lines.append(f"  next      {first}: {session.command('resume', status.name)}")
+    following = next_command(status)
+    if following is not None:
+        lines.append(f"  next      {following[0]}: {session.command(*following[1])}")
     if status.bound is not None and status.bound.below_checkpoint and not (status.halted or status.paused):
         moves = session.command("reset-to-cursor", status.name)
         lines.append(f"  next      Say where to go on: {moves} --value ..., or reset-to-beginning")
@@ -94,6 +96,23 @@ def _screen(status: PollerStatus, session: Session) -> str:
     # What a row or an error holds must not steer the terminal.
     shown = (folded(printable(line, indent="  "), hang=12, stream=sys.stdout) for line in lines[1:])
     return "\n".join([lines[0], *shown])
+
+
+def _attempts(status: PollerStatus) -> list[str]:
+    """How often the pending batch was started, and the last error. None is counted while the row that fails is searched
+    for."""
+    error = status.last_error
+    text = "" if error is None else f"{cut(error.type)}{': ' + cut(error.message) if error.message else ''}"
+    if status.attempts or (error is not None and not status.failing.failures):
+        last = f", last error {text}" if text else ""
+        return [f"  attempts  {status.attempts or 0} on the pending batch{last}"]
+    return [f"  error     {text}"] if text else []
+
+
+def _failing(status: PollerStatus) -> list[str]:
+    """Lines about failing rows, and about those that wait."""
+    lines = [("failing", failures(status)), ("row", culprit(status.failing)), *waiting(status.failing)]
+    return [f"  {name:<10}{text}" for name, text in lines if text]
 
 
 def _stopped(status: PollerStatus) -> str:
@@ -144,6 +163,7 @@ def _beneath(status: BackfillStatus) -> str:
         lines.append(f"{'paused' if status.paused else 'stopped'} {_stopped(status)}")
     if status.halted and status.paused:
         lines.append(f"halted: {_halted(status)}")
+    lines += [f"{name}: {text}" for name, text in waiting(status.failing)]
     if status.error is not None:
         lines.append(status.error)
     head = printable(f"backfill  {status.name}", indent="  ")
@@ -157,7 +177,6 @@ def _at_work(status: PollerStatus) -> bool:
 
 def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
     """By its document, whatever the database or the configuration says."""
-    failing = status.last_error is not None and status.attempts
     words = (
         (status.finished, "finished", "green"),
         (bool(status.halted), _HALTED[bool(status.paused)], "red"),
@@ -166,9 +185,13 @@ def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
         (bool(status.paused), "paused", "yellow"),
         (_at_work(status), "working", "green"),
         (bool(status.lease.live), "waiting", "yellow"),
-        (bool(failing), "failing", "red"),
+        (_is_failing(status), "failing", "red"),
     )
     return next(((word, colour) for so, word, colour in words if so), ("not running", "yellow"))
+
+
+def _is_failing(status: PollerStatus) -> bool:
+    return status.last_error is not None and bool(status.attempts or status.failing.failures)
 
 
 def state_word(status: PollerStatus) -> tuple[str, str]:
@@ -187,7 +210,9 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
         return "held", "red"
     if status.lease.live:
         return ("working", "green") if _at_work(status) else ("waiting", "yellow")
-    if status.last_error is not None and status.attempts:
+    if status.failing.blocked and (status.pending or status.failing.failures):
+        return "blocked", "red"
+    if _is_failing(status):
         return "failing", "red"
     if status.above_bound:
         return "waiting", "yellow"

@@ -14,6 +14,7 @@ from poller.backfill.status import BackfillStatus
 from poller.backfill.watch import WatchedBackfill, WatchedPoller, WatchOutput
 from poller.model.escape import cut
 from poller.model.transitions import times
+from poller_cli.output.failing_words import culprit, failures, waiting
 from poller_cli.output.sparkline import History, sparkline
 from poller_cli.output.status_report import cursor_text, lease_text, state_word
 from poller_cli.terminal.pace import span
@@ -98,8 +99,12 @@ def _block(
             "stopped",
             f"by {cut(status.control.by or 'unknown')}: {cut(status.control.reason or 'no reason given')}",
         )
-    if status.last_error is not None and status.attempts:
-        _line(text, "failed", f"{times(status.attempts)}: {status.last_error.type}: {status.last_error.message}")
+    if status.last_error is not None and (status.attempts or status.failing.failures):
+        often = failures(status) or times(status.attempts or 0)
+        _line(text, "failed", f"{often}: {status.last_error.type}: {status.last_error.message}")
+    for name, value in (("row", culprit(status.failing)), *waiting(status.failing)):
+        if value:
+            _line(text, name, value)
     if status.error is not None:
         _line(text, "error", status.error)
     return text

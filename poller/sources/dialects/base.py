@@ -148,6 +148,14 @@ class Dialect:
         rest = f"FROM {look.relation} WHERE {filtered}{look.columns[look.cursor]} IS NOT NULL"
         return run(self.limited(names, rest, 1))
 
+    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+        """Columns whose values are only ever read as text, by name. What is found depends on no row: the text of a
+        value must be the same in every process."""
+        if look.reflected is not None:
+            return {name: self.from_type(name, look.reflected[name]["type"], None) for name in look.columns}
+        described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
+        return {name: self.from_value(name, None, one) for name, one in zip(look.columns, described, strict=True)}
+
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """A column from its SQLAlchemy type."""
         raise NotImplementedError
@@ -161,6 +169,10 @@ class Dialect:
     def render(self, sql: str, column: Column) -> str:
         """An expression: the value's text in the form of sources.md, "Cursor fidelity"."""
         raise NotImplementedError
+
+    def text(self, sql: str, column: Column) -> str:
+        """An expression: the text of a value that is not read back, whatever its type is; NULL for NULL."""
+        return self.render(sql, column)
 
     def cast(self, bind: str, column: Column) -> str:
         """An expression: the value that a bound text was made of."""

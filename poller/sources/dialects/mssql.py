@@ -104,6 +104,10 @@ class SqlServer(Dialect):
             case _:
                 return f"CAST({sql} AS varchar(64))"
 
+    def text(self, sql: str, column: Column) -> str:
+        """Of a type that is not known, such as a query's, as wide as any."""
+        return f"CAST({sql} AS nvarchar(max))" if column.family is Family.UNFIT else self.render(sql, column)
+
     def cast(self, bind: str, column: Column) -> str:
         """The older types read only three digits from a text, so it goes through datetime2(7)."""
         if column.sql_type in {"datetime", "smalldatetime"}:

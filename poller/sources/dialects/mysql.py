@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.databases import urls
 from poller.sources.columns import Column, Family
-from poller.sources.dialects.base import Dialect, by_value, family_by_type
+from poller.sources.dialects.base import Dialect, Look, Runner, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CODEC
 
@@ -50,6 +50,8 @@ _NUMBERS = {
 
 _TIMESTAMP_CODE = 7  # MYSQL_TYPE_TIMESTAMP: stored in UTC, unlike DATETIME
 _DATE_CODE, _DATETIME_CODE = 10, 12
+_STRING_CODES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
+"""VARCHAR, BIT, the BLOBs and TEXTs, VAR_STRING, STRING: of characters or of bytes, which these codes do not say."""
 
 
 class MySql(Dialect):
@@ -134,6 +136,22 @@ class MySql(Dialect):
                 return f"LOWER(HEX({sql}))"
             case _:
                 return f"CAST({sql} AS CHAR)"
+
+    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+        """A query's strings may be of characters or of bytes."""
+        found = super().types(look, run)
+        if look.reflected is not None:
+            either = [name for name in found if isinstance(look.reflected[name]["type"], mysql.BIT)]
+        else:
+            described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
+            either = [name for name, one in zip(found, described, strict=True) if one[1] in _STRING_CODES]
+        return found | {name: Column(name=name, family=Family.OTHER) for name in either}
+
+    def text(self, sql: str, column: Column) -> str:
+        """As text, bytes that are no valid text would all be the same."""
+        if column.family is Family.OTHER:
+            return f"IF(CHARSET({sql}) = 'binary', LOWER(HEX({sql})), CAST({sql} AS CHAR))"
+        return self.render(sql, column)
 
     @contextlib.contextmanager
     def lenient(self, dbapi: Any) -> Iterator[None]:

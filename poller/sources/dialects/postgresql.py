@@ -135,6 +135,10 @@ class PostgreSql(Dialect):
             )
         return found
 
+    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+        """As the server describes them."""
+        return self.columns(look, run) or {}
+
     def render(self, sql: str, column: Column) -> str:
         """`to_char` does not write infinities and eras: those keep PostgreSQL's own text, which casts back."""
         match column.family:

@@ -87,6 +87,14 @@ class Sqlite(Dialect):
         """Stored text as it is."""
         return f"lower(hex({sql}))" if column.family is Family.BYTES else f"CAST({sql} AS TEXT)"
 
+    def types(self, look: Look, run: Runner) -> dict[str, Column]:
+        """Each value has a type of its own."""
+        return {name: Column(name=name, family=Family.UNFIT) for name in look.columns}
+
+    def text(self, sql: str, column: Column) -> str:
+        """Bytes as their digits: as text they would end at the first zero."""
+        return f"CASE typeof({sql}) WHEN 'blob' THEN lower(hex({sql})) ELSE CAST({sql} AS TEXT) END"
+
     def unreadable(self, error: BaseException) -> bool:
         """Text that is not valid UTF-8 is a driver's error. A number that is too large was passed to the driver: what
         SQLite stores always fits."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,7 +27,8 @@ class Inspection:
     """What is known once the source has a row, or its types are known without one.
 
     Attributes:
-        names: all columns in order; cursor, keys: the columns of the cursor.
+        names: all columns in order; cursor, keys: the columns of the cursor; ordering: of the ordering key, where it
+            is not the key.
         provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
             from), rows are checked.
     """
@@ -36,12 +37,19 @@ class Inspection:
     cursor: Column
     keys: tuple[Column, ...]
     provable: bool
+    ordering: tuple[Column, ...] = ()
 
 
 def inspect_source(
-    database: Database, options: Options, relation: Relation, quote: Callable[[str], str]
+    database: Database,
+    options: Options,
+    relation: Relation,
+    quote: Callable[[str], str],
+    ordering: Sequence[str] = (),
 ) -> Inspection | None:
     """Ask once. None where the types are not known until a row exists (SQLite, queries).
+
+    `ordering`: the ordering key's columns, where they are not the key columns.
 
     Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
     """
@@ -54,6 +62,7 @@ def inspect_source(
         names = database.run(database.dialect.limited("*", f"FROM {relation.sql}", 0)).names
     wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
     _refuse_unknown(options, names, [*wanted, *(options.columns or ())])
+    _refuse_unknown(options, names, ordering, key="ordering_key")
     inherited = False
     if inspector is not None and reflected is not None:
         firm, inherited = weakened(inspector, options.table or "", options.schema_name, list(wanted))
@@ -77,7 +86,17 @@ def inspect_source(
     cursor = columns[options.cursor_column]
     keys = tuple(columns[name] for name in options.pk_columns)
     _refuse_unfit(options, cursor, keys)
-    return Inspection(names=names, cursor=cursor, keys=keys, provable=provable and not inherited)
+    texts: Mapping[str, Column] = {}
+    if ordering:
+        quoted = {name: f"{relation.alias}.{quote(name)}" for name in ordering}
+        texts = database.dialect.types(replace(look, columns=quoted), database.run)
+    return Inspection(
+        names=names,
+        cursor=cursor,
+        keys=keys,
+        provable=provable and not inherited,
+        ordering=tuple(texts[name] for name in ordering),
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -130,7 +149,7 @@ def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]
     )
 
 
-def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[str]) -> None:
+def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[str], key: str = "") -> None:
     doubles = {name for name in names if names.count(name) > 1}
     if doubles:
         raise SourceError(
@@ -141,7 +160,7 @@ def _refuse_unknown(options: Options, names: tuple[str, ...], wanted: Iterable[s
         )
     for name in wanted:
         if name not in names:
-            key = (
+            key = key or (
                 "cursor_column"
                 if name == options.cursor_column
                 else "pk_columns"

@@ -150,6 +150,31 @@ class LazyCursors(Sequence[Cursor]):
         return map(self._plan.cursor, self._records)
 
 
+class LazyOrdering(Sequence[Mapping[str, KeyValue | None]]):
+    """The ordering key of each record, made on demand: it is asked for only where a row waits or failed.
+
+    Args:
+        columns: of the key; their texts are the last columns of a record.
+    """
+
+    def __init__(self, records: Sequence[Sequence[Any]], columns: Sequence[str]) -> None:
+        self._records = records
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, KeyValue | None]: ...
+    @overload
+    def __getitem__(self, index: slice) -> LazyOrdering: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, KeyValue | None] | LazyOrdering:
+        if isinstance(index, slice):
+            return LazyOrdering(self._records[index], self._columns)
+        texts = self._records[index][-len(self._columns) :]
+        return {name: None if text is None else str(text) for name, text in zip(self._columns, texts, strict=True)}
+
+
 def row_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], Mapping[str, Any]]:
     """A record as a plain dict of the user's columns in select order, without the helpers."""
     columns = tuple(names)

@@ -43,6 +43,8 @@ class Learned:
         self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
         self.whereabouts: Whereabouts | None = None
         self._asked: Connection | None = None
+        self.ordering: tuple[str, ...] = ()
+        """The ordering key's columns; empty: the key columns serve."""
 
     @property
     def known(self) -> Inspection | None:
@@ -53,10 +55,16 @@ class Learned:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
         self._known = self._statements = self._reader = self._types = None
 
+    def order_by(self, columns: Sequence[str]) -> None:
+        """Read these columns as the ordering key; none: the key columns serve."""
+        if tuple(columns) != self.ordering:
+            self.ordering = tuple(columns)
+            self.forget()
+
     def learn(self) -> Inspection | None:
         """What the database says of the table, asked once; None while its types are not known for lack of a row."""
         if self._known is None:
-            known = inspect_source(self.database, self.options, self.relation, self.quote)
+            known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
             if known is not None:
                 self._refuse_bad_keys(known)
             self._known = known
@@ -74,15 +82,17 @@ class Learned:
     def statements(self) -> Statements:
         """The statements over what is known; while nothing is, only those that need no types."""
         if self._statements is None:
-            statements = self.statements_of(self.options.columns)
+            statements = self.statements_of(self.options.columns, ordered=True)
             if self._known is None:
                 return statements
             self._statements = statements
         return self._statements
 
-    def statements_of(self, columns: Sequence[str] | None, *, filtered: bool = True) -> Statements:
+    def statements_of(
+        self, columns: Sequence[str] | None, *, filtered: bool = True, ordered: bool = False
+    ) -> Statements:
         """The same over other columns than the configured ones; None: all. Not `filtered`: over all rows, whether they
-        pass the filter or not."""
+        pass the filter or not. `ordered`: also the ordering key's text, in the last columns of a record."""
         relation = self.relation if filtered else replace(self.relation, condition=None)
         known, options = self._known, self.options
         cursor = Column(options.cursor_column, Family.TEXT) if known is None else known.cursor
@@ -93,7 +103,10 @@ class Learned:
             projection = tuple(dict.fromkeys([*columns, options.cursor_column, *options.pk_columns]))
         if known is not None:
             self._reader = reader
-        return Statements(self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers)
+        ordering = known.ordering if ordered and known is not None else ()
+        return Statements(
+            self.database.dialect, self.quote, relation, cursor, keys, projection, reader.helpers, ordering
+        )
 
     def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
         """See `parsing.parse_cursor`."""

@@ -5,11 +5,11 @@ user's SQL. Nothing here talks to a database."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from poller.model.cursor import Cursor
+from poller.model.cursor import Cursor, KeyValue
 from poller.sources.columns import MOMENTS, Column
 from poller.sources.dialects.base import Dialect, PageForm
 
@@ -61,12 +61,14 @@ class Statements:
         keys: Sequence[Column],
         projection: Sequence[str] | None,
         helpers: Sequence[Column] = (),
+        ordering: Sequence[Column] = (),
     ) -> None:
         self._dialect = dialect
         self._relation = relation
         self._cursor = cursor
         # A key column that is also the cursor column is equal everywhere inside a tie: it need not be compared again.
         self._keys = [key for key in keys if key.name != cursor.name]
+        self._all_keys = keys
         self._key_holds_cursor = len(self._keys) < len(keys)
         self._quoted: Callable[[str], str] = lambda name: f"{relation.alias}.{quote(name)}"
         c = self._quoted(cursor.name)
@@ -75,9 +77,10 @@ class Statements:
         self._order = ", ".join([c, *self._k])
         chosen = [f"{relation.alias}.*"] if projection is None else [self._quoted(name) for name in projection]
         rendered = [dialect.render(c, cursor), *(dialect.render(self._quoted(h.name), h) for h in helpers)]
-        self._select = ", ".join(
-            [*chosen, *(f"{sql} {dialect.alias_word}poller_cursor_{i}" for i, sql in enumerate(rendered))]
-        )
+        texts = [dialect.text(self._quoted(column.name), column) for column in ordering]
+        named = [(f"poller_cursor_{i}", sql) for i, sql in enumerate(rendered)]
+        named += [(f"poller_ordering_{i}", sql) for i, sql in enumerate(texts)]
+        self._select = ", ".join([*chosen, *(f"{sql} {dialect.alias_word}{name}" for name, sql in named)])
 
     # ---------------------------------------------------------------------------------------------------- the page
 
@@ -100,8 +103,17 @@ class Statements:
             Range(_join([*fixed, f"{self._c} > {value}"]), params | bound),
         ]
 
+    def of_key(self, key: Mapping[str, KeyValue]) -> Range:
+        """The rows with this key, of all columns of the key: one at most."""
+        fixed, params = self._fixed(None)
+        for i, column in enumerate(self._all_keys):
+            fixed.append(f"{self._quoted(column.name)} = {self._dialect.cast(f':k{i}', column)}")
+            params = params | {f"k{i}": self._dialect.bind(key[column.name], column)}
+        return Range(_join(fixed), params)
+
     def select(self, interval: Range, limit: int) -> tuple[str, Params]:
-        """Up to `limit` rows of an interval: the user's columns, the cursor's text, the other helpers."""
+        """Up to `limit` rows of an interval: the user's columns, the cursor's text, the other helpers, the ordering
+        key's texts."""
         rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
         return self._dialect.limited(self._select, rest, limit), interval.params
 

@@ -84,6 +84,12 @@ def parse_cursor(reader: ColumnReader, known: Inspection | None, value: str, pk:
     return Cursor(kind=options.cursor_kind, value=text, tiebreaker=tiebreaker)
 
 
+def parse_keys(reader: ColumnReader, known: Inspection, pk: Mapping[str, str]) -> dict[str, KeyValue]:
+    """The key of a row, by column, from its typed parts. Raises: SourceError naming the column that does not accept its
+    text."""
+    return {key.name: _key_value(reader, key, pk[key.name]) for key in known.keys}
+
+
 def settle(reader: ColumnReader, cursor: Cursor, column: Column) -> Cursor:
     """A cursor that was stored before the column's form was known, in that form: texts are compared as texts, and
     another text with the same meaning may sort elsewhere. Other cursors are returned unchanged.

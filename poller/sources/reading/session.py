@@ -6,7 +6,7 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor
-from poller.ports import Bound, Lag, Page, Row
+from poller.ports import Bound, Lag, Page
 from poller.sources import bounds
 from poller.sources.columns import NUMBERS, Column, Family
 from poller.sources.columns.moments import parse_utc
@@ -27,9 +27,10 @@ from poller.sources.reading.continuity import refuse_changed
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.forms import FormWatch
 from poller.sources.reading.inspection import Inspection
-from poller.sources.reading.keys import LazyCursors, is_later, row_maker
+from poller.sources.reading.keys import LazyCursors, LazyOrdering, is_later, row_maker
 from poller.sources.reading.learned import Learned, TypesChanged
 from poller.sources.reading.page import Range, Relation
+from poller.sources.reading.parsing import parse_keys
 from poller.sources.reading.records import refuse_bad_records, refuse_escaped, refuse_null_cursors
 
 
@@ -72,12 +73,13 @@ class Session(Learned):
         if bound.value is None and bound.kind != "none":
             return Page(rows=[], cursors=[], bound=bound)
         intervals = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
-        rows, cursors = self._read(known, intervals, limit)
+        page = self._read(known, intervals, limit, bound)
+        rows, cursors = page.rows, page.cursors
         if len(rows) < limit or after is None:
             self._refuse_nulls()
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
             self._looked_through = cursors[-1] if rows else after, bound.value
-        return Page(rows=rows, cursors=cursors, bound=bound)
+        return page
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
         """See `ports.InspectableSource.span`."""
@@ -89,21 +91,30 @@ class Session(Learned):
             first, last = self._settled(low, known), self._settled(high, known)
             for end in (first, last):
                 refuse_changed(end, known, self.options)
-            rows, cursors = self._read(known, self.statements().ranges(first, None, until=last), limit)
-            return Page(rows=rows, cursors=cursors, bound=Bound("none"))
+            return self._read(known, self.statements().ranges(first, None, until=last), limit, Bound("none"))
 
         return self._anew(work)
 
-    def _read(
-        self, known: Inspection, intervals: Sequence[Range], limit: int
-    ) -> tuple[Sequence[Row], Sequence[Cursor]]:
+    def row_of(self, pk: Mapping[str, str]) -> Page:
+        """See `SqlSource.row_of`."""
+
+        def work() -> Page:
+            known = self.learn()
+            if known is None:
+                return Page(rows=[], cursors=[], bound=Bound("none"))
+            key = parse_keys(self._column_reader(), known, pk)
+            return self._read(known, [self.statements().of_key(key)], 2, Bound("none"))
+
+        return self._anew(work)
+
+    def _read(self, known: Inspection, intervals: Sequence[Range], limit: int, bound: Bound) -> Page:
         """Up to `limit` rows of some intervals, one after the other, each with the cursor right after it."""
         records: list[Sequence[Any]] = []
         names: tuple[str, ...] = ()
         any_text = False
         for interval in intervals:
             found = self._select(known, interval, limit - len(records))
-            names = found.names
+            names = found.names[: len(found.names) - len(known.ordering)]
             self._refuse_changed_types(found)
             any_text = any_text or found.any_text
             if found.escaped:
@@ -115,7 +126,12 @@ class Session(Learned):
         plan = self.plan(names)
         refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
         make = row_maker(names[: plan.text_at])
-        return [make(record) for record in records], LazyCursors(records, plan)
+        return Page(
+            rows=[make(record) for record in records],
+            cursors=LazyCursors(records, plan),
+            bound=bound,
+            ordering=LazyOrdering(records, self.ordering) if known.ordering else None,
+        )
 
     def _select(self, known: Inspection, interval: Range, limit: int) -> Records:
         """Up to `limit` rows of an interval. Raises: SourceError naming a value that cannot be read even as text."""

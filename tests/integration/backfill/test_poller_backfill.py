@@ -180,7 +180,7 @@ def test_a_failing_handler_halts_it_and_retry_goes_on(shop: Path, store: Store) 
             raise ValueError("no such customer")
         seen(batch)
 
-    with orders(source_of(shop), store, max_attempts=1) as poller:
+    with orders(source_of(shop), store, max_attempts=1, on_poison="halt") as poller:
         output = poller.backfill(BEGINS, ENDS, handler=fail)
         assert (output.finished, output.rows, output.parts[0].halted) == (False, 2, True)
         assert "no such customer" in (output.parts[0].error or "")
@@ -189,6 +189,37 @@ def test_a_failing_handler_halts_it_and_retry_goes_on(shop: Path, store: Store) 
             poller.backfill(BEGINS, ENDS, handler=seen)
         assert poller.backfill(BEGINS, ENDS, handler=seen, retry=True).finished
     assert seen.ids == IN_RANGE
+
+
+def test_a_backfill_with_a_row_aside_is_not_finished(shop: Path, store: Store) -> None:
+    seen, bad = Seen(), {4}
+
+    def take(batch: Batch) -> None:
+        for row in batch:
+            if row["id"] in bad:
+                batch.fail(row, "no such customer")
+            else:
+                seen.ids.append(row["id"])
+
+    with orders(source_of(shop), store, on_poison="quarantine", retry_backoff="1ms") as poller:
+        output = poller.backfill(BEGINS, ENDS, handler=take)
+        assert (output.finished, seen.ids) == (False, [2, 3, 5])
+        assert "1 row of it is set aside and not delivered yet" in (output.parts[0].error or "")
+        assert f"poller quarantine list {output.name}" in (output.parts[0].error or "")
+        bad.clear()
+        again = (poller.backfill(BEGINS, ENDS, handler=take) for _ in range(1000))
+        assert any(one.finished for one in again), "once its time has come"
+    assert seen.ids == [2, 3, 5, 4]
+
+
+def test_a_backfill_with_a_rejected_row_waits_for_a_person(shop: Path, store: Store) -> None:
+    def reject(batch: Batch) -> None:
+        batch.reject(batch.rows[0], "a test order")
+
+    with orders(source_of(shop), store, on_poison="quarantine") as poller:
+        output = poller.backfill(BEGINS, ENDS, handler=reject)
+        assert not output.finished
+        assert "2 rows of it are not delivered, and wait for a person" in (output.parts[0].error or "")
 
 
 def test_what_a_tick_raised_is_in_the_result(shop: Path, store: Store) -> None:

@@ -30,6 +30,7 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
         f"{under}: {found.rows} rows in {found.transactions} transactions, the longest open {found.took_longest:.1f} s"
     )
     assert found.rows > least, "there was something to lose"
+    assert not found.died, "a thread of the writers ended with an error"
     hard = set(plan.features) - NOT_HAD.get(family(plan.url), frozenset())
     hard |= {"rollbacks"} | (set() if plan.kind == "integer+pk" else {"updates"})
     assert not [name for name in hard if not found.done.get(name)], "what was never done has shown nothing"

@@ -30,6 +30,8 @@ from tests.support.documents import SOURCE, hold_to_schemas
 
 COLD = Bound("observed", clock="2026-05-01T00:00:01.000000Z", reason="nothing is known yet", cold=True)
 MEMORY = {"kind": "observed", "clock": "2026-05-01T00:00:01.000000Z", "samples": {"open": {}}}
+LONGEST_WAIT = 300.0
+"""Seconds: `retry_backoff_max`, where nothing else is set."""
 E = TypeVar("E", bound=PollerEvent)
 
 
@@ -192,6 +194,11 @@ class World:
         self, handler: Handler | None = None, *, worker: Runner | None = None, stop: Event | None = None
     ) -> TickResult:
         return (worker or self.worker).tick(handler or self.take, stop=stop)
+
+    def tick_when_due(self, handler: Handler | None = None, *, worker: Runner | None = None) -> TickResult:
+        """A tick after the longest wait that a failure asks for."""
+        self.runtime.sleep(LONGEST_WAIT)
+        return self.tick(handler, worker=worker)
 
     def take(self, batch: Batch) -> None:
         """A handler that succeeds."""

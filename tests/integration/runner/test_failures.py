@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 import pytest
@@ -10,11 +11,12 @@ import pytest
 from poller.delivery.recheck import Recheck
 from poller.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from poller.handler.batch import Batch
+from poller.handler.call import Handler
 from poller.model import transitions
 from poller.model.document import Change, State
 from poller.model.redact import LIMIT
 from poller.observability import HandlerFailed, PollerHalted
-from tests.integration.runner.fakes import TableGone, Worlds, cursor_of, raising, row
+from tests.integration.runner.fakes import LONGEST_WAIT, TableGone, World, Worlds, cursor_of, raising, row
 from tests.integration.runner.wire import Fault, denied, lost_before, unavailable
 
 SECRET = "hunter2Zx9"
@@ -56,13 +58,42 @@ def test_a_failure_moves_nothing_and_releases_by_one_write(worlds: Worlds) -> No
     assert (event.error, event.attempt, event.batch_id) == ("ValueError: bad row", 1, last.batch_id)
 
 
-def test_the_next_tick_repeats_the_rows_as_attempt_two(worlds: Worlds) -> None:
+def test_the_next_call_repeats_the_rows_as_attempt_two(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.tick(raising(ValueError("no")))
-    assert world.tick().outcome == "delivered"
+    assert world.tick_when_due().outcome == "delivered"
     assert [seen.attempt for seen in world.seen] == [2]
     assert world.delivered == [1, 2, 3, 4, 5]
     assert (world.state.delivery.attempts, world.state.delivery.last_error) == (0, None)
+
+
+def test_until_the_next_call_a_tick_is_one_look_at_the_document(worlds: Worlds) -> None:
+    world = worlds(rows=5, retry_backoff="4s")
+    failed = world.tick(raising(ValueError("no")))
+    world.wire.forget()
+    pages = len(world.table.pages)
+    result = world.tick()
+    assert (result.outcome, result.retry_at) == ("backing_off", failed.retry_at)
+    assert "ValueError: no" in (result.error or "")
+    assert (world.wire.counts, len(world.table.pages)) == ((1, 0), pages)
+    assert failed.retry_at is not None
+    world.runtime.sleep((failed.retry_at - world.runtime.utcnow()).total_seconds())
+    assert world.tick().outcome == "delivered"
+
+
+def test_waits_double_up_to_the_longest_and_begin_anew_after_a_row(worlds: Worlds) -> None:
+    world = worlds(rows=1, retry_backoff="4s", retry_backoff_max="20s")
+    waits = []
+    for _ in range(5):
+        result = world.tick_when_due(raising(ValueError("no")))
+        assert result.retry_at is not None
+        waits.append((result.retry_at - world.runtime.utcnow()).total_seconds())
+    assert waits == [3, 6, 12, 15, 15], "three quarters: half of each is chosen by chance, here its middle"
+    world.tick_when_due()
+    world.table.rows.append(row(2))
+    result = world.tick(raising(ValueError("no")))
+    assert result.retry_at is not None
+    assert (result.retry_at - world.runtime.utcnow()).total_seconds() == 3
 
 
 def test_a_failure_in_mid_drain_keeps_what_was_committed(worlds: Worlds) -> None:
@@ -151,19 +182,61 @@ def test_an_error_that_cannot_be_shown_is_still_a_failure(worlds: Worlds, error:
 # --- again and again
 
 
-def test_the_last_of_max_attempts_halts_in_its_own_write(worlds: Worlds) -> None:
-    world = worlds(rows=5, max_attempts=3)
-    outcomes = [world.tick(raising(ValueError("no"))).outcome for _ in range(3)]
+def failing_on(world: World, number: int) -> Handler:
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if number in world.seen[-1].rows:
+            raise ValueError("no")
+
+    return handle
+
+
+def test_the_row_that_fails_is_found_and_blocks_alone(worlds: Worlds) -> None:
+    world = worlds(rows=10, max_attempts=2)
+    handler = failing_on(world, 7)
+    outcomes = [world.tick_when_due(handler).outcome for _ in range(8)]
+    assert set(outcomes) == {"handler_failed"}, "an outage would heal by itself: it never halts"
+    assert [seen.rows for seen in world.seen[:8]] == [
+        [*range(1, 11)],
+        [*range(1, 11)],
+        [*range(1, 6)],
+        [6, 7],
+        [6],
+        [7, 8, 9, 10],
+        [7, 8],
+        [7],
+    ]
+    assert world.seen[-1].rows == [7]
+    assert world.state.checkpoint.cursor == cursor_of(row(6))
+    result = world.tick_when_due(handler)
+    assert result.error == "row orders/7/2026-04-01T00:02:00.000000Z: ValueError: no"
+    assert world.tick_when_due().outcome == "delivered"
+    assert world.delivered[-4:] == [7, 8, 9, 10]
+    assert world.state.delivery.window is None
+
+
+def test_halves_are_tried_in_one_tick_without_waiting(worlds: Worlds) -> None:
+    world = worlds(rows=8, max_attempts=1)
+    handler = failing_on(world, 8)
+    assert world.tick(handler).rows == 0
+    result = world.tick_when_due(handler)
+    assert (result.outcome, result.rows) == ("handler_failed", 7)
+    assert [seen.rows for seen in world.seen[1:]] == [[1, 2, 3, 4], [5, 6], [7], [8]]
+
+
+def test_the_last_of_max_attempts_halts_by_the_same_write(worlds: Worlds) -> None:
+    world = worlds(rows=1, max_attempts=3, on_poison="halt")
+    outcomes = [world.tick_when_due(raising(ValueError("no"))).outcome for _ in range(3)]
     assert outcomes == ["handler_failed", "handler_failed", "halted"]
     assert len(world.wire.writes) == 6
     control = world.state.control
     assert (control.halted, control.by) == (True, "poller")
-    assert "ValueError" in (control.reason or "")
+    assert control.reason == "row orders/1/2026-04-01T00:00:00.000000Z failed 3 times: ValueError: no"
     assert len(world.emitted(PollerHalted)) == 1
 
 
 def test_a_halted_poller_runs_nothing_writes_nothing_and_says_why(worlds: Worlds) -> None:
-    world = worlds(rows=5, max_attempts=1)
+    world = worlds(rows=1, max_attempts=1, on_poison="halt")
     assert world.tick(raising(ValueError("no"))).outcome == "halted"
     world.wire.forget()
     for worker in (world.worker, world.another()):
@@ -174,46 +247,39 @@ def test_a_halted_poller_runs_nothing_writes_nothing_and_says_why(worlds: Worlds
     assert world.wire.counts == (2, 0)
 
 
-def test_a_resumed_poller_tries_afresh(worlds: Worlds) -> None:
-    world = worlds(rows=5, max_attempts=2)
+def test_a_resumed_poller_tries_afresh_and_at_once(worlds: Worlds) -> None:
+    world = worlds(rows=1, max_attempts=2, on_poison="halt")
     for _ in range(2):
-        world.tick(raising(ValueError("no")))
+        world.tick_when_due(raising(ValueError("no")))
+    assert world.state.control.halted
     world.change(resumed)
     assert world.tick(raising(ValueError("no"))).outcome == "handler_failed", "the first of two"
-    assert world.tick().outcome == "delivered"
+    assert world.tick_when_due().outcome == "delivered"
 
 
-def test_a_process_that_dies_in_the_handler_is_counted_and_halts(worlds: Worlds) -> None:
-    """A dead process leaves the document as its last write left it: held, with one start more."""
-    world = worlds(rows=5, max_attempts=3)
-    world.tick(raising(ValueError("so that there is a document")))
-    world.change(resumed)
-    for _ in range(3):
-        world.change(lambda state: transitions.acquire(state, owner_id="dead", ttl=60.0, now=world.runtime.utcnow()))
-        world.runtime.sleep(65)
-    result = world.tick()
-    assert result.outcome == "halted"
-    assert "3 times" in (result.error or "")
-    assert world.delivered == []
-    state = world.state
-    assert state.control.halted
-    assert state.lease.owner_id is None
-    assert state.checkpoint.cursor is None
+def dying_tick(world: World) -> None:
+    """A process that is killed in its handler: the document stays as its last write left it, until the lease ends."""
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.down = True
+        raise GeneratorExit  # ends a tick without a word, as a kill does
+
+    world.runtime.sleep(LONGEST_WAIT)
+    with contextlib.suppress(GeneratorExit):
+        world.tick(handle, worker=world.another())
+    world.wire.down = False
 
 
-def test_crashes_and_failures_count_together(worlds: Worlds) -> None:
-    world = worlds(rows=5, max_attempts=3)
-    world.tick(raising(ValueError("one")))
-    world.change(lambda state: transitions.acquire(state, owner_id="dead", ttl=60.0, now=world.runtime.utcnow()))
-    world.runtime.sleep(65)
-    assert world.tick(raising(ValueError("three"))).outcome == "halted"
-
-
-def test_the_batch_after_a_commit_starts_at_attempt_one(worlds: Worlds) -> None:
-    world = worlds(rows=15, max_attempts=5)
-    world.tick(raising(ValueError("no")))
-    world.tick()
-    assert [seen.attempt for seen in world.seen] == [2, 1]
+def test_a_row_that_kills_its_process_is_halved_to_and_counted(worlds: Worlds) -> None:
+    world = worlds(rows=4, max_attempts=2, on_poison="halt").begun()
+    for _ in range(8):
+        dying_tick(world)
+    assert [seen.rows for seen in world.seen] == [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2], [1], [1]]
+    assert world.state.control.halted
+    reason = world.state.control.reason or ""
+    assert reason.startswith("row orders/1/2026-04-01T00:00:00.000000Z failed 2 times: HandlerDied: its process ended")
+    assert world.state.checkpoint.cursor is None
 
 
 def test_a_poller_whose_database_was_down_for_long_does_not_halt(worlds: Worlds) -> None:

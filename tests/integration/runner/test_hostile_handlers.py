@@ -38,7 +38,7 @@ def test_an_error_that_cannot_be_printed_fails_its_batch(worlds: Worlds, inner: 
     result = world.tick(raising(Hostile(inner())))
     assert (result.outcome, result.error) == ("handler_failed", "Hostile")
     assert world.state.lease.owner_id is None
-    assert world.tick().outcome == "delivered"
+    assert world.tick_when_due().outcome == "delivered"
 
 
 class OfNoClass(Exception):
@@ -78,7 +78,7 @@ def test_no_error_spoils_the_handlers_after_it(worlds: Worlds, kind: type[Except
     assert result.outcome == "handler_failed"
     assert (result.error or "").startswith(kind.__name__)
     assert world.state.delivery.attempts == 1
-    assert world.tick(work).outcome == "delivered"
+    assert world.tick_when_due(work).outcome == "delivered"
     assert done == [5]
 
 
@@ -94,7 +94,7 @@ def test_an_error_of_five_million_characters_is_one_line(worlds: Worlds) -> None
 def test_an_error_with_an_endless_name_fails_its_batch(worlds: Worlds) -> None:
     world = worlds(rows=5).begun()
     assert world.tick(raising(type("E" * 5_000, (Exception,), {})("x"))).outcome == "handler_failed"
-    assert world.tick().outcome == "delivered"
+    assert world.tick_when_due().outcome == "delivered"
 
 
 CLOSING = """
@@ -121,7 +121,8 @@ from poller.stores import MemoryStore
 if __name__ == "__main__":
     source = SqlSource("sqlite:///shop.db", table="orders", cursor_column="id", cursor_kind="integer+pk",
                        pk_columns=["id"], bound="none")
-    poller = Poller("orders", source=source, store=MemoryStore(), app_name="shop", batch_size=1, isolation=sys.argv[1])
+    poller = Poller("orders", source=source, store=MemoryStore(), app_name="shop", batch_size=1, isolation=sys.argv[1],
+                    retry_backoff="1ms")
     outcomes = [poller.tick(handle).outcome for _ in range(2)]
     poller.close()
     print(*outcomes)

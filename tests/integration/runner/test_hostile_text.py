@@ -73,7 +73,7 @@ def test_the_document_keeps_an_error_escaped() -> None:
     error = world.state.delivery.last_error
     assert error is not None
     assert (error.type, error.message) == ("Odd\\x1bError", escape(FORGED[2:]))
-    assert world.tick(raising(ValueError("x\x1b[2J"))).outcome == "handler_failed"
+    assert world.tick_when_due(raising(ValueError("x\x1b[2J"))).outcome == "handler_failed"
     assert "\\x1b[2J" in world.state.delivery.last_error.message  # type: ignore[union-attr]
 
 

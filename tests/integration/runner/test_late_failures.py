@@ -21,8 +21,8 @@ class Timeout(BaseException):
 
 
 def test_whatever_a_handler_raises_counts_and_halts_in_the_end(worlds: Worlds) -> None:
-    world = worlds(rows=5, max_attempts=3)
-    ends = [world.tick(raising(Timeout("10 seconds"))).outcome for _ in range(3)]
+    world = worlds(rows=1, max_attempts=3, on_poison="halt")
+    ends = [world.tick_when_due(raising(Timeout("10 seconds"))).outcome for _ in range(3)]
     assert ends == ["handler_failed", "handler_failed", "halted"]
     error = world.state.delivery.last_error
     assert error is not None

@@ -39,7 +39,7 @@ def test_also_where_only_a_look_shows_that_it_had_landed(worlds: Worlds) -> None
 
 
 def test_a_failed_batch_a_halt_and_the_first_document_too(worlds: Worlds) -> None:
-    world = worlds(max_attempts=1)
+    world = worlds(max_attempts=1, on_poison="halt")
     world.wire.write_faults.extend(BUSY)
     assert world.tick().outcome == "idle", "it made the document"
     world.table.rows = [row(1)]

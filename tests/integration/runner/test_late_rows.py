@@ -11,7 +11,9 @@ from poller.admin.editor import Operator
 from poller.delivery.recheck import Recheck, look_back
 from poller.errors import ConfigError, LeaseHeld, PollerError, StateCorrupt
 from poller.handler.batch import Batch
+from poller.model import transitions
 from poller.model.cursor import Cursor
+from poller.model.document import Change
 from poller.model.timing import Timing
 from poller.observability import Rechecked, YieldedToOperator
 from poller.ports import Page
@@ -112,6 +114,22 @@ def test_an_operator_gets_through_between_two_batches_of_late_rows(worlds: Calla
     assert done != []
     assert len(world.emitted(YieldedToOperator)) == 1
     assert world.runtime.monotonic() < 30
+
+
+def test_a_cancelled_redelivery_counts_nothing_and_gives_back(worlds: Callable[..., World]) -> None:
+    world, _ = looked_at(worlds)
+    found = late_rows(world, 20)
+
+    def handle(batch: Batch) -> None:
+        change = Change(id="c1", kind="cancel", by="ann")
+        now = world.runtime.utcnow()
+        world.change(lambda state: transitions.cancel(state, by="ann", reason="wrong", change=change, now=now))
+        assert batch.lost.wait(21)
+
+    with pytest.raises(PollerError, match="cancelled by ann: wrong, after 0 of 20 late rows") as stopped:
+        world.worker.redeliver(found, handle)
+    assert stopped.value.exit_code == 3
+    assert (found.redelivered, world.state.lease.owner_id) == (0, None)
 
 
 def test_no_late_batch_follows_one_that_outlasted_its_limit(worlds: Callable[..., World]) -> None:

@@ -95,7 +95,7 @@ def test_a_failing_tick_reports_the_rows_that_wait_now(worlds: Worlds) -> None:
     def refuse(batch: Batch) -> None:
         raise ValueError("no")
 
-    results = [world.tick(refuse) for _ in range(3)]
+    results = [world.tick_when_due(refuse) for _ in range(3)]
     assert {(result.outcome, result.pending) for result in results} == {("handler_failed", 6)}
 
 
@@ -115,7 +115,7 @@ def test_a_result_is_json_of_its_documented_fields(worlds: Worlds) -> None:
     data = world.tick().as_json()
     assert set(data) == {
         "outcome", "rows", "batches", "cursor", "fencing_token", "duration_seconds", "lag_seconds", "pending", "bound",
-        "error",
+        "error", "retry_at", "aside", "quarantined",
     }  # fmt: skip
     assert data["cursor"] == {"kind": "timestamp+pk", "value": stamp_of(3), "tiebreaker": {"id": 3}}
     assert data["error"] is None
@@ -124,7 +124,8 @@ def test_a_result_is_json_of_its_documented_fields(worlds: Worlds) -> None:
 def test_outcomes_are_those_of_the_design() -> None:
     outcomes = get_args(Outcome)
     assert set(outcomes) == {
-        "idle", "delivered", "held_elsewhere", "paused", "lease_lost", "handler_failed", "commit_unknown", "halted",
+        "idle", "delivered", "held_elsewhere", "paused", "lease_lost", "handler_failed", "backing_off", "blocked",
+        "commit_unknown", "halted",
     }  # fmt: skip
     assert [name for name in outcomes if TickResult(outcome=name).ok] == ["idle", "delivered", "held_elsewhere"]
 

@@ -1,5 +1,4 @@
-"""Ticks whose handler names rows, rejects one, or asks to be called later. Until rows are set aside and calls wait,
-each of these fails the batch as a whole; what the handler said is known where the tick decides."""
+"""Ticks whose handler names rows, rejects one, or asks to be called later, in each mode (failures 3, 4 and 8)."""
 
 from __future__ import annotations
 
@@ -8,7 +7,8 @@ import pytest
 from poller.delivery.leased import Handled, LeasedDelivery
 from poller.handler.batch import Batch
 from poller.handler.call import Handler
-from tests.integration.runner.fakes import World, Worlds
+from poller.model.document import State
+from tests.integration.runner.fakes import World, Worlds, cursor_of, row
 from tests.support.sayings import Awaited, Returns, Saying
 
 DONE = "done"
@@ -43,21 +43,73 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> list[Handled]:
     return made
 
 
+def once(handler: Handler) -> Handler:
+    """It says so in its first call, and then every row is done."""
+    calls: list[Batch] = []
+
+    def handle(batch: Batch) -> object:
+        calls.append(batch)
+        return handler(batch) if len(calls) == 1 else None
+
+    return handle
+
+
+MEANS: dict[str, dict[str, tuple[int, list[int], list[int]]]] = {
+    "form": {"block": (1, [], []), "quarantine": (3, [2], [])},
+    "fail": {"block": (1, [], []), "quarantine": (3, [2], [])},
+    "reject": {"block": (2, [], []), "quarantine": (3, [], [3])},
+    "all": {"block": (0, [], []), "quarantine": (3, [1, 2], [3])},
+    "Reject": {"block": (0, [], []), "quarantine": (3, [], [3])},
+    "later": {"block": (0, [], []), "quarantine": (0, [], [])},
+    "malformed": {"block": (0, [], []), "quarantine": (0, [], [])},
+}
+"""How many of three rows the tick passes, which it sets aside, and which wait for a person."""
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("mode", ["block", "halt", "quarantine"])
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_not_done_fails_the_batch_as_any_error_does(worlds: Worlds, case: str, is_async: bool) -> None:
-    world = worlds(rows=3, max_attempts=3).begun()
+def test_what_is_not_done_is_kept_as_the_mode_says(worlds: Worlds, case: str, mode: str, is_async: bool) -> None:
+    world = worlds(rows=3, max_attempts=3, on_poison=mode).begun()
     handler, line = CASES[case]
-    for attempt in (1, 2):
-        result = world.tick(Awaited(handler) if is_async else handler)
-        assert (result.outcome, result.error, result.rows) == ("handler_failed", line, 0)
-        assert world.state.delivery.attempts == attempt, "an outage counts too, as long as calls cannot wait"
-        assert world.state.checkpoint.cursor is None
-        assert world.state.lease.owner_id is None
-        error = world.state.delivery.last_error
-        assert error is not None
-        assert f"{error.type}: {error.message}" == line
-    assert world.tick(handler).outcome == "halted"
+    passes, aside, waiting = MEANS[case]["quarantine" if mode == "quarantine" else "block"]
+    result = world.tick(once(Awaited(handler) if is_async else handler))
+    halts = mode == "halt" and case in ("reject", "Reject", "all")
+    assert result.outcome == ("halted" if halts else "handler_failed")
+    assert line in (result.error or "").replace(" was rejected: ", ": ")
+    assert result.rows == passes - len(aside) - len(waiting)
+    state = world.state
+    assert numbers(state, "aside") == aside
+    assert numbers(state, "quarantine") == waiting
+    assert state.checkpoint.cursor == (cursor_of(row(passes)) if passes else None)
+    assert state.lease.owner_id is None
+    records = set(world.store.names("quarantine/"))
+    assert records == {f"quarantine/shop/orders/{one.id}.json" for one in (*state.aside, *state.quarantine)}
+
+
+def test_rows_that_are_named_come_again_by_themselves(worlds: Worlds) -> None:
+    world = worlds(rows=3, on_poison="quarantine").begun()
+    world.tick(CASES["fail"][0])
+    again = world.tick_when_due()
+    assert (again.outcome, again.rows, world.delivered) == ("delivered", 1, [2])
+    assert (again.aside, again.quarantined) == (0, 0)
+
+
+def test_an_outage_that_the_handler_names_counts_no_attempt(worlds: Worlds) -> None:
+    world = worlds(rows=3, max_attempts=1).begun()
+    for _ in range(5):
+        result = world.tick_when_due(CASES["later"][0])
+        assert result.outcome == "handler_failed"
+        assert result.retry_at is not None
+        assert (result.retry_at - world.runtime.utcnow()).total_seconds() == 120
+        assert world.state.delivery.attempts == 0
+        assert world.state.delivery.window is None
+    assert world.tick_when_due().outcome == "delivered"
+
+
+def numbers(state: State, listed: str) -> list[int]:
+    """The rows that are listed there."""
+    return [int((one.cursor.tiebreaker or {})["id"]) for one in getattr(state, listed)]
 
 
 @pytest.mark.parametrize("name", ["empty form", "mapping", "None"])
@@ -67,10 +119,9 @@ def test_what_names_no_row_is_delivered(worlds: Worlds, name: str) -> None:
 
 
 def test_the_tick_gets_what_the_handler_said(worlds: Worlds, handled: list[Handled]) -> None:
-    world = worlds(rows=3, max_attempts=100).begun()
     for case in CASES:
-        world.tick(CASES[case][0])
-    world.tick()
+        worlds(rows=3).begun().tick(CASES[case][0])
+    worlds(rows=3).begun().tick()
     assert [
         (one.result.end, *([row.position for row in rows] for rows in (one.result.failed, one.result.rejected)))
         for one in handled
@@ -91,7 +142,7 @@ def test_the_tick_gets_what_the_handler_said(worlds: Worlds, handled: list[Handl
 def test_without_error_text_no_row_brings_any(worlds: Worlds, handled: list[Handled]) -> None:
     world = worlds(rows=3, error_text=False).begun()
     result = world.tick(CASES["all"][0])
-    assert (result.error, result.trace) == ("RowsFailed", None)
+    assert (result.error, result.trace) == ("row orders/1/2026-04-01T00:00:00.000000Z: RowsFailed", None)
     (call,) = handled
     assert [(row.kind, row.text) for row in call.result.named] == [
         ("LookupError", ""),

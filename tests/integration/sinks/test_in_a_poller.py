@@ -55,7 +55,7 @@ def orders(tmp_path: Path, isolation: str) -> Poller:
         cursor_time_zone="UTC",
     )
     store = SqlStore(f"sqlite:///{tmp_path / 'state.db'}")
-    return Poller("orders", source=source, store=store, app_name="shop", isolation=isolation)  # type: ignore[arg-type]
+    return Poller("orders", source=source, store=store, app_name="shop", isolation=isolation, retry_backoff="1ms")  # type: ignore[arg-type]
 
 
 def arrived(folder: Path) -> list[int]:

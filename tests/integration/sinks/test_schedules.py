@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import Column, Connection, Engine, Integer, Table, insert, select, text, update
+from sqlalchemy import Column, Engine, Integer, Table, insert, select, text, update
 
 from poller.handler.batch import Batch
-from poller.sinks import ledger, statements
 from poller.sinks.sql import fenced
 from tests.integration.sinks.conftest import emptied
+from tests.integration.sinks.controls import without_fence, without_ledger
 from tests.integration.sinks.target import METADATA, apply, arrived, engine_of
 from tests.integration.sinks.world import Handler, World
 
@@ -141,22 +141,6 @@ def test_the_target_is_the_source_in_many_schedules(site: Site, concurrency: int
 
 
 # --- controls: the same schedules must break what is left without its guard ------------------------------------------
-
-
-def without_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger is read and written, and nobody waits for anybody."""
-
-    def enter(_: object, connection: Connection, names: statements.Names, token: int, **_how: bool) -> int:
-        connection.execute(text("SELECT token FROM poller_fence WHERE app = :app"), {"app": names["app"]}).all()
-        return token
-
-    for fencing in (statements.PostgreSqlFencing, statements.MySqlFencing, statements.SqliteFencing):
-        monkeypatch.setattr(fencing, "enter", enter)
-
-
-def without_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fence stands, and nothing is remembered."""
-    monkeypatch.setattr(ledger, "plan", lambda _entries, keys, **_: ledger.Plan(tuple(range(len(keys)))))
 
 
 CONTROLS: list[Callable[[pytest.MonkeyPatch], None]] = [without_fence, without_ledger]

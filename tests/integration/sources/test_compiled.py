@@ -52,6 +52,37 @@ def _page(family: str, after: Cursor | None = AFTER, below: str | None = None, k
     ]
 
 
+ORDERING = {
+    "mssql": (
+        "CAST([Orders].customer AS varchar(64)) AS poller_ordering_0",
+        "CAST([Orders].name AS nvarchar(max)) AS poller_ordering_1",
+        "CAST([Orders].rate AS nvarchar(max)) AS poller_ordering_2",
+        "LOWER(CONVERT(varchar(max), [Orders].token, 2)) AS poller_ordering_3 FROM",
+    ),
+    "oracle": (
+        'TO_CHAR("Orders".customer) poller_ordering_0',
+        'TO_CHAR("Orders".name) poller_ordering_1',
+        'TO_CHAR("Orders".rate) poller_ordering_2',
+        'LOWER(RAWTOHEX("Orders".token)) poller_ordering_3 FROM',
+    ),
+}
+
+
+@pytest.mark.parametrize("family", list(ORDERING))
+def test_an_ordering_keys_text_follows_the_cursors(family: str) -> None:
+    dialect = dialect_for(family)
+    quote = ENGINES[family]().identifier_preparer.quote
+    kinds = {"customer": sa.Integer(), "name": sa.String(200), "rate": sa.Float(), "token": sa.LargeBinary()}
+    ordering = [dialect.from_type(name, kind, True) for name, kind in kinds.items()]
+    cursor = dialect.from_type("updated_at", CURSORS[family], False)
+    key = dialect.from_type("id", sa.Integer(), False)
+    relation = Relation.table("Orders", None, None, quote, dialect)
+    statements = Statements(dialect, quote, relation, cursor, [key], ("id", "updated_at"), (), ordering)
+    sql = " ".join(statements.select(statements.ranges(None, None)[0], 10)[0].split())
+    places = [sql.index(text) for text in (" poller_cursor_0", *ORDERING[family])]
+    assert places == sorted(places)
+
+
 def test_postgresql_compares_row_values() -> None:
     (sql,) = _page("postgresql", below="2026-02-01T00:00:00.000000")
     assert '("Orders".updated_at, "Orders".region, "Orders".id) > (CAST(' in sql

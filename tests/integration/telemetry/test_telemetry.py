@@ -18,10 +18,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from poller import Batch, Poller
+from poller import Batch, Poller, TickResult
 from poller.config.types import BoundChoice
 from poller.errors import SourceError
-from poller.observability import otel
+from poller.observability import BatchCommitted, HandlerFailed, RowDeliveredLater, TickFinished, otel
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
@@ -91,6 +91,7 @@ def test_every_documented_metric_is_exported_and_no_other(table: sqlite3.Connect
     with polled(table, bound="exact", audit_window="2h") as poller:
         poller.tick(lambda batch: None)
         poller.recheck()
+        poller.emit(finished("orders", aside=0, quarantined=0))
         table.execute("DROP TABLE orders")
         with pytest.raises(SourceError):
             poller.tick(lambda batch: None)
@@ -101,6 +102,45 @@ def test_every_documented_metric_is_exported_and_no_other(table: sqlite3.Connect
         "poller.lag",
         "poller.bound.age",
     }
+
+
+def finished(poller: str, **facts: Any) -> TickFinished:
+    """A tick that found nothing to do, and these facts."""
+    result = TickResult(outcome="idle", **facts).as_json()
+    return TickFinished(poller=poller, at=datetime.now(UTC), **result)
+
+
+def test_rows_that_wait_are_those_of_the_last_tick(table: sqlite3.Connection) -> None:
+    name = (("poller.name", "waiting"),)
+    with polled(table, name="waiting") as poller:
+        poller.emit(finished("waiting", aside=3, quarantined=2))
+        assert (points("poller.aside")[name], points("poller.quarantine.pending")[name]) == (3, 2)
+        poller.emit(finished("waiting", aside=0, quarantined=0))
+        poller.emit(finished("waiting"))
+    assert points("poller.aside")[name] == points("poller.quarantine.pending")[name] == 0, "not known is not none"
+
+
+def test_each_call_of_a_handler_is_counted_once() -> None:
+    """Also one that named a row: the others of its batch are committed. Rows may be passed without a call."""
+    observe = otel.MetricsObserver()
+    facts: Any = {"poller": "calls", "at": datetime.now(UTC), "owner_id": "w"}
+
+    def failed(batch_id: str) -> None:
+        observe(HandlerFailed(batch_id=batch_id, attempt=1, error="ValueError", fencing_token=1, **facts))
+
+    def committed(batch_id: str, rows: int) -> None:
+        done: Any = {"batch_id": batch_id, "rows": rows, "cursor": "7", "handler_seconds": 0.0}
+        observe(BatchCommitted(fencing_token=1, **done, **facts))
+
+    for batch_id in ("first", "second"):
+        failed(batch_id)
+    committed("second", 2)
+    committed("third", 3)
+    committed("fourth", 0)
+    observe(RowDeliveredLater(row="7", failures=1, fencing_token=1, **facts))
+    name = ("poller.name", "calls")
+    assert points("poller.handler.attempts")[(("outcome", "failed"), name)] == 2
+    assert points("poller.handler.attempts")[(("outcome", "returned"), name)] == 2
 
 
 def test_a_tick_that_could_not_be_done_is_counted_by_its_error(table: sqlite3.Connection) -> None:

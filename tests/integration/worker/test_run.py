@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,36 +13,14 @@ from poller.model.cursor import Cursor
 from poller.model.fingerprint import DatabaseIdentity
 from poller.observability import PollerEvent
 from poller.ports import Page
-from poller.runtime import SystemRuntime
 from poller.stores import MemoryStore
 from poller.worker import Ended, run
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.fakes import Table, row
+from tests.integration.worker.clock import Clock
 from tests.support.documents import SOURCE
 
-MIDNIGHT = datetime(2026, 5, 1, tzinfo=UTC)
 AWAY = SourceUnavailable("The database is away.")
-
-
-class Clock(SystemRuntime):
-    """A runtime, and the `stop` of its loop: whoever waits for that lets time pass."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.passed = 0.0
-        self._stop = threading.Event()
-        self.set, self.is_set = self._stop.set, self._stop.is_set
-
-    def wait(self, timeout: float | None = None) -> bool:
-        if not self.is_set():
-            self.passed += timeout or 0.0
-        return self.is_set()
-
-    def utcnow(self) -> datetime:
-        return MIDNIGHT + timedelta(seconds=self.passed)
-
-    def jitter(self, low: float, high: float) -> float:
-        return high
 
 
 class Shop:
@@ -159,12 +136,25 @@ def test_a_failing_handler_ends_its_poller_and_no_other() -> None:
             raise ValueError("no")
         shop.take(batch)
 
-    orders, invoices = run([shop.poller("orders"), shop.poller("invoices")], "until_idle", handler=take)
+    orders, invoices = run([shop.poller("orders"), shop.poller("invoices")], "once", handler=take)
     assert (orders.outcome, orders.ok) == ("handler_failed", False)
     assert orders.error is not None
     assert orders.error.startswith("handler failed: ")
     assert invoices.ok
     assert len(shop.seen) == 3
+
+
+def test_until_idle_makes_a_call_that_failed_again() -> None:
+    shop, failures = Shop(), [ValueError("no"), ValueError("no")]
+
+    def take(batch: Batch) -> None:
+        if failures:
+            raise failures.pop()
+        shop.take(batch)
+
+    (end,) = run([shop.poller()], "until_idle", shop.clock, handler=take)
+    assert (end.outcome, end.ok) == ("idle", True)
+    assert [number for _, number in shop.seen] == [1, 2, 3]
 
 
 def test_an_error_of_the_source_is_how_it_ended() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +22,8 @@ from benchmarks.pages.__main__ import measure
 from benchmarks.pages.table import Size
 from benchmarks.peers.bench import Run, Setup, compare, judge
 from benchmarks.torture import __main__ as torture
-from benchmarks.torture import tables
+from benchmarks.torture import tables, writers
+from benchmarks.torture.plan import Plan
 from tests.support.azurite import Azurite
 from tests.support.postgres import PostgresServer
 
@@ -34,6 +36,14 @@ def test_what_never_came_is_lost_and_what_came_late_is_not() -> None:
     assert (found["lost"], found["lost_percent"], found["rows"]) == (2, 33.3, 6)
     assert found["duplicates"] == 3, "what comes again after the writers ended depends on how long one waits"
     assert found["rows_per_minute"] == 6
+
+
+def test_a_thread_of_the_writers_that_ends_early_is_reported(tmp_path: Path) -> None:
+    plan = Plan(url=f"sqlite:///{tmp_path}/no/such.db", writers=1, seconds=0.1, features=("idle",))
+    ended = subprocess.run(writers.arguments(plan), capture_output=True, text=True, cwd=BENCHMARKS.parent, check=True)
+    died = json.loads(ended.stdout)["died"]
+    assert set(died) == {"writer 0", "idle"}
+    assert "unable to open" in died["idle"]
 
 
 @pytest.mark.parametrize("name", ["postgres_db", pytest.param("mariadb_db", marks=pytest.mark.soak)])

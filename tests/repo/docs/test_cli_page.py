@@ -27,7 +27,7 @@ def test_the_page_is_up_to_date() -> None:
 def test_every_command_of_the_designs_table_is_there() -> None:
     designed = (
         "run status check peek reset-to-beginning reset-to-cursor reset-to-checkpoint clone-checkpoint "
-        "export-checkpoint pause resume rebind history recheck watch backfill init demo"
+        "export-checkpoint pause cancel resume rebind history recheck watch backfill init demo"
     )
     assert {*designed.split(), "schema export", "sink ddl", "import azure-functions-db"} <= COMMANDS.keys()
 

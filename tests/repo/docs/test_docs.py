@@ -11,6 +11,7 @@ import shlex
 import sqlite3
 import sys
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ import sqlalchemy as sa
 from examples.quickstart import make_data
 from poller.config import load_config
 from poller.sources import SqlSource
+from poller.stores import SqlStore
 from tests.repo.docs.blocks import GETTING_STARTED, ROOT, Block, blocks, pages, run
 from tests.support import flights
 from tests.support.azurite import Azurite
+from tests.support.waiting import row_id, waits
 
 ENVIRONMENT = {
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
@@ -72,8 +75,27 @@ def test_a_checkpoint_is_kept_and_gone_back_to_as_shown(tmp_path: Path) -> None:
     assert printed.strip() == "reset-to-checkpoint to 2026-01-01 00:00:00.000 / id=1"
 
 
-def test_a_range_is_delivered_again_as_shown(tmp_path: Path) -> None:
+def test_rows_that_wait_are_listed_and_given_up_as_shown(tmp_path: Path) -> None:
     example = blocks("docs/python.md", "python")[3]
+    _one_order(tmp_path)
+    (tmp_path / "handlers.py").write_text(blocks(GETTING_STARTED, "python")[0].text)
+    (tmp_path / "poller.toml").write_text(blocks(GETTING_STARTED, "toml")[0].text)
+    run([sys.executable, "-m", "poller_cli.main", "run", "--once"], tmp_path)
+    with closing(SqlStore("sqlite:///state.db", directory=tmp_path)) as store:
+        waits(store, failed=[1], pending=[7])
+
+    printed = run([sys.executable, "-c", example.text], tmp_path)
+
+    first, second = (f"{row_id(number)} {{'id': {number}}}" for number in (1, 7))
+    assert printed.splitlines() == [
+        f"{first} aside ValueError",
+        f"{second} pending ValueError",
+        "1 rows discarded",
+    ]
+
+
+def test_a_range_is_delivered_again_as_shown(tmp_path: Path) -> None:
+    example = blocks("docs/python.md", "python")[4]
     _one_order(tmp_path)
 
     first, again = (run([sys.executable, "-c", example.text], tmp_path).splitlines() for _ in range(2))

@@ -43,7 +43,10 @@ RUN_BY: dict[str, list[str]] = {
         NO_CLIENT,
         NO_CLIENT,
     ],
-    "docs/failures.md": [],
+    "docs/failures.md": [
+        "tests/repo/docs/test_failures.py::test_the_picture_shows_the_calls_that_are_made",
+        "tests/repo/docs/test_failures.py::test_what_a_handler_says_means_what_the_table_says",
+    ],
     "docs/getting-started.md": [
         "tests/repo/packaging/test_wheel.py::test_the_wheel_installs_two_packages_and_a_working_command",
         FIRST,
@@ -67,6 +70,7 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_pollers_run_in_a_process_of_ones_own_as_shown",
         DOCS + "test_a_program_looks_at_pollers_as_shown",
         DOCS + "test_a_checkpoint_is_kept_and_gone_back_to_as_shown",
+        DOCS + "test_rows_that_wait_are_listed_and_given_up_as_shown",
         DOCS + "test_a_range_is_delivered_again_as_shown",
     ],
     "docs/security.md": [

@@ -10,6 +10,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +29,21 @@ def on_orders(batch):
     for order in batch:
         if order["customer"] is None:
             raise ValueError(f"order {order['id']} has no customer")
+"""
+REJECTING = """
+from poller import Reject
+
+def on_orders(batch):
+    for order in batch:
+        if order["customer"] is None:
+            raise Reject(order, f"order {order['id']} has no customer")
+"""
+DOWN = """
+from pathlib import Path
+
+def on_orders(batch):
+    if Path("down").exists():
+        raise ConnectionError("warehouse.example refuses connections")
 """
 HANGING = """
 import time
@@ -117,6 +133,10 @@ class Shop:
             timeout=60,
         )
         self.code = done.returncode
+        if "handlers.py" in command:  # each command is a process of its own, but for this test
+            for name, module in list(sys.modules.items()):
+                if (getattr(module, "__file__", None) or "").startswith(str(self.folder)):
+                    del sys.modules[name]
         return done.stdout
 
 
@@ -127,19 +147,76 @@ def day(number: int, first: int, count: int, *, without: int = 0) -> list[tuple[
     ]
 
 
+def options(shop: Shop, *lines: str) -> None:
+    """The poller's options as a session has them, which is about another mode or is to be short."""
+    text = (
+        (shop.folder / "poller.toml").read_text().replace("max_attempts = 2", "\n".join(["max_attempts = 2", *lines]))
+    )
+    (shop.folder / "poller.toml").write_text(text)
+
+
+def until_found(shop: Shop) -> None:
+    """Calls without pauses until the row that fails is handed over alone; then one whose pause can be seen."""
+    kept = (shop.folder / "poller.toml").read_text()
+    options(shop, 'retry_backoff = "1ms"', 'retry_backoff_max = "1ms"')
+    for _ in range(3):
+        shop.type("poller run --once")
+        time.sleep(0.002)
+    (shop.folder / "poller.toml").write_text(kept)
+    options(shop, 'retry_backoff = "1m"')
+    shop.type("poller run --once")
+    (shop.folder / "poller.toml").write_text(kept)
+
+
 def poison(shop: Shop) -> None:
     shop.handlers(STRICT)
     shop.orders(day(7, 1, 10, without=7))
+    until_found(shop)
+
+    def another() -> None:
+        shop.orders(day(7, 11, 2, without=11))
+        until_found(shop)
+
+    shop.after["poller run orders --until-idle"] = another
+
+
+def waiting(shop: Shop) -> None:
+    shop.handlers(REJECTING)
+    shop.handlers(LENIENT, "handlers_v2.py")
+    options(shop, 'on_poison = "quarantine"')
+    shop.orders(day(7, 1, 10, without=7))
     shop.type("poller run --until-idle")
-    shop.type("poller run --once")
-    shop.after["poller run orders --until-idle"] = lambda: shop.orders(day(7, 11, 2, without=11))
+
+
+def full(shop: Shop) -> None:
+    shop.handlers(REJECTING)
+    shop.handlers(LENIENT, "handlers_v2.py")
+    options(shop, 'on_poison = "quarantine"', "max_quarantined = 2")
+    shop.orders([(n, None if n in (3, 5, 8) else f"c{n}", f"2026-04-07 01:23:{n:02d}") for n in range(1, 11)])
+    until_found(shop)
+
+
+def down(shop: Shop) -> None:
+    shop.handlers(DOWN)
+    shop.orders(day(7, 1, 10))
+    (shop.folder / "down").touch()
+    until_found(shop)
+    shop.after["poller status orders"] = (shop.folder / "down").unlink
+
+
+def halted(shop: Shop) -> None:
+    shop.handlers(STRICT)
+    options(shop, 'on_poison = "halt"', 'retry_backoff = "1ms"', 'retry_backoff_max = "1ms"')
+    shop.orders(day(7, 1, 10, without=7))
+    for _ in range(6):
+        shop.type("poller run --once")
+        time.sleep(0.002)
 
 
 def stuck(shop: Shop) -> None:
     shop.handlers(HANGING)
     shop.orders(day(7, 1, 6))
-    text = (shop.folder / "poller.toml").read_text()
-    (shop.folder / "poller.toml").write_text(text.replace("max_attempts = 2", 'max_attempts = 2\nlease_ttl = "3s"'))
+    options(shop, 'lease_ttl = "3s"')
     (shop.folder / "hang").touch()
     shop.started.append(
         subprocess.Popen(["poller", "run"], cwd=shop.folder, env=shop.environ, stderr=subprocess.DEVNULL)
@@ -209,6 +286,10 @@ def hammering(shop: Shop) -> None:
 
 SCENES: dict[str, Callable[[Shop], None]] = {
     "A poison row": poison,
+    "A row in quarantine": waiting,
+    "No room in quarantine": full,
+    "The service behind the handler is down": down,
+    "A halted poller": halted,
     "A stuck lease": stuck,
     "The wrong source": wrong,
     "Restore after a bad deploy": deploy,

@@ -45,7 +45,7 @@ def test_a_handlers_module_as_shown_exports_what_the_page_lists(tmp_path: Path) 
 
     exported = set(re.findall(r'"name": "(poller\.[a-z_.]+)"', run(["poller", "run", "--once"], tmp_path)))
 
-    rare = {"poller.late_rows", "poller.events"}
+    rare = {"poller.late_rows", "poller.events", "poller.aside", "poller.quarantine.pending"}
     assert {name for name, _, _ in rows("Metrics and traces")} - rare <= exported
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from poller.errors import StoreUnavailable
 from poller.lease.state_file import Copy, StateFile
 from poller.lease.tenure import Tenure
+from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, decode
 from poller.model.timing import Timing
@@ -108,3 +110,24 @@ class Bench:
     def close(self) -> None:
         for store in self.stores.values():
             store.close()
+
+
+def commit(tenure: Tenure, to: Cursor, *, batch_id: str = "batch_1", release: bool) -> None:
+    """The PUT after a call that did every row."""
+    tenure.commit(
+        lambda state, now: transitions.commit(
+            state, cursor=to, batch_id=batch_id, metadata={}, release=release, now=now
+        ),
+        batch_id=batch_id,
+        ends=release,
+    )
+
+
+def fail(tenure: Tenure) -> None:
+    """The PUT after a call that failed as a whole."""
+
+    def failed(state: State, now: datetime) -> State:
+        released = transitions.release(state, give_back=False, now=now)
+        return released.model_copy(update={"delivery": released.delivery.model_copy(update={"last_error": FAILURE})})
+
+    tenure.put(failed, ends=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from poller.lease.tenure import Tenure
 from poller.model.document import State
-from tests.resilience.faults.bench import FAILURE, cursor
+from tests.resilience.faults.bench import commit, cursor, fail
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ OPERATIONS = [
     Operation("heartbeat", Tenure.renew, lambda was, now: was.checkpoint == now.checkpoint, ends=False),
     Operation(
         "commit",
-        lambda tenure: tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=False),
+        lambda tenure: commit(tenure, cursor(7), release=False),
         lambda was, now: now.checkpoint.cursor == cursor(7) and now.lease.owner_id == was.lease.owner_id,
         ends=False,
     ),
     Operation(
         "commit-and-release",
-        lambda tenure: tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True),
+        lambda tenure: commit(tenure, cursor(7), release=True),
         lambda was, now: now.checkpoint.cursor == cursor(7) and now.lease.released_at is not None,
         ends=True,
     ),
@@ -45,7 +45,7 @@ OPERATIONS = [
     ),
     Operation(
         "fail",
-        lambda tenure: tenure.fail(FAILURE, halt_after=5),
+        fail,
         lambda was, now: now.delivery.last_error is not None and now.lease.released_at is not None,
         ends=True,
     ),

@@ -48,7 +48,7 @@ class Shop:
             store=store,
             runtime=runtime or Brisk(),
             observers=[self.events.append],
-            **{"lease_ttl": "3s", "heartbeat_interval": "750ms", "batch_size": 5, **options},
+            **{"lease_ttl": "3s", "heartbeat_interval": "750ms", "batch_size": 5, "retry_backoff": "1ms", **options},
         )
         self.made.append(made)
         return made

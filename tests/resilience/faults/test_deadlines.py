@@ -9,7 +9,7 @@ import pytest
 from poller.errors import CommitError, LeaseLost, StoreDenied
 from poller.lease.sending import OutcomeUnknown
 from tests.resilience.faults import fault
-from tests.resilience.faults.bench import Bench, Passing, cursor
+from tests.resilience.faults.bench import Bench, Passing, commit, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.operations import OPERATIONS, Operation
 from tests.resilience.faults.plan import STATE_READS, STATE_WRITES, Always, FirstOf, NoFaults, Script
@@ -39,7 +39,7 @@ def test_a_commit_without_any_answer_is_unknown_at_the_deadline(bench: Bench, ap
     unanswered = fault.reset_after if applied else fault.reset_before
     bench.proxy.plan = FirstOf(Ageing(unanswered(), runtime), Always(fault.drop_before(), STATE_READS))
     with pytest.raises(CommitError):
-        tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True)
+        commit(tenure, cursor(7), release=True)
     assert tenure.remaining() == 0
     assert bench.emitted("commit_unknown") == 1
     assert bench.proxy.counts()["PUT"] > 1, "it did try again while there was time"
@@ -75,7 +75,7 @@ def test_endless_answers_delay_neither_the_loss_nor_the_deadline(
     bench.proxy.plan = NoFaults()
     bench.proxy.reset()
     with pytest.raises(LeaseLost):
-        tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=True)
+        commit(tenure, cursor(7), release=True)
     assert bench.proxy.counts() == {}
     assert bench.truth().checkpoint.cursor is None
 
@@ -111,7 +111,7 @@ def test_a_refusal_after_an_unanswered_copy_settles_nothing(bench: Bench) -> Non
     tenure = bench.acquire()
     bench.proxy.plan = Script([fault.late("late", answer="reset"), fault.error_before(403)])
     with pytest.raises(CommitError):
-        tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=False)
+        commit(tenure, cursor(7), release=False)
     assert tenure.remaining() == 0
     bench.proxy.release("late")
     assert bench.truth().checkpoint.cursor == cursor(7)

@@ -12,7 +12,7 @@ from poller.lease.state_file import Conflict
 from poller.model import transitions
 from poller.model.document import State
 from tests.resilience.faults import fault
-from tests.resilience.faults.bench import Bench, Brisk, cursor
+from tests.resilience.faults.bench import Bench, Brisk, commit, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.operations import OPERATIONS, Operation
 from tests.resilience.faults.plan import STATE_WRITES
@@ -58,7 +58,7 @@ def test_a_write_lost_before_a_takeover_is_a_loss(bench: Bench, operation: Opera
     now = bench.truth()
     assert (now.lease.owner_id, now.checkpoint.cursor) == ("shop/other/1", None)
     with pytest.raises(LeaseLost):
-        tenure.commit(cursor(9), batch_id="batch_9", metadata={}, release=False)
+        commit(tenure, cursor(9), batch_id="batch_9", release=False)
     assert bench.truth() == now
 
 

@@ -10,7 +10,7 @@ import pytest
 from poller.errors import StoreUnavailable
 from poller.model.document import State
 from tests.resilience.faults import fault
-from tests.resilience.faults.bench import NAME, Bench, cursor
+from tests.resilience.faults.bench import NAME, Bench, commit, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.operations import OPERATIONS, Operation
 from tests.resilience.faults.plan import STATE_READS, NoFaults, Script
@@ -61,7 +61,7 @@ def test_one_fault_of_a_write_loses_neither_lease_nor_write(bench: Bench, operat
         assert bench.acquire(bench.file(direct=True), "shop/second/1").fencing_token == before.lease.fencing_token + 1
     else:
         tenure.check()
-        tenure.commit(cursor(8), batch_id="batch_2", metadata={}, release=True)
+        commit(tenure, cursor(8), batch_id="batch_2", release=True)
         assert bench.truth().checkpoint.cursor == cursor(8)
 
 

@@ -13,7 +13,7 @@ from poller.lease.state_file import Conflict, StateFile
 from poller.lease.tenure import Tenure
 from poller.model.document import encode
 from poller.observability import Emitter
-from tests.resilience.faults.bench import NAME, Bench, cursor
+from tests.resilience.faults.bench import NAME, Bench, commit, cursor
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.plan import STATE_WRITES
 from tests.resilience.faults.request import Request
@@ -28,15 +28,11 @@ def state_blob(azurite: Azurite, container: str, bench: Bench) -> Iterator[BlobC
         yield client
 
 
-def _commit(tenure: Tenure) -> None:
-    tenure.commit(cursor(7), batch_id="batch_1", metadata={}, release=False)
-
-
 def test_touched_metadata_is_no_loss(bench: Bench, state_blob: BlobClient) -> None:
     """A new ETag over the same bytes: owner, token and checkpoint are still ours, so the change is made again on it."""
     tenure = bench.acquire()
     state_blob.set_blob_metadata({"backup": "yes"})
-    _commit(tenure)
+    commit(tenure, cursor(7), release=False)
     assert bench.emitted("write_redone") == 1
     assert bench.truth().checkpoint.cursor == cursor(7)
     tenure.release(give_back=True)
@@ -47,7 +43,7 @@ def test_a_deleted_document_ends_the_tenure_and_stays_deleted(bench: Bench, stat
     tenure = bench.acquire(file)
     state_blob.delete_blob()
     with pytest.raises(LeaseLost) as lost:
-        _commit(tenure)
+        commit(tenure, cursor(7), release=False)
     assert lost.value.reason == "deleted"
     assert not state_blob.exists()
     assert file.seen_before
@@ -60,7 +56,7 @@ def test_a_corrupted_document_is_an_error_and_is_never_overwritten(
     tenure = bench.acquire()
     state_blob.upload_blob(body, overwrite=True)
     with pytest.raises(StateCorrupt) as raised:
-        _commit(tenure)
+        commit(tenure, cursor(7), release=False)
     assert NAME in raised.value.message
     with pytest.raises(LeaseLost, match="replaced"):
         tenure.release(give_back=False)
@@ -72,7 +68,7 @@ def test_an_older_copy_put_back_is_refused_and_left_as_it_is(bench: Bench, state
     tenure = bench.acquire()
     state_blob.upload_blob(older, overwrite=True)
     with pytest.raises(StateCorrupt, match="older copy"):
-        _commit(tenure)
+        commit(tenure, cursor(7), release=False)
     assert state_blob.download_blob().readall() == older
 
 
@@ -138,7 +134,7 @@ def test_heartbeat_and_commit_at_once_never_refuse_each_other(bench: Bench) -> N
     beating = threading.Thread(target=beat)
     beating.start()
     for number in range(30):
-        tenure.commit(cursor(number), batch_id=f"batch_{number}", metadata={}, release=False)
+        commit(tenure, cursor(number), batch_id=f"batch_{number}", release=False)
     enough.set()
     beating.join(30)
     assert failures == []

@@ -25,7 +25,7 @@ app_name = "shop"
 connection = "STORAGE"
 container = "{container}"
 [pollers.orders]
-handler = "tests.resilience.kills.handler:handle"
+handler = "{handler}"
 schedule = "* * * * * *"
 {options}
 [pollers.orders.source]
@@ -104,6 +104,7 @@ class Fleet:
         options: str = "",
         source_options: str = "",
         pace: float = 0.0,
+        handler: str = "tests.resilience.kills.handler:handle",
     ) -> None:
         self.folder = folder
         self.connection = connection
@@ -111,7 +112,11 @@ class Fleet:
         self.workers: list[Worker] = []
         self.ledger_url = make_url(database).set(drivername="postgresql").render_as_string(hide_password=False)
         text = CONFIG.format(
-            container=container, source=source or database, options=options, source_options=source_options
+            container=container,
+            source=source or database,
+            options=options,
+            source_options=source_options,
+            handler=handler,
         )
         (folder / "poller.toml").write_text(text)
         self.execute("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
@@ -121,12 +126,16 @@ class Fleet:
             "at timestamptz DEFAULT clock_timestamp())"
         )
 
-    def environ(self) -> dict[str, str]:
-        """What every command needs to find its modules and the storage."""
+    def environ(self, name: str = "command") -> dict[str, str]:
+        """What a process of that name needs to find its modules, the storage and the ledger."""
         return {k: v for k, v in os.environ.items() if k != "POLLER_CONFIG"} | {
             "STORAGE": self.connection,
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "cli")]),
             "PYTHONUNBUFFERED": "1",
+            "FLEET_FOLDER": str(self.folder),
+            "FLEET_LEDGER": self.ledger_url,
+            "FLEET_WORKER": name,
+            "FLEET_PACE": str(self.pace),
         }
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
@@ -144,18 +153,12 @@ class Fleet:
     def start(self, *arguments: str, name: str | None = None) -> Worker:
         """One more `poller run --json`; with the arguments beside."""
         name = name or f"w{len(self.workers) + 1}"
-        environ = self.environ() | {
-            "FLEET_FOLDER": str(self.folder),
-            "FLEET_LEDGER": self.ledger_url,
-            "FLEET_WORKER": name,
-            "FLEET_PACE": str(self.pace),
-        }
         log = self.folder / f"{name}.log"
         with log.open("w") as errors:
             process = subprocess.Popen(
                 [sys.executable, "-m", "poller_cli.main", "run", "--json", *arguments],
                 cwd=self.folder,
-                env=environ,
+                env=self.environ(name),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

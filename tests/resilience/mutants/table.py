@@ -169,7 +169,13 @@ FURTHER = (
     ),
     Mutant(
         "the checkpoint passes the row that was looked ahead",
-        (Edit("handler/batch.py", "cursor_to=page.cursors[size - 1]", "cursor_to=page.cursors[-1]"),),
+        (
+            Edit(
+                "delivery/rows.py",
+                "[RowOfPage(self, at, cursor) for at, cursor in enumerate(page.cursors[:size])]",
+                "[RowOfPage(self, at, (*page.cursors, one)[at + 1]) for at, one in enumerate(page.cursors[:size])]",
+            ),
+        ),
         "whose handler did not succeed",
     ),
     Mutant(
@@ -185,8 +191,8 @@ FURTHER = (
     ),
     Mutant(
         "an idle tick takes the lease",
-        (Edit("delivery/tick.py", "if not page.rows:", "if not page.rows and copy is None:"),),
-        "found no row and sent",
+        (Edit("delivery/tick.py", "if turn.is_idle:", "if turn.is_idle and copy is None:"),),
+        "found no row and sent|without counting the attempt",
     ),
     Mutant(
         "a deleted document is begun anew",

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.resilience.mutants.failing import FAILING
 from tests.resilience.mutants.mutant import ANY, SPECIAL, Edit, Mutant
 from tests.resilience.mutants.protocol import PROTOCOL
 from tests.resilience.mutants.table import MUTANTS
 
+FEW = range(400)
+"""Schedules whose rows fail; `tests.resilience.failures` proves that the code as it is survives them."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -30,7 +33,7 @@ def copied(to: Path, edits: tuple[Edit, ...] = ()) -> Path:
     return to
 
 
-def tried(directory: Path, seeds: range) -> subprocess.CompletedProcess[str]:
+def tried(directory: Path, seeds: range, *kind: str) -> subprocess.CompletedProcess[str]:
     """The simulation on the copy, in a process of its own."""
     return subprocess.run(
         [
@@ -41,6 +44,7 @@ def tried(directory: Path, seeds: range) -> subprocess.CompletedProcess[str]:
             str(seeds.start),
             str(seeds.stop),
             str(seeds.step),
+            *kind,
         ],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(directory), str(ROOT)))},
@@ -74,6 +78,14 @@ def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
 def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
     ended = tried(copied(tmp_path), seeds)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in FAILING])
+def test_mutant_of_failing_rows_dies(mutant: Mutant, tmp_path: Path) -> None:
+    ended = tried(copied(tmp_path, mutant.edits), FEW, "failing")
+    assert ended.returncode == 1, f"survived {FEW}: {ended.stdout}{ended.stderr}"
+    assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
 
 
 LINES = {

@@ -9,11 +9,12 @@ from poller.handler.batch import Standing
 from poller.model import aside, backoff, window
 from poller.model.aside import RowFacts
 from poller.model.document import State, WaitingRow
-from tests.resilience.quarantine.world import START, Place, Version, World, place
+from tests.resilience.quarantine.world import START, Place, Version, place
 
 if TYPE_CHECKING:
     from tests.resilience.quarantine.handler import Call
-    from tests.resilience.quarantine.tick import Settings, Writer
+    from tests.resilience.quarantine.tick import Settings
+    from tests.resilience.quarantine.truth import Hand, Truth
 
 Key: TypeAlias = tuple[int, str]
 """A row version in a generation."""
@@ -29,7 +30,7 @@ class Laws:
         overtaken: an older version worked: it overtakes parked keys, and nothing is claimed of their order.
     """
 
-    def __init__(self, world: World, settings: Settings) -> None:
+    def __init__(self, world: Truth, settings: Settings) -> None:
         self.world = world
         self.settings = settings
         self.rejected: set[str] = set()
@@ -54,7 +55,7 @@ class Laws:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def handing(self, writer: Writer, call: Call, *, older: bool) -> None:
+    def handing(self, writer: Hand, call: Call, *, older: bool) -> None:
         """A handler is called."""
         state = self.world.state
         if state.lease.fencing_token != writer.token or state.control.cancelled == writer.token:
@@ -78,7 +79,7 @@ class Laws:
         if not self.overtaken:
             self._judge_order(state, call)
 
-    def _judge_try(self, writer: Writer, state: State, row: WaitingRow) -> None:
+    def _judge_try(self, writer: Hand, state: State, row: WaitingRow) -> None:
         found = next((one for one in state.aside if one.id == row.id), None)
         if found is None:
             self._fail(f"{row.id} is tried, and is not aside")
@@ -116,18 +117,17 @@ class Laws:
             if earlier:
                 self._fail(f"{row.id} is handed over while {earlier} of its key waits")
             for version in self.world.table.rows.values():
-                if version.key == row.key and self._reset_to < version.place < place(row.cursor):
+                if version.facts.key == row.key and self._reset_to < version.place < place(row.cursor):
                     key = (call.generation, version.id)
                     known = key in self.done or version.id in before or version.id in self.excused
                     if not known and version.id not in {one.id for one in waiting}:
                         self._fail(f"{row.id} is handed over before {version.id} of its key")
 
-    def returned(self, writer: Writer, call: Call) -> None:
+    def returned(self, writer: Hand, call: Call) -> None:
         """A handler returned or raised, and its process lives."""
         for id_ in call.done:
             self.done.add((call.generation, id_))
             self._done_under.add((writer.token, id_))
-            self._alone[id_] = self._ever[id_] = 0
 
     def applies(self, generation: int, row: RowFacts, *, replays: bool) -> None:
         """The fenced target is about to apply a row."""
@@ -147,7 +147,7 @@ class Laws:
 
     # --- writes ------------------------------------------------------------------------------------------------------
 
-    def landed(self, writer: Writer, before: State, after: State, what: str, call: Call | None) -> None:
+    def landed(self, writer: Hand, before: State, after: State, what: str, call: Call | None) -> None:
         """A worker's PUT of the document."""
         token = after.lease.fencing_token
         if before.control.cancelled == token and what != "cancelled":
@@ -175,7 +175,7 @@ class Laws:
         listed = aside.listed(state)
         keys = {one.key for one in listed.values()}
         for row in self.world.table.page(state.checkpoint.cursor, self.settings.batch_size):
-            if row.id not in listed and row.key not in keys:
+            if row.id not in listed and row.facts.key not in keys:
                 return True
             if row.id not in listed and aside.room(state, self.settings.limits) <= 0:
                 return False
@@ -263,7 +263,7 @@ class Laws:
         elif not rejected and (alone or 0) < self.settings.limits.max_attempts:
             self._fail(f"the poller halts after {alone} failures of a row alone")
 
-    def _judge_hold(self, writer: Writer, before: State, after: State, call: Call) -> None:
+    def _judge_hold(self, writer: Hand, before: State, after: State, call: Call) -> None:
         """A row that failed alone does not hold up others while few are aside. In strict order none is."""
         mode = writer.settings.mode
         fresh = aside.listed(after).keys() - aside.listed(before).keys()
@@ -287,6 +287,8 @@ class Laws:
         if call is not None:
             self._deliveries += len(call.done)
             self._settled.update((call.generation, id_) for id_ in call.done)
+            for id_ in call.done:
+                self._alone[id_] = self._ever[id_] = 0
         old = _by_key(before)
         for key, row in _by_key(after).items():
             if key not in old or row.failures > old[key].failures:
@@ -340,4 +342,4 @@ def _by_key(state: State) -> dict[Key, WaitingRow]:
 
 def _supersedes(version: Version, row: WaitingRow) -> bool:
     newer: Place = version.place
-    return str(version.pk) == row.pk and newer > place(row.cursor)
+    return version.facts.pk == row.pk and newer > place(row.cursor)

@@ -77,8 +77,8 @@ MUTANTS = (
     Mutant(
         "a row that follows is passed and not listed",
         "model/ruling.py",
-        "            if row in self.plan.follows:",
-        "            if False:",
+        "        for row in self._follows(passes):",
+        "        for row in ():",
         "neither done nor listed",
     ),
     Mutant(
@@ -91,8 +91,8 @@ MUTANTS = (
     Mutant(
         "there is no limit of rows listed",
         "model/ruling.py",
-        "return self.room > len(self._follows(self._upto(row)))",
-        "return True",
+        "return fits and self.room > len(self._follows(self._upto(row)))",
+        "return fits",
         "although max_quarantined is reached|rows are listed",
     ),
     Mutant(

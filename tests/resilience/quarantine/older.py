@@ -44,9 +44,7 @@ class OlderTick(Writer):
                 call = Call(tuple(row.facts for row in rows), self.state, 0)
                 yield from self.handler.run(self, call, older=True)
                 if call.report.end != "returned":
-                    yield from self.put(
-                        older(lambda state, now: transitions.fail(state, error=FAILED, halt_after=most, now=now)), "old"
-                    )
+                    yield from self.put(older(lambda state, now: _failed(state, most, now)), "old")
                     return
                 cursor = rows[-1].facts.cursor
                 yield from self.put(
@@ -101,3 +99,10 @@ def older(change: Change) -> Change:
         )
 
     return unknowing
+
+
+def _failed(state: State, most: int, now: datetime) -> State:
+    """A failure as the version before windows wrote it: released, and halted after so many starts."""
+    state = transitions.release(state, give_back=False, now=now)
+    state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": FAILED})})
+    return transitions.halt(state, reason="attempts", now=now) if state.delivery.attempts >= most else state

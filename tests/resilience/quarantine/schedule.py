@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from poller.model import aside
 from poller.model.aside import Limits
 from poller.model.backoff import Backoff
 from tests.resilience.quarantine.handler import Cancelled, Died, Handler
@@ -15,6 +14,7 @@ from tests.resilience.quarantine.older import OlderTick
 from tests.resilience.quarantine.people import Deed, Person
 from tests.resilience.quarantine.plan import Plan, draw
 from tests.resilience.quarantine.tick import Settings, Steps, Tick
+from tests.resilience.quarantine.truth import amiss
 from tests.resilience.quarantine.world import Kind, World, place
 
 CALM = 70.0
@@ -61,11 +61,11 @@ class Schedule:
         if world.violation is None:
             self._calm_down()
             self._until(world.now + CALM)
-            self._until(world.now + 30 * CALM, lambda: self._amiss() is None)
+            self._until(world.now + 30 * CALM, lambda: amiss(world, self.settings) is None)
         if world.violation is None:
-            amiss = self._amiss()
-            if amiss is not None:
-                world.fail(amiss)
+            found = amiss(world, self.settings)
+            if found is not None:
+                world.fail(found)
         if world.violation is None:
             self._put_right()
         return world
@@ -237,26 +237,6 @@ class Schedule:
     def _good(self, pk: int) -> None:
         self.world.table.kinds[pk] = "ok"
         self.world.table.write([pk], lambda pk: f"r{pk}")
-
-    def _amiss(self) -> str | None:
-        """What has not come right by itself."""
-        world, state, limits = self.world, self.world.state, self.settings.limits
-        undone = [row for row in world.table.page(state.checkpoint.cursor, 1000) if row.id not in aside.listed(state)]
-        keys = set(aside.heads(state))
-        follow = {row.key for row in aside.listed(state).values()}
-        full = aside.room(state, limits) <= 1 + sum(row.key in follow for row in undone[: self.plan.batch_size])
-        if self.plan.mode != "quarantine" or full:
-            first = next((row for row in undone if full or row.key not in keys), None)
-            held = first is None or first.key in (follow if full else keys) or world.table.kinds[first.pk] != "ok"
-            return None if held or state.control.halted else f"{first} is good, and was not delivered"
-        if undone:
-            return f"{[row.id for row in undone]} were not handed over"
-        heads = aside.heads(state)
-        for row in state.aside:
-            head = heads.get(row.key)  # none where it was added by hand, and deleted before it was passed
-            if head is not None and head in state.aside and world.table.kinds[int(head.pk)] == "ok":
-                return f"{head.id} is good, and stays aside"
-        return None
 
     def _put_right(self) -> None:
         """Every row is good now, and a person works off what waits."""

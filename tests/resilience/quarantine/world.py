@@ -55,22 +55,27 @@ class Version:
 class Table:
     """Rows by primary key. A row that is written again moves to the end; rows written together share a stamp."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: type[Version] = Version) -> None:
         self.rows: dict[int, Version] = {}
         self.history: dict[str, Version] = {}
         self.kinds: dict[int, Kind] = {}
         """What the handler does with a row, whichever version: until its data or the handler is put right."""
         self._stamp = 0
+        self._version = version
 
     def write(self, pks: Sequence[int], key: Callable[[int], str]) -> None:
         """Insert or update rows in one transaction."""
         self._stamp += 1
         for pk in pks:
-            version = Version(pk, self._stamp, key(pk))
+            version = self._version(pk, self._stamp, key(pk))
             self.rows[pk] = self.history[version.id] = version
 
     def delete(self, pk: int) -> None:
         self.rows.pop(pk, None)
+
+    def kind(self, id_: str) -> Kind:
+        """What the handler does with the row of this version."""
+        return self.kinds.get(self.history[id_].pk, "ok")
 
     def page(self, after: Cursor | None, limit: int) -> list[Version]:
         """The rows behind a cursor, in order."""

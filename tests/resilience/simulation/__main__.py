@@ -10,11 +10,15 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.resilience.simulation.plan import Plan, draw
-from tests.resilience.simulation.schedule import play
+from tests.resilience.simulation.schedule import Report, play
+
+Draw: TypeAlias = Callable[[int], Any]
+Play: TypeAlias = Callable[..., Report]
 
 
 def _changed(plan: Plan, settings: list[str]) -> Plan:
@@ -22,11 +26,12 @@ def _changed(plan: Plan, settings: list[str]) -> Plan:
     changes: dict[str, Any] = {}
     for setting in settings:
         key, _, text = setting.partition("=")
-        changes[key] = text == "True" if kinds[key] is bool else kinds[key](text)
+        kind = kinds[key]
+        changes[key] = text == "True" if kind is bool else tuple(text.split(",")) if kind is tuple else kind(text)
     return replace(plan, **changes)
 
 
-def _many(first: int, last: int) -> int:
+def _many(first: int, last: int, draw: Draw, play: Play) -> int:
     seen: Counter[str] = Counter()
     broken = steps = 0
     began = time.perf_counter()
@@ -45,13 +50,13 @@ def _many(first: int, last: int) -> int:
     return min(broken, 1)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], draw: Draw = draw, play: Play = play) -> int:
     """See the module's docstring. Exit code 1 when a law was broken."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         return 2
     if arguments[0] == "--many":
-        return _many(int(arguments[1]), int(arguments[2]))
+        return _many(int(arguments[1]), int(arguments[2]), draw, play)
     plan = _changed(draw(int(arguments[0])), arguments[1:])
     report = play(plan, logged=True)
     print(plan, *report.log, sep="\n")

@@ -89,12 +89,16 @@ class Worker:
         self._world.say(self.process.name, "TERMINATED")
         self._stop.fire()
 
+    def make_source(self) -> SimSource:
+        """The table as this process reads it."""
+        return SimSource(self._schedule.table, self._schedule.trouble, self._world, self.process)
+
     # --- what it does ----------------------------------------------------------------------------------------------
 
     def _main(self) -> None:
         schedule, world, plan = self._schedule, self._world, self._plan
         process, client, runtime, stop = self.process, self._client, self._runtime, self._stop
-        source = SimSource(schedule.table, schedule.trouble, world, process)
+        source = self.make_source()
         runner = Runner(
             Context(
                 "orders",
@@ -159,6 +163,7 @@ class Worker:
                 polite = False
             elif chance < plan.gil + plan.overstays + plan.handler_fails:
                 runtime.sleep(rng.random() * plan.work * ttl)
+                laws.failed(owner)
                 raise HandlerError("simulated")
         for _ in rows:
             runtime.sleep(rng.random() * plan.work * ttl)
@@ -204,9 +209,7 @@ class OperatorActor:
 
     def _work(self) -> None:
         rng = self._rng
-        kinds: tuple[str, ...] = ("pause", "pause", "reset", "reset", "break", "rebind")
-        if self._schedule.plan.endless:
-            kinds = ("pause", "break")
+        kinds = ("pause", "break") if self._schedule.plan.endless else self._schedule.deeds
         kind = "break" if self._schedule.plan.breaks else rng.choice(kinds)
         if kind == "pause":
             self._insist("pause")

@@ -49,12 +49,16 @@ class Report:
 class Schedule:
     """The stage on which the actors of one plan meet."""
 
+    deeds: tuple[str, ...] = ("pause", "pause", "reset", "reset", "break", "rebind")
+    """What operators do."""
+
     def __init__(self, plan: Plan, *, logged: bool = False) -> None:
         self.plan = plan
+        self.seen: Counter[str] = Counter()
         self.rng = random.Random(plan.seed)
         self.world = World(self.rng, logged=logged)
-        self.table = Table()
-        self.laws = Laws(self.world, self.table, timed=plan.timed)
+        self.table = self.make_table()
+        self.laws = self.make_laws()
         self.trouble = Trouble()
         self.server = Server(
             self.world,
@@ -65,12 +69,25 @@ class Schedule:
             timed=plan.timed,
         )
         self.calm = False
-        self.seen: Counter[str] = Counter()
         self.workers: list[Worker] = []
         self.operators: list[OperatorActor] = []
         self.clients: dict[int, tuple[Process, Client]] = {}
         self.calm_at = plan.trouble * plan.ttl
         self.outsider = Outsider(self)
+
+    # --- what a schedule is made of --------------------------------------------------------------------------------
+
+    def make_table(self) -> Table:
+        """The table that is polled."""
+        return Table()
+
+    def make_laws(self) -> Laws:
+        """What may never happen."""
+        return Laws(self.world, self.table, timed=self.plan.timed)
+
+    def make_worker(self, number: int) -> Worker:
+        """One place where the poller runs."""
+        return Worker(self, number)
 
     # --- what every actor needs ------------------------------------------------------------------------------------
 
@@ -106,6 +123,9 @@ class Schedule:
             lease_ttl=timedelta(seconds=timing.ttl),
             heartbeat_interval=timedelta(seconds=timing.heartbeat),
             error_text=False,
+            on_poison="halt",
+            retry_backoff=timedelta(seconds=plan.ttl * 0.1),
+            retry_backoff_max=timedelta(seconds=plan.ttl),
         )
 
     def later(self, longest: float) -> float:
@@ -116,7 +136,7 @@ class Schedule:
 
     def run(self) -> Report:
         """Play it to the end, or to the first broken law."""
-        with _watching(self.clients, self.laws):
+        with watching(self.clients, self.laws):
             self._set_up()
             world = self.world
             world.run(self.calm_at, self.laws.after_step, lambda: False)
@@ -144,7 +164,7 @@ class Schedule:
             far=plan.far,
         )
         self.outsider.set_up()
-        self.workers = [Worker(self, number) for number in range(plan.processes)]
+        self.workers = [self.make_worker(number) for number in range(plan.processes)]
         world.on_death = self._died
         for worker in self.workers:
             worker.boot(after=0.0 if plan.aligned else rng.random() * plan.ttl)
@@ -246,7 +266,7 @@ def _cursor(document: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 @contextmanager
-def _watching(clients: dict[int, tuple[Process, Client]], laws: Laws) -> Iterator[None]:
+def watching(clients: dict[int, tuple[Process, Client]], laws: Laws) -> Iterator[None]:
     """Show the laws every tenure that begins: what it believes is asked of the object itself. And no log lines."""
     begin = Tenure.__init__
 

@@ -79,7 +79,18 @@ class Server:
         self.world.say("server", "applied %s from %s as tag %s", sent.label, sent.client, written.tag)
         if sent.name == self.state_name:
             self.laws.landed(sent, written.tag, written.modified_at)
+        else:
+            self.laws.stands_beside(sent.name, sent.body)
         return written
+
+    def remove(self, name: str, if_tag: str) -> WriteConflict | None:
+        """A removal of another document than the state arrives."""
+        try:
+            self.memory.remove(name, if_tag=if_tag)
+        except WriteConflict as conflict:
+            return conflict
+        self.laws.stands_beside(name, None)
+        return None
 
     def body(self) -> bytes | None:
         """The state document's bytes now."""
@@ -194,7 +205,7 @@ class Client:
     def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
         self._world.point(self._process)
         assert name != self._server.state_name
-        self._change(lambda: self._server.memory.remove(name, if_tag=if_tag), timeout)
+        self._change(lambda: self._server.remove(name, if_tag), timeout)
 
     def delete(self, name: str) -> None:
         """No port has it and the code never asks for it; a mutant gives its lease back by it."""

@@ -97,7 +97,7 @@ def test_a_status_says_what_was_found_before_the_database_failed(shop: Path, sto
     assert status.pending is None
     assert isinstance(status.failure, SourceUnavailable)
     assert status.error == str(status.failure)
-    assert "failure" not in status.model_dump_json()
+    assert '"failure"' not in status.model_dump_json()
 
 
 def test_a_store_that_is_away_is_a_status_and_a_finding(shop: Path) -> None:

@@ -21,6 +21,9 @@ app_name = "shop"
 store = "sql"
 [pollers.orders]
 handler = "{handler}"
+on_poison = "halt"
+max_attempts = 1
+retry_backoff = "1ms"
 [pollers.orders.source]
 url = "sqlite:///orders.db"
 table = "orders"

@@ -45,7 +45,7 @@ def test_what_is_not_set_has_the_documented_default(tmp_path: Path) -> None:
     assert orders.batch_size == 500
     assert orders.tick_timeout == orders.handler_limit == timedelta(minutes=4, seconds=30)
     assert (orders.lease_ttl, orders.heartbeat_interval) == (timedelta(seconds=60), timedelta(seconds=15))
-    assert (orders.max_attempts, orders.on_poison, orders.isolation, orders.error_text) == (5, "halt", "thread", True)
+    assert (orders.max_attempts, orders.on_poison, orders.isolation, orders.error_text) == (5, "block", "thread", True)
 
 
 @pytest.mark.parametrize(("ttl", "heartbeat"), [("3s", 0.75), ("40s", 10), ("10m", 15)])
@@ -136,7 +136,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ('[pollers.orders]\nheartbeat_interval = "21s"', "pollers.orders.heartbeat_interval", "a third"),
         ('[pollers.orders]\nlease_ttl = "0s"', "pollers.orders.lease_ttl", "greater than 0"),
         ('[pollers.orders]\nhandler_timeout = "5m"', "pollers.orders.handler_timeout", "tick_timeout"),
-        ('[pollers.orders]\non_poison = "quarantine"', "pollers.orders.on_poison", "not available yet"),
+        ('[pollers.orders]\nretry_backoff = "6m"', "pollers.orders.retry_backoff", "retry_backoff_max"),
         ('[pollers.orders]\non_poison = "ignore"', "pollers.orders.on_poison", '"halt"'),
         ('[pollers.orders]\nschedule = "00:00:10"', "pollers.orders.schedule", "NCRONTAB"),
         ('[pollers.orders]\nschedule = "* * * 31 2 *"', "pollers.orders.schedule", "never comes"),

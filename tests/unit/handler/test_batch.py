@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from poller import Batch, LeaseLost
+from poller.handler.messages import Payload
 
 DOCS = Path(__file__).parents[3] / "docs"
 ROWS = [{"id": 1, "total": 5}, {"id": 2, "total": 7}]
@@ -50,3 +52,11 @@ def test_what_the_docs_show_works() -> None:
     seen: list[object] = []
     exec(shown, {"Batch": Batch, "ship": lambda batch: seen.extend(batch)})
     assert seen
+
+
+def test_a_batch_in_another_process_says_all_that_it_says_here() -> None:
+    here = replace(Batch.of_rows(ROWS, attempt=3), retry=True, replay=True)
+    there = Payload.of(here).batch(here._lease)
+    said = [field.name for field in fields(Batch) if not field.name.startswith("_") and field.name != "fences"]
+    assert {name: getattr(there, name) for name in said} == {name: getattr(here, name) for name in said}
+    assert there.keys() == here.keys()

@@ -11,12 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import Change, DeliveryError, State, decode, encode
+from poller.model.document import Change, State, decode, encode
 from tests.support.documents import SOURCE
 from tests.unit.model.example import change, strange, unknown
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
-MAX_ATTEMPTS = 3
 cursors = st.builds(
     Cursor,
     kind=st.just("timestamp+pk"),
@@ -112,19 +111,6 @@ class Document(RuleBasedStateMachine):
         expected = max(0, self.before.delivery.attempts - give_back)
         assert self.state.delivery.attempts == expected
         assert self.state.checkpoint == self.before.checkpoint
-        assert not self.held
-
-    @precondition(lambda self: self.held)
-    @rule()
-    def fail(self) -> None:
-        error = DeliveryError(type="ValueError", message="no", at=self.now)
-        self.to(transitions.fail(self.state, error=error, halt_after=MAX_ATTEMPTS, now=self.now))
-        self.strangers.pop("delivery.last_error.x_error", None)
-        assert self.state.delivery.attempts == self.before.delivery.attempts
-        assert self.state.delivery.last_error == error
-        assert self.state.checkpoint == self.before.checkpoint
-        halts = self.before.delivery.attempts >= MAX_ATTEMPTS
-        assert self.state.control.halted == (halts or self.before.control.halted)
         assert not self.held
 
     @rule()

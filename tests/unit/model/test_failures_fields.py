@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 from poller.model import aside, backoff, transitions, window
-from poller.model.aside import RowFacts
+from poller.model.aside import Limits, RowFacts
 from poller.model.backoff import Backoff
 from poller.model.cursor import Cursor
 from poller.model.document import Change, DeliveryError, State, decode, encode
@@ -16,7 +16,7 @@ NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
 ROW = RowFacts("1@1", "1", "k", Cursor(kind="integer+pk", value="1", tiebreaker={"id": 1}))
 LATER = RowFacts("2@2", "2", "k", Cursor(kind="integer+pk", value="2", tiebreaker={"id": 2}))
 FIELDS = {
-    "": {"aside", "quarantine", "retrying", "delivered"},
+    "": {"aside", "quarantine", "retrying", "delivered", "ordering_key"},
     "checkpoint": {"position"},
     "delivery": {"retry_at", "failures", "window"},
     "control": {"cancelled"},
@@ -33,7 +33,8 @@ def failing() -> State:
     state = aside.trying(aside.condemn(state, LATER, at=2, now=NOW), ROW.id)
     checkpoint = state.checkpoint.model_copy(update={"position": 2})
     control = state.control.model_copy(update={"cancelled": 41})
-    return state.model_copy(update={"delivered": 1, "checkpoint": checkpoint, "control": control})
+    state = state.model_copy(update={"delivered": 1, "checkpoint": checkpoint, "control": control})
+    return aside.keyed(state, ["customer"])
 
 
 def test_a_document_without_failures_has_none_of_their_fields() -> None:
@@ -52,9 +53,28 @@ def test_a_document_with_failures_is_written_and_read_again_whole() -> None:
 
 def test_fields_that_say_nothing_are_read_as_none() -> None:
     data = json.loads(encode(example()))
-    data.update(aside=None, quarantine=None, delivered=None)
+    data.update(aside=None, quarantine=None, delivered=None, ordering_key=None)
     data["delivery"].update(window=None, retry_at=None)
     assert decode(json.dumps(data).encode(), location="document") == example()
+
+
+def test_the_ordering_key_is_kept_while_any_row_waits() -> None:
+    assert aside.keyed(example(), ["customer"]).ordering_key == ()
+    state = failing()
+    pending = aside.without(state, [ROW.id])
+    assert (aside.waiting(state), aside.waiting(pending)) == (2, 1)
+    assert (state.ordering_key, pending.ordering_key) == (("customer",), ("customer",))
+    reset = transitions.reset(state, cursor=None, change=Change(id="c", kind="reset", by="ann"), now=NOW)
+    assert reset.ordering_key == ("customer",)
+    assert aside.without(pending, [LATER.id]).ordering_key == ()
+
+
+def test_a_killed_try_that_condemns_the_only_row_keeps_it() -> None:
+    """The acquire counts that try, and nothing lists the columns anew there: no tick would start any more."""
+    state = aside.without(failing(), [LATER.id])
+    found = aside.killed(state, limits=Limits(max_attempts=1), jitter=1.0, now=NOW)
+    assert (len(found.aside), len(found.quarantine)) == (0, 1)
+    assert found.ordering_key == ("customer",)
 
 
 def test_a_window_of_another_checkpoint_counts_for_nothing() -> None:

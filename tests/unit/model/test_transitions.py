@@ -9,12 +9,11 @@ import pytest
 
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import DeliveryError, State
+from poller.model.document import State
 from tests.support.documents import SOURCE
 from tests.unit.model.example import change, example, strange
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
-MAX_ATTEMPTS = 3
 
 
 def cursor(number: int) -> Cursor:
@@ -31,10 +30,6 @@ def committed(state: State, number: int = 1, *, release: bool) -> State:
     )
 
 
-def failed(state: State) -> State:
-    return transitions.fail(state, error=DeliveryError(type="ValueError"), halt_after=MAX_ATTEMPTS, now=NOW)
-
-
 def test_a_first_document_is_free_and_bound_to_its_source() -> None:
     state = transitions.create("orders", SOURCE, None, now=NOW)
     assert state.lease.owner_id is None
@@ -44,25 +39,8 @@ def test_a_first_document_is_free_and_bound_to_its_source() -> None:
     assert state.checkpoint.generation == 0
 
 
-def test_every_start_counts_a_crash_included_and_the_limit_halts() -> None:
-    state = acquired(acquired(example()))
-    assert state.delivery.attempts == 2, "the first owner vanished; its start counts"
-    state = failed(state)
-    assert not state.control.halted
-    state = failed(acquired(state))
-    assert state.control.halted
-    assert state.control.by == "poller"
-    assert "3 times" in (state.control.reason or "")
-    assert "ValueError" in (state.control.reason or "")
-    assert state.checkpoint == example().checkpoint
-
-
-def test_a_halt_shows_only_the_errors_type() -> None:
-    state = example()
-    for _ in range(MAX_ATTEMPTS):
-        error = DeliveryError(type="ValueError", message="row 17 of Ann Smith")
-        state = transitions.fail(acquired(state), error=error, halt_after=MAX_ATTEMPTS, now=NOW)
-    assert "Ann" not in (state.control.reason or "")
+def test_every_start_counts_a_crash_included() -> None:
+    assert acquired(acquired(example())).delivery.attempts == 2, "the first owner vanished; its start counts"
 
 
 def test_a_commit_starts_the_count_of_the_next_batch() -> None:
@@ -80,7 +58,7 @@ def test_a_drain_gives_its_start_back() -> None:
 
 
 def test_a_failure_keeps_its_start() -> None:
-    assert failed(acquired(example())).delivery.attempts == 1
+    assert transitions.release(acquired(example()), give_back=False, now=NOW).delivery.attempts == 1
 
 
 def test_a_pause_of_a_released_lease_stamps_the_release_anew() -> None:

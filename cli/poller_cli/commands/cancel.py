@@ -1,0 +1,45 @@
+"""`poller cancel`: the handler that runs now is stopped, and no new batch starts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from poller_cli.commands.options import Recorded
+from poller_cli.session import NamedArgument, Session
+
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="Do not wait to see whether the worker has stopped its handler.")
+]
+
+
+def cancel(
+    session: Session,
+    name: NamedArgument,
+    consent: Recorded,
+    no_wait: NoWaitOption = False,
+) -> int:
+    """Stop the handler that runs now, commit nothing of its batch, and let no new batch start.
+
+    The worker finds it by its next heartbeat: it sets batch.lost, cancels an async handler and kills one in a child
+    process. When the handler has ended it gives the lease back, and the attempt does not count. Its rows are delivered
+    again after poller resume.
+
+    Waits for that up to a heartbeat_interval and 2 s more, and says whether the handler has stopped. One that ignores
+    batch.lost is outlived: its lease is no longer renewed, and nothing that it does is committed.
+
+    A backfill is cancelled by its name, with all its parts.
+
+    Example: poller cancel orders --reason "it writes to the wrong warehouse"
+    """
+    from poller.admin.cancel import cancel
+    from poller_cli.output.change_report import Report
+    from poller_cli.output.part_report import change_backfill
+
+    with session.app() as app:
+        named = app.named(name)
+        if named.documents:
+            return change_backfill(session, app, named, consent, "cancel", wait=not no_wait)
+        report = Report(session, app, consent, name)
+        return report.report(cancel(app.poller(name), consent, report, wait=not no_wait))

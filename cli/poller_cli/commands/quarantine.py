@@ -1,0 +1,178 @@
+"""`poller quarantine`: rows that failed and wait, and what becomes of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.commands.options import Fenced, Recorded
+from poller_cli.session import NamedArgument, Session
+
+_ID = typer.Option("--id", metavar="ID", help="This row, as poller quarantine list shows it.", show_default=False)
+_IDS = typer.Option("--id", metavar="ID", help="This row, as poller quarantine list shows it; may be repeated.")
+_KEY = typer.Option(
+    "--key", metavar="COLUMN=VALUE", help="The rows with this value in a column of the ordering key; may be repeated."
+)
+_ALL = typer.Option("--all", help="Every row that waits.")
+
+
+def list_(session: Session, name: NamedArgument) -> int:
+    """Show the rows that are set aside, and those that wait for a person. Takes no lease, changes nothing.
+
+    A row that is aside is tried again by itself, and rows of other ordering keys go on. One that is pending failed
+    too often, or the handler rejected it: it waits for a replay or a discard. What the rows hold is not shown.
+
+    Example: poller quarantine list orders
+    """
+    from poller_cli.output.quarantine_report import listed
+    from poller_cli.terminal.printing import print_json
+
+    with session.app() as app:
+        output = app.one(name).quarantine.list()
+    if session.json:
+        print_json(output)
+    else:
+        print(listed(output, session))
+    return exits.DONE
+
+
+def show(session: Session, name: NamedArgument, id_: Annotated[str, _ID]) -> int:
+    """Show one row with its content, which may be personal data, and what happened to it.
+
+    Also one that waits no longer, as long as its record is kept (quarantine_ttl). Takes no lease, changes nothing.
+
+    Example: poller quarantine show orders --id 5d41402abc4b2a76
+    """
+    from poller_cli.output.quarantine_report import shown
+    from poller_cli.terminal.printing import print_json
+
+    with session.app() as app:
+        output = app.one(name).quarantine.show(id_)
+    if session.json:
+        print_json(output)
+    else:
+        print(shown(output, session))
+    return exits.DONE
+
+
+def replay(
+    session: Session,
+    name: NamedArgument,
+    ids: Annotated[list[str] | None, _IDS] = None,
+    key: Annotated[list[str] | None, _KEY] = None,
+    every: Annotated[bool, _ALL] = False,
+    current: Annotated[bool, typer.Option("--current", help="As the table has it now.")] = False,
+    as_it_was: Annotated[
+        bool, typer.Option("--as-it-was", help="As it was recorded, whatever happened to it since.")
+    ] = False,
+    *,
+    consent: Recorded,
+) -> int:
+    """Hand rows that wait to the handler now, one per call, the oldest of each ordering key first.
+
+    It takes the lease, and the checkpoint does not move. A row is handed over as it was recorded; where the table no
+    longer has that version, --current or --as-it-was must say which is meant. A row that fails still waits, and the
+    later ones of its ordering key are not handed over.
+
+    Example: poller quarantine replay orders --all --reason "the handler was fixed"
+    """
+    from poller.admin.quarantine.choice import Choice
+    from poller.admin.quarantine.replay import replay as hand_over
+    from poller.admin.quarantine.replay import version_of
+    from poller_cli.output import quarantine_report
+    from poller_cli.output.change_report import Report
+    from poller_cli.terminal.confirmation import confirm
+    from poller_cli.terminal.printing import claim_stdout, print_json
+
+    version = version_of(current=current, as_it_was=as_it_was)
+    choice = Choice(ids=ids or (), key=_pairs(key or [], "--key"), all=every)
+    out = claim_stdout() if session.json else sys.stdout
+    with session.app() as app:
+        report = Report(session, app, consent, name)
+        poller = app.one(name)
+        output = hand_over(poller, choice, version, replace(consent, dry_run=True), report)
+        if output.rows and not consent.dry_run:
+            if report.shows:
+                print(quarantine_report.to_replay(output), file=sys.stderr if session.json else out, flush=True)
+            confirm(consent, name, "quarantine replay", production=None, typed=False)
+            agreed = Choice(ids=[row.id for row in output.rows])
+            output = hand_over(poller, agreed, version, consent, report)
+    if session.json:
+        print_json(output, out)
+    else:
+        print(quarantine_report.replayed(output))
+    return quarantine_report.code_of(output)
+
+
+def discard(
+    session: Session,
+    name: NamedArgument,
+    ids: Annotated[list[str] | None, _IDS] = None,
+    key: Annotated[list[str] | None, _KEY] = None,
+    every: Annotated[bool, _ALL] = False,
+    *,
+    consent: Fenced,
+) -> int:
+    """Give rows up: they are never delivered. Rows that wait behind them are then tried by themselves.
+
+    The record of each row stays for quarantine_ttl, and says who gave it up and why.
+
+    Example: poller quarantine discard orders --id 5d41402abc4b2a76 --reason "a test order"
+    """
+    from poller.admin.quarantine.choice import Choice
+    from poller.admin.quarantine.discard import discard as give_up
+    from poller_cli.output.change_report import Report
+
+    choice = Choice(ids=ids or (), key=_pairs(key or [], "--key"), all=every)
+    with session.app() as app:
+        report = Report(session, app, consent, name)
+        return report.report(give_up(app.one(name), choice, consent, report))
+
+
+def add(
+    session: Session,
+    name: NamedArgument,
+    pk: Annotated[
+        list[str],
+        typer.Option(
+            "--pk", metavar="COLUMN=VALUE", help="The row's key; once for each key column.", show_default=False
+        ),
+    ],
+    *,
+    consent: Fenced,
+) -> int:
+    """Set a row aside by hand: a way past a row that fails, whatever on_poison says, instead of a reset.
+
+    The row must lie ahead of the checkpoint, and is set aside as the table has it now. The next tick goes on without
+    it. Once the checkpoint has passed it, it is tried again by itself, and later rows of its ordering key wait behind
+    it.
+
+    Example: poller quarantine add orders --pk id=12093 --reason "blocks the night's orders"
+    """
+    from poller.admin.quarantine.add import add as set_aside
+    from poller_cli.output.change_report import Report
+
+    key = _pairs(pk, "--pk")
+    with session.app() as app:
+        report = Report(session, app, consent, name)
+        return report.report(set_aside(app.one(name), key, consent, report))
+
+
+def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """`COLUMN=VALUE`, by column, each once. Raises: WrongArgument."""
+    from poller.admin.refusals import WrongArgument, clean
+
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = clean(text, option).partition("=")
+        if not equals:
+            raise WrongArgument(f"{option} {text[:80]}: must be COLUMN=VALUE.", next_step=f"Write {option} id=12093.")
+        if name in found:
+            raise WrongArgument(f"{option}: {name[:80]} is given twice.")
+        found[name] = value
+    return found

@@ -1,0 +1,81 @@
+"""What the state document says of failing rows: of the pending batch, and of the rows that wait beside it. Fields that
+an older version left behind count for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from poller.config import PollerOptions
+from poller.model import aside, backoff, window
+from poller.model.cursor import Cursor
+from poller.model.document import State, WaitingRow
+from poller.model.result import ResultModel
+from poller.model.stamps import Stamp
+
+
+class FailingOutput(ResultModel):
+    """What fails, and what waits. Where the state document was not read, nothing of it is known."""
+
+    failures: int | None = None
+    """Calls of the pending batch that failed in a row; while the row that fails is searched for, of that row alone."""
+    retry_at: Stamp | None = None
+    """No call is made before, by the store's clock; null where the next tick makes one."""
+    searched_up_to: Cursor | None = None
+    """The row that fails is searched for: it is one of those behind the checkpoint, up to here."""
+    row: Cursor | None = None
+    """The row that fails, and that the poller cannot pass; null where none is known."""
+    aside: int | None = None
+    """Rows set aside, which are tried again by themselves."""
+    aside_since: Stamp | None = None
+    """When the oldest of them was set aside."""
+    quarantined: int | None = None
+    """Rows that wait for a person."""
+    quarantined_since: Stamp | None = None
+    """When the oldest of them was set aside."""
+    blocked: str | None = None
+    """Why no more rows may wait, so that the next one that would have to blocks the poller; null where more may."""
+
+
+def failing(state: State, options: PollerOptions, now: datetime) -> FailingOutput:
+    """What a document says of failing rows at this moment of the store's clock."""
+    listed, search = aside.parking_ended(state), window.standing(state)
+    return FailingOutput(
+        failures=backoff.failures_of(state),
+        retry_at=backoff.waits_until(state, now),
+        searched_up_to=None if search is None else search.suspect,
+        aside=len(listed.aside),
+        aside_since=_oldest(listed.aside),
+        quarantined=len(listed.quarantine),
+        quarantined_since=_oldest(listed.quarantine),
+        blocked=full(state, options),
+    )
+
+
+def with_row(found: FailingOutput, first: Cursor | None, *, alone: bool) -> FailingOutput:
+    """With the row that fails, if that is known: the first behind the checkpoint, where it is all that is left to
+    search, or was handed over alone from the beginning (`alone`)."""
+    if first is None or not found.failures:
+        return found
+    up_to = found.searched_up_to
+    is_known = alone if up_to is None else _place(up_to) == _place(first)
+    return found.model_copy(update={"row": first, "searched_up_to": None}) if is_known else found
+
+
+def full(state: State, options: PollerOptions) -> str | None:
+    """Why no more rows may wait; None where more may, or where none is set aside by itself."""
+    if options.on_poison != "quarantine" or aside.room(state, options.limits) > 0:
+        return None
+    waiting = len(state.aside) + len(state.quarantine)
+    return (
+        f"{waiting:,} rows wait, and max_quarantined is {options.max_quarantined:,}: the next that has to wait blocks"
+    )
+
+
+def _oldest(rows: Iterable[WaitingRow]) -> datetime | None:
+    return min((row.since for row in rows if row.since is not None), default=None)
+
+
+def _place(cursor: Cursor) -> tuple[str, str, dict[str, object]]:
+    """A cursor without the fields that other programs keep in it."""
+    return cursor.kind, cursor.value, dict(cursor.tiebreaker or {})

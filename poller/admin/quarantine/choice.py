@@ -1,0 +1,91 @@
+"""Which of the waiting rows a command is about: by id, by ordering key, or all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from poller.admin.quarantine.records import every_row
+from poller.admin.refusals import WrongArgument, clean, shown
+from poller.admin.wired import WiredPoller
+from poller.errors import StateCorrupt
+from poller.journal.quarantine.reader import RecordReader
+from poller.journal.quarantine.record import is_id
+from poller.model.document import State, WaitingRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One of the three ways to name rows.
+
+    Attributes:
+        ids: these rows. key: the rows with these values in columns of the ordering key, as text. all: every row.
+    """
+
+    ids: Sequence[str] = ()
+    key: Mapping[str, str] = field(default_factory=dict)
+    all: bool = False
+
+
+def check_choice(choice: Choice, poller: WiredPoller) -> None:
+    """Return if it names rows in one way. Raises: WrongArgument."""
+    if sum(map(bool, (choice.ids, choice.key, choice.all))) != 1:
+        raise WrongArgument(
+            "Say which rows are meant in one of three ways: by id, by ordering key, or all.",
+            next_step=f"Which rows wait: poller quarantine list {poller.name}",
+        )
+    for id_ in choice.ids:
+        if not is_id(clean(id_, "id")):
+            raise WrongArgument(
+                f"id: {shown(id_)} is not the id of a row, 16 hexadecimal digits.",
+                next_step=f"Which rows wait: poller quarantine list {poller.name}",
+            )
+    columns = ordering_columns(poller)
+    for name, value in choice.key.items():
+        clean(value, "key")
+        if clean(name, "key") not in columns:
+            raise WrongArgument(
+                f"key: {shown(name)} is not a column of the ordering key of {poller.name!r}.",
+                next_step=f"Its columns: {', '.join(columns)}.",
+            )
+
+
+def ordering_columns(poller: WiredPoller) -> tuple[str, ...]:
+    """The columns within whose values rows are handled in order."""
+    return poller.options.ordering_key or poller.source.describe().pk_columns
+
+
+def chosen(choice: Choice, state: State, records: RecordReader, *, name: str) -> list[WaitingRow]:
+    """The rows that are meant, of those that the document lists, oldest first.
+
+    Raises: WrongArgument, for an id of which there is neither a row nor a record; StoreUnavailable, StoreDenied.
+    """
+    listed = every_row(state)
+    if choice.key:
+        found = [row for row in listed.values() if row.key in _keys(choice.key, listed, records)]
+    else:
+        found = [row for row in listed.values() if choice.all or row.id in choice.ids]
+    for id_ in choice.ids:
+        if id_ not in listed and records.found(id_) is None:
+            raise WrongArgument(
+                f"No row of {name!r} with the id {id_} waits, or ever did.",
+                next_step=f"Which rows wait: poller quarantine list {name}",
+            )
+    return oldest_first(found)
+
+
+def oldest_first(rows: Sequence[WaitingRow]) -> list[WaitingRow]:
+    """In the order in which they were passed, those of earlier resets first; what is not passed yet comes last."""
+    return sorted(rows, key=lambda row: (row.generation, row.at is None, row.at or 0))
+
+
+def _keys(wanted: Mapping[str, str], listed: Mapping[str, WaitingRow], records: RecordReader) -> set[str]:
+    """The hashes of the ordering keys with these values, by the records of their rows: the document holds no values."""
+    found = set()
+    for id_, record in records.records(list(listed)).items():
+        if isinstance(record, StateCorrupt):
+            continue
+        values = {name: "" if value is None else str(value) for name, value in record.ordering_key.items()}
+        if all(values.get(name) == value for name, value in wanted.items()):
+            found.add(listed[id_].key)
+    return found

@@ -1,0 +1,62 @@
+"""The records of a poller's waiting rows, for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from poller.admin.editor import Operator
+from poller.admin.wired import WiredPoller
+from poller.errors import StoreError
+from poller.journal.quarantine.record import Settled
+from poller.journal.quarantine.records import Quarantine
+from poller.model.document import State, WaitingRow
+
+
+def records_of(poller: WiredPoller, operator: Operator) -> Quarantine:
+    """The records beside the operator's document."""
+    return Quarantine(
+        poller.store,
+        app_name=poller.app_name,
+        poller_name=poller.name,
+        runtime=poller.runtime,
+        timing=poller.options.timing,
+        clock=operator.file.clock,
+        error_text=poller.options.error_text,
+    )
+
+
+def every_row(state: State) -> dict[str, WaitingRow]:
+    """All rows that the document lists, of any generation, by id: those aside first, each group as it is listed."""
+    return {row.id: row for row in (*state.aside, *state.quarantine)}
+
+
+def settle(
+    records: Quarantine,
+    ids: Sequence[str],
+    status: Settled,
+    *,
+    by: str,
+    reason: str | None,
+    fencing_token: int,
+    generation: int,
+) -> list[str]:
+    """Say in the records of rows that a person unlisted what became of them. The rows are unlisted whatever their
+    records say, so nothing is raised: notes for people say which record does not.
+
+    `fencing_token`, `generation`: of the document that lists them no more; one that was opened since stays as it is.
+    """
+    notes = []
+    for id_ in ids:
+        try:
+            records.settle(
+                id_,
+                status,
+                by=by,
+                reason=reason,
+                fencing_token=fencing_token,
+                generation=generation,
+                deadline=records.runtime.monotonic() + records.timing.tenure,
+            )
+        except StoreError as error:
+            notes.append(f"The record of {id_} does not say so: {error.message}")
+    return notes

@@ -1,0 +1,138 @@
+"""Handing rows that wait to the handler because a person says so (failures, "The record and the commands").
+
+The model is what `poller quarantine replay --json` prints.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from poller.admin.conversation import Conversation
+from poller.admin.quarantine.choice import Choice, check_choice, chosen
+from poller.admin.quarantine.records import records_of
+from poller.admin.refusals import Refused, WrongArgument
+from poller.admin.request import Request, checked_reason, identity
+from poller.admin.wired import WiredPoller, operator_of
+from poller.delivery.replay import Replay, Replayed, Version
+from poller.errors import PollerError
+from poller.handler.call import Handler
+from poller.model import aside
+from poller.model.cursor import KeyValue
+from poller.model.document import WaitingRow
+from poller.model.result import ResultModel
+
+
+class ReplayingPoller(WiredPoller, Protocol):
+    """A poller with a handler; `poller.Poller` is one."""
+
+    def replay(self, wanted: Replay, handler: Handler | None = None, *, by: str, reason: str | None = None) -> None:
+        """Hand the rows over under the lease."""
+        ...
+
+
+class ReplayedRow(ResultModel):
+    """What became of one row."""
+
+    id: str
+    pk: dict[str, KeyValue]
+    """The primary key, by column."""
+    outcome: Literal["replayed", "failed", "refused", "not_tried"]
+    """The handler took it, and it waits no longer; it failed, and still waits; it was not handed over; it was not
+    looked at."""
+    error: str | None
+    """How it failed, or why it was not handed over."""
+
+
+class QuarantineReplayOutput(ResultModel):
+    """`poller quarantine replay --json`."""
+
+    name: str
+    app_name: str
+    document: str
+    """The state document, which lists the rows that wait."""
+    dry_run: bool
+    by: str
+    reason: str | None
+    version: Literal["recorded", "current", "as-it-was"]
+    """Of each row: the recorded one where the table still has it; the table's; the recorded one whatever happened."""
+    replayed: int
+    """Rows that the handler took."""
+    rows: list[ReplayedRow]
+    """In the order in which they are handed over."""
+    stopped: str | None
+    """Why the rows that were not tried were not."""
+
+
+def replay(
+    poller: ReplayingPoller,
+    choice: Choice,
+    version: Version = "recorded",
+    request: Request | None = None,
+    conversation: Conversation | None = None,
+    *,
+    handler: Handler | None = None,
+) -> QuarantineReplayOutput:
+    """Hand the rows to the handler, the oldest of each ordering key first, one per call.
+
+    How single rows went is in the result. Raises: Refused, where none could be handed over; WrongArgument, LeaseHeld,
+        PollerError (paused or halted), FingerprintMismatch, ConfigError (no handler), StoreError, SourceError.
+    """
+    request, talk = request or Request(), conversation or Conversation()
+    check_choice(choice, poller)
+    by, reason = identity(request.by), checked_reason(request.reason, talk.option("reason"))
+    operator = operator_of(poller, by)
+    state = aside.parking_ended(operator.look().state)
+    rows = chosen(choice, state, records_of(poller, operator), name=poller.name)
+    if not rows and choice.ids:
+        raise WrongArgument(
+            f"{poller.name}: the row {choice.ids[0]} waits no longer.",
+            next_step=f"What became of it: poller quarantine show {poller.name} --id {choice.ids[0]}",
+        )
+    wanted = Replay([row.id for row in rows], version)
+    if rows and not request.dry_run:
+        try:
+            poller.replay(wanted, handler, by=by, reason=reason)
+        except PollerError as error:
+            if not wanted.results:
+                raise
+            wanted.stopped = str(error)
+    results = {one.row.id: one for one in wanted.results}
+    if results and all(one.refused for one in results.values()):
+        raise _refused(poller.name, next(iter(results.values())), talk)
+    return QuarantineReplayOutput(
+        name=poller.name,
+        app_name=poller.app_name,
+        document=operator.file.location,
+        dry_run=request.dry_run,
+        by=by,
+        reason=reason,
+        version=version,
+        replayed=sum(1 for one in results.values() if one.done),
+        rows=[_row(row, results.get(row.id)) for row in rows],
+        stopped=wanted.stopped,
+    )
+
+
+def version_of(*, current: bool, as_it_was: bool) -> Version:
+    """Which version is meant. Raises: WrongArgument, where both are."""
+    if current and as_it_was:
+        raise WrongArgument("Say which version is meant: the current one, or the row as it was; not both.")
+    return "current" if current else "as-it-was" if as_it_was else "recorded"
+
+
+def _row(row: WaitingRow, result: Replayed | None) -> ReplayedRow:
+    pk = row.cursor.tiebreaker or {}
+    if result is None:
+        return ReplayedRow(id=row.id, pk=pk, outcome="not_tried", error=None)
+    outcome: Literal["replayed", "failed", "refused"] = (
+        "replayed" if result.done else "refused" if result.refused else "failed"
+    )
+    return ReplayedRow(id=row.id, pk=pk, outcome=outcome, error=result.error)
+
+
+def _refused(name: str, first: Replayed, talk: Conversation) -> Refused:
+    options = f"{talk.option('current')}: as the table has it now; {talk.option('as_it_was')}: as it was recorded."
+    return Refused(
+        f"{name}: the row {first.row.id} was not handed over. {first.error}",
+        next_step=options if "which version" in (first.error or "") else "",
+    )

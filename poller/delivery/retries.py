@@ -1,0 +1,94 @@
+"""Trying a row again that was set aside (failures 5): by itself, from its record."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from poller.delivery.calls import Call, Calls
+from poller.delivery.context import Context
+from poller.delivery.failure import Failure
+from poller.delivery.leased import LeasedDelivery
+from poller.delivery.progress import Progress
+from poller.delivery.recorder import Recorder
+from poller.errors import StateCorrupt
+from poller.journal.quarantine.record import NewerRecord
+from poller.model import aside, transitions
+from poller.model.document import DeliveryError, State, WaitingRow
+from poller.model.ruling import Report
+from poller.ports import Bound, Page, Row
+
+NO_RECORD = Failure("NoRecord", "its record is missing or cannot be read", None)
+
+
+class Retries:
+    """The tries of one tenure."""
+
+    def __init__(
+        self, context: Context, delivery: LeasedDelivery, calls: Calls, recorder: Recorder, progress: Progress
+    ) -> None:
+        self._context = context
+        self._delivery = delivery
+        self._tenure = delivery.tenure
+        self._calls = calls
+        self._recorder = recorder
+        self._progress = progress
+
+    def hand_over(self, row: WaitingRow, *, named: bool) -> bool:
+        """Hand over a row that is due; whether that could begin. `named`: the acquire's PUT named it already.
+
+        Raises: LeaseLost, CommitError, StoreError.
+        """
+        if not named:
+            self._tenure.put(lambda state, now: transitions.renew(aside.trying(state, row.id), now=now))
+        call = self._call(row)
+        if call is None:
+            return False
+        jitter = self._context.runtime.jitter(0.0, 1.0)
+        limits, columns, report = self._context.options.limits, self._context.options.ordering_key, call.report
+
+        def ended(state: State, now: datetime) -> State:
+            state = transitions.renew(state, now=now)
+            if report.end == "later":
+                state = aside.put_off(state, row.id, seconds=report.seconds, now=now)
+            elif report.rejected:
+                state = aside.rejected_again(state, row.id)
+            elif report.end == "raised" or report.failed:
+                state = aside.failed_again(state, row.id, limits=limits, jitter=jitter, now=now)
+            else:
+                state = aside.worked(state, row.id)
+            return aside.keyed(state, columns)
+
+        self._tenure.commit(ended, batch_id=call.batch_id, ends=False)
+        if call.failure is None:
+            self._progress.rows += 1
+            self._recorder.delivered(row, call.key)
+        elif report.end != "later":
+            self._recorder.failed_again(row, call.errors[row.id], call.key)
+        return True
+
+    def _call(self, row: WaitingRow) -> Call | None:
+        try:
+            record = self._recorder.read(row.id)
+        except NewerRecord as newer:  # in a roll-out: who wrote it can hand the row over
+            wait = self._context.options.retry_backoff_max.total_seconds()
+            return self._calls.without(
+                row.id, Failure("NewerRecord", newer.message, None), Report("later", seconds=wait)
+            )
+        try:
+            values: Row | None = None if record is None else record.values()
+        except StateCorrupt:
+            values = None
+        if record is None or values is None:
+            return self._calls.without(row.id, NO_RECORD)
+        page = Page((values,), (row.cursor,), Bound("none", reason="a row that was set aside"))
+        batch = self._delivery.batch(
+            page, None, passes=0, untried=self._progress.failed is None, attempt=row.failures + 1, retry=True
+        )
+        return self._calls.run(batch, (record.facts(),))
+
+
+def killed(recorder: Recorder, before: State) -> None:
+    """After the acquire's PUT counted a try that was killed: its record says so, too."""
+    row = next((row for row in before.aside if row.id == before.retrying), None)
+    if row is not None:
+        recorder.failed_again(row, DeliveryError(type="HandlerDied", message="its process ended while it was tried"))

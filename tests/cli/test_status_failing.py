@@ -1,0 +1,176 @@
+"""`poller status` and `poller watch` of rows that fail, and of rows that wait: from the state document as it is."""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from rich.console import Console as Screen
+
+from poller.backfill.watch import Watcher
+from poller_cli.output.sparkline import History
+from poller_cli.output.watch_screen import screen as look_of
+from poller_cli.session import Session
+from tests.cli.console import Console, changed, ran, word
+from tests.cli.project import Project
+from tests.support.schemas import validator
+
+ERROR = {"type": "ValueError", "message": "no such customer"}
+AT = "2026-01-01 00:00:00"
+
+
+def cursor(number: int) -> dict[str, Any]:
+    return {"kind": "timestamp+pk", "value": AT, "tiebreaker": {"id": number}}
+
+
+def waiting(number: int, **fields: Any) -> dict[str, Any]:
+    facts = {"id": f"{number:016x}", "pk": f"p{number}", "key": f"k{number}", "cursor": cursor(number), "at": number}
+    return {**facts, "since": f"2026-04-07T01:23:{number:02d}Z", "failures": 1, **fields}
+
+
+def in_a_minute() -> str:
+    return (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
+
+
+@pytest.fixture
+def shop(project: Project) -> Console:
+    """A poller that delivered five rows, and has three more to deliver."""
+    console = ran(project)
+    project.insert(3)
+    return console
+
+
+def window(console: Console, suspect: int, **delivery: Any) -> None:
+    """As if the row that fails were searched for among the rows up to this one."""
+    after = console.state()["checkpoint"]["cursor"]
+    search = {"after": after, "generation": 0, "until": cursor(8), "suspect": cursor(suspect)}
+    console.edit(delivery={"last_error": ERROR, "window": search, "attempts": 0, **delivery})
+
+
+def failing(console: Console) -> dict[str, Any]:
+    ended = console.run("status", "--json")
+    validator("status").validate(ended.json)
+    assert ended.code == 0
+    found: dict[str, Any] = ended.json["pollers"][0]["failing"]
+    return found
+
+
+def lines(console: Console) -> list[str]:
+    return [" ".join(line.split()) for line in console.run("status").out.splitlines()]
+
+
+def next_step(console: Console) -> str:
+    """Without the options that name the configuration."""
+    (line,) = [line for line in lines(console) if line.startswith("next ")]
+    return re.sub(r"poller -c \S+ ", "", line.removeprefix("next "))
+
+
+def test_where_nothing_fails_nothing_is_said_of_it(shop: Console) -> None:
+    assert failing(shop) | {"failures": 0, "aside": 0, "quarantined": 0} == failing(shop)
+    assert not {"failing", "row", "aside", "waiting", "blocked", "next"} & {line.split()[0] for line in lines(shop)}
+
+
+def test_when_a_call_that_failed_is_made_again(shop: Console) -> None:
+    shop.edit(delivery={"attempts": 4, "failures": 4, "last_error": ERROR, "retry_at": "2100-04-07T03:12:05Z"})
+    assert word(shop) == "failing"
+    assert "failing 4 failures in a row, tries again at 2100-04-07 03:12:05Z" in lines(shop)
+    assert failing(shop)["retry_at"] == "2100-04-07T03:12:05.000000Z"
+
+
+def test_a_time_that_is_over_is_the_next_tick(shop: Console) -> None:
+    shop.edit(delivery={"attempts": 1, "failures": 1, "last_error": ERROR, "retry_at": "2026-01-01T00:00:00Z"})
+    assert "failing 1 failure, tries again with the next tick" in lines(shop)
+    assert failing(shop)["retry_at"] is None
+
+
+def test_a_failure_that_an_older_version_left_counts_for_nothing(shop: Console) -> None:
+    window(shop, 7, last_error=None, failures=3, retry_at=in_a_minute())
+    shop.edit(checkpoint={"generation": 1})
+    assert word(shop) == "behind"
+    found = failing(shop)
+    assert (found["failures"], found["retry_at"], found["searched_up_to"]) == (0, None, None)
+
+
+def test_where_the_row_that_fails_is_searched_for(shop: Console) -> None:
+    window(shop, 7, failures=1)
+    assert word(shop) == "failing"
+    assert f"row searching for the one that fails among the rows up to {AT} / id=7" in lines(shop)
+    assert (failing(shop)["row"], failing(shop)["searched_up_to"]["tiebreaker"]) == (None, {"id": 7})
+
+
+def test_the_row_that_fails_is_named_with_the_next_command(shop: Console) -> None:
+    window(shop, 6, failures=2, retry_at=in_a_minute())
+    assert failing(shop)["row"] == cursor(6)
+    shown = lines(shop)
+    assert f"row {AT} / id=6 fails, and nothing behind it is delivered" in shown
+    assert next_step(shop) == "Fix it, or set the row aside: quarantine add orders --pk id=6"
+    assert "error ValueError: no such customer" in shown
+
+
+def test_a_row_handed_over_alone_needs_no_search(shop: Console) -> None:
+    changed(shop.project, "[pollers.orders]", "[pollers.orders]\nbatch_size = 1")
+    shop.edit(delivery={"attempts": 2, "failures": 2, "last_error": ERROR})
+    assert failing(shop)["row"] == cursor(6)
+
+
+def test_rows_that_wait_are_counted_with_the_oldest(shop: Console) -> None:
+    shop.edit(aside=[waiting(2), waiting(1), waiting(4, behind=True)], quarantine=[waiting(3)])
+    found = failing(shop)
+    assert (found["aside"], found["quarantined"]) == (3, 1)
+    shown = lines(shop)
+    assert "aside 3 rows, tried again by themselves, the oldest since 2026-04-07 01:23:01Z" in shown
+    assert "waiting 1 row for a person, the oldest since 2026-04-07 01:23:03Z" in shown
+    assert next_step(shop) == "Look at them: quarantine list orders"
+
+
+def test_what_was_aside_before_a_reset_waits_for_a_person(shop: Console) -> None:
+    shop.edit(aside=[waiting(1, generation=7)])
+    assert (failing(shop)["aside"], failing(shop)["quarantined"]) == (0, 1)
+
+
+def test_a_full_quarantine_is_named_and_is_an_error_of_check(shop: Console) -> None:
+    changed(shop.project, "[pollers.orders]", '[pollers.orders]\non_poison = "quarantine"\nmax_quarantined = 2')
+    shop.edit(quarantine=[waiting(1)])
+    assert word(shop) == "behind"
+    one = next(one for one in checks(shop) if one["check"] == "quarantine")
+    assert (one["severity"], one["message"]) == ("warn", "1 row waits for a person.")
+    shop.edit(quarantine=[waiting(1), waiting(2)])
+    assert word(shop) == "blocked"
+    assert "blocked 2 rows wait, and max_quarantined is 2: the next that has to wait blocks" in lines(shop)
+    one = next(one for one in checks(shop) if one["check"] == "quarantine")
+    assert (one["severity"], one["fix"]) == ("error", "poller quarantine list orders")
+
+
+def checks(console: Console) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = console.run("check", "orders", "--json").json["pollers"][0]["findings"]
+    return found
+
+
+def test_watch_shows_the_same(shop: Console) -> None:
+    window(shop, 6, failures=2)
+    shop.edit(aside=[waiting(1)])
+    with Session(config=shop.project.folder / "poller.toml").app() as app:
+        output = Watcher([app.poller("orders")], app.backfills).sample().output
+    screen = Screen(file=io.StringIO(), width=110, height=40, record=True)
+    screen.print(look_of(output, {"orders": History()}, chosen="orders", console=screen, keys=False))
+    shown = [" ".join(line.split()) for line in screen.export_text().splitlines()]
+    assert "failed 2 failures in a row, tries again with the next tick: ValueError: no such customer" in shown
+    assert f"row {AT} / id=6 fails, and nothing behind it is delivered" in shown
+    assert "aside 1 row, tried again by itself, the oldest since 2026-04-07 01:23:01Z" in shown
+
+
+def test_history_shows_what_became_of_rows_that_waited(shop: Console) -> None:
+    change = {
+        "id": "c1",
+        "kind": "quarantine-discard",
+        "by": "ada",
+        "reason": "a test order",
+        "at": "2100-04-07T01:00:00Z",
+    }
+    shop.edit(control={"last_change": {**change, "before": {"quarantined": 2}, "after": {"quarantined": 1}}})
+    shown = shop.run("history", "orders").out
+    assert "quarantine-discard  by ada: a test order" in shown
+    assert "quarantined 2 -> 1" in shown

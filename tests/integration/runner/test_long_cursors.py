@@ -1,0 +1,53 @@
+"""Rows that fail and have very long keys: the state document never grows beyond what can be read again."""
+
+from __future__ import annotations
+
+import pytest
+
+from poller.handler.batch import Batch
+from poller.model.limits import LARGEST_BODY
+from tests.integration.runner.fakes import World, Worlds
+
+LONG = {"one byte": "k" * 99_000, "three bytes": "€" * 33_000}
+
+
+def rows_with_long_keys(worlds: Worlds, mode: str, key: str, *, rows: int, size: int) -> World:
+    world = worlds(batch_size=size, on_poison=mode, max_attempts=1, max_aside=100)
+    for number in range(rows):
+        world.table.rows.append({"id": f"{number:04d}{key}", "updated_at": "2026-04-01T00:00:00.000000Z"})
+    return world
+
+
+@pytest.mark.parametrize("mode", ["block", "quarantine"])
+@pytest.mark.parametrize("key", LONG)
+def test_failing_rows_with_the_longest_keys_block(worlds: Worlds, key: str, mode: str) -> None:
+    world = rows_with_long_keys(worlds, mode, LONG[key], rows=8, size=2)
+    done: list[str] = []
+    down = True
+
+    def handle(batch: Batch) -> None:
+        if down:
+            raise OSError("down")
+        done.extend(row["id"][:4] for row in batch)
+
+    for _ in range(6):
+        assert world.tick_when_due(handle).outcome == "handler_failed"
+    down = False
+    for _ in range(4):
+        world.tick_when_due(handle)
+    assert sorted(done) == [f"{number:04d}" for number in range(8)]
+
+
+def test_a_report_names_no_more_rows_than_can_be_listed(worlds: Worlds) -> None:
+    world = rows_with_long_keys(worlds, "quarantine", "k" * 20_000, rows=50, size=50)
+
+    def names_all(batch: Batch) -> None:
+        for row in batch:
+            batch.fail(row, "down")
+
+    assert world.tick(names_all).outcome == "handler_failed"
+    assert 0 < len(world.state.aside) < 50
+    assert len(world.body) <= LARGEST_BODY
+    for _ in range(3):
+        world.tick_when_due()
+    assert (len(world.delivered), world.state.aside) == (50, ())

@@ -1,0 +1,100 @@
+"""What `poller.worker.run` makes of a poller whose next call waits for its time. Ticks are given, time is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from poller.config import PollerOptions
+from poller.delivery.result import Outcome, TickResult
+from poller.handler.call import Handler
+from poller.observability import PollerEvent
+from poller.worker import Ended, Mode, run
+from tests.integration.worker.clock import MIDNIGHT, Clock
+
+IDLE = TickResult(outcome="idle")
+
+
+class Scripted:
+    """A poller whose ticks are these, one after the other, and the last one again and again until `enough`."""
+
+    name = "orders"
+    options = PollerOptions(schedule="*/5 * * * * *")
+
+    def __init__(self, results: Sequence[TickResult], enough: int) -> None:
+        self.runtime = Clock()
+        self.ticks: list[float] = []
+        self._results, self._enough = list(results), enough
+
+    @property
+    def handler(self) -> Handler:
+        return lambda batch: None
+
+    def tick(self, handler: Handler | None = None, *, stop: Any = None) -> TickResult:
+        self.ticks.append(self.runtime.passed)
+        if len(self.ticks) == self._enough:
+            self.runtime.set()
+        return self._results.pop(0) if len(self._results) > 1 else self._results[0]
+
+    def emit(self, event: PollerEvent) -> None:
+        raise AssertionError(event)
+
+
+def waiting(seconds: float, outcome: Outcome = "backing_off") -> TickResult:
+    return TickResult(
+        outcome=outcome, retry_at=MIDNIGHT + timedelta(seconds=seconds), error="row orders/17 failed: ValueError: no"
+    )
+
+
+def ran(mode: Mode, *results: TickResult, enough: int = 100) -> tuple[Scripted, Ended[Scripted]]:
+    poller = Scripted(results, enough)
+    (end,) = run([poller], mode, poller.runtime)
+    return poller, end
+
+
+def test_until_idle_waits_for_the_next_call() -> None:
+    poller, end = ran("until_idle", waiting(7), IDLE)
+    assert (end.outcome, end.ok) == ("idle", True)
+    assert poller.ticks == [0, 7]
+
+
+def test_until_idle_waits_after_the_call_that_failed() -> None:
+    poller, end = ran("until_idle", waiting(4, "handler_failed"), IDLE)
+    assert (end.ok, poller.ticks) == (True, [0, 4])
+
+
+def test_a_long_wait_is_looked_at_again_meanwhile() -> None:
+    """`poller resume` ends it early, and the server's clock may differ."""
+    poller, end = ran("until_idle", *[waiting(25)] * 3, IDLE)
+    assert (end.ok, poller.ticks) == (True, [0, 10, 20, 25])
+
+
+def test_a_server_whose_clock_is_behind_is_not_asked_at_once() -> None:
+    poller, end = ran("until_idle", *[waiting(-3600)] * 3, IDLE)
+    assert (end.ok, poller.ticks) == (True, [0, 1, 2, 3])
+
+
+def test_until_idle_that_waits_can_be_stopped() -> None:
+    _, end = ran("until_idle", waiting(7), enough=3)
+    assert (end.outcome, end.error) == (None, "stopped before nothing was left")
+
+
+@pytest.mark.parametrize("outcome", ["halted", "paused", "blocked"])
+def test_until_idle_ends_where_only_a_person_can_help(outcome: Outcome) -> None:
+    poller, end = ran("until_idle", waiting(5), TickResult(outcome=outcome, error="100 rows wait"))
+    assert (end.outcome, end.error) == (outcome, f"{outcome}: 100 rows wait")
+    assert len(poller.ticks) == 2
+
+
+def test_once_says_what_it_waits_for_and_ends() -> None:
+    poller, end = ran("once", waiting(5))
+    assert (end.outcome, end.error) == ("backing_off", "backing off: row orders/17 failed: ValueError: no")
+    assert poller.ticks == [0]
+
+
+def test_for_ever_keeps_to_the_schedule() -> None:
+    poller, end = ran("forever", waiting(1), enough=4)
+    assert (end.ok, poller.ticks) == (True, [5, 10, 15, 20])

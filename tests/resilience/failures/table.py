@@ -1,0 +1,125 @@
+"""A table whose rows are written again and go, and a source that reads it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from poller.errors import SourceError
+from poller.model.aside import RowFacts
+from poller.model.cursor import Cursor
+from poller.model.fingerprint import SourceDescription
+from poller.model.row_ids import id_of_key, id_of_values
+from poller.ports import Bound, Lag, Page, Row, SourceCheckup
+from tests.resilience.quarantine.world import Table as Versions
+from tests.resilience.quarantine.world import Version, place
+from tests.resilience.simulation.source import BOUND, DESCRIPTION, SimSource, Table, Trouble
+from tests.resilience.simulation.world import Process, World
+
+
+class RealVersion(Version):
+    """A row as it was written once, with the ids that the real code gives it. `key` empty: the key column serves."""
+
+    @cached_property
+    def facts(self) -> RowFacts:
+        cursor = Cursor(kind="integer+pk", value=str(self.stamp), tiebreaker={"id": self.pk})
+        pk = id_of_values({"id": self.pk})
+        key = id_of_values({"customer": self.key}) if self.key else pk
+        return RowFacts(id_of_key(f"orders/{self.pk}/{self.stamp}"), pk, key, cursor)
+
+    def row(self) -> Row:
+        """As a handler is given it."""
+        return {"id": self.pk, "changed": self.stamp, "customer": self.key}
+
+    def __repr__(self) -> str:
+        return f"{self.pk}@{self.stamp}"
+
+
+class ChangingTable(Table):
+    """The truth of it is `versions`; a position counts all versions that ever stood up to a cursor."""
+
+    def __init__(self, keys: int) -> None:
+        super().__init__()
+        self.versions = Versions(RealVersion)
+        self._keys = keys
+        self._places: list[tuple[int, int]] = []
+
+    def write(self, pks: Sequence[int]) -> None:
+        """Insert or update rows in one transaction."""
+        self.versions.write(sorted(pks), lambda pk: f"k{pk % self._keys}" if self._keys else "")
+        self._places.extend(self.versions.rows[pk].place for pk in sorted(pks))
+
+    def position(self, cursor: dict[str, Any] | None) -> int:
+        return 0 if cursor is None else bisect_right(self._places, place(Cursor.model_validate(cursor)))
+
+
+class ChangingSource(SimSource):
+    """Reads it, for one process; it cannot be asked where a row stood."""
+
+    def __init__(
+        self,
+        table: ChangingTable,
+        trouble: Trouble,
+        world: World,
+        process: Process,
+        looked: Callable[[str, tuple[Version, ...]], None],
+    ) -> None:
+        super().__init__(table, trouble, world, process)
+        self.table = table
+        self._looked = looked
+
+    def page(self, after: Cursor | None, limit: int) -> Page:
+        self._query()
+        found = self.table.versions.page(after, limit)
+        self.pages += 1
+        self._looked(self._process.name, tuple(found))
+        self.found_rows = self.found_rows or bool(found)
+        self._world.wait(self._world.rng.random() * self._trouble.slow)
+        return _page(found)
+
+    def key(self, row: Row, cursor: Cursor) -> str:
+        return f"orders/{row['id']}/{cursor.value}"
+
+
+class AskedSource(ChangingSource):
+    """The same, and operators and the tick can ask it. What neither asks for here says nothing."""
+
+    error_text = True
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        self._query()
+        found = self.table.versions.page(low, limit)
+        return _page([row for row in found if high is None or row.place <= place(high)])
+
+    def locate(self) -> SourceDescription:
+        return DESCRIPTION
+
+    def missing(self) -> SourceError | None:
+        return None
+
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        raise NotImplementedError
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        return 0, False
+
+    def null_cursors(self, cap: int) -> int:
+        return 0
+
+    def bound(self) -> Bound:
+        return BOUND
+
+    def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
+        raise NotImplementedError
+
+    def lag(self, after: Cursor | None, *, cap: int) -> Lag:
+        return Lag(None, 0)
+
+
+def _page(found: Sequence[Version]) -> Page:
+    rows = [row for row in found if isinstance(row, RealVersion)]
+    ordering = [{"customer": row.key} for row in rows] if any(row.key for row in rows) else None
+    return Page(tuple(row.row() for row in rows), tuple(row.facts.cursor for row in rows), BOUND, ordering)

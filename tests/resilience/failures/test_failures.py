@@ -1,0 +1,69 @@
+"""Seeded schedules with rows that fail, in which no law may be broken, neither of the lease nor of failing rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+
+import pytest
+
+from tests.resilience.failures.plan import FailurePlan, draw
+from tests.resilience.failures.schedule import play
+from tests.resilience.simulation.schedule import Report
+
+SCHEDULES = 10_000
+TELLING = 60
+"""How many the ordinary suite plays; in them everything that they are to prove happens more than once or twice."""
+SHARE = 1_000
+REACHED = (
+    *("row_set_aside", "row_quarantined", "row_delivered_later", "handler_failed", "batch_committed"),
+    *("backing_off", "blocked", "halted", "delivered", "idle", "paused"),
+    *("lease_taken_over", "lease_lost", "write_resent", "write_resolved"),
+    *("kind bad", "kind named", "kind crash", "kind later", "kind reject", "kind rejects"),
+    *("searched", "named", "crash", "stop", "down raised", "down named", "down later", "flap"),
+    *(f"operator {kind}" for kind in ("pause", "resume", "reset", "break")),
+)
+
+
+def held(report: Report) -> None:
+    """Assert that no law was broken; else say how to replay the schedule."""
+    plan, drawn = report.plan, draw(report.plan.seed)
+    changes = [
+        f"{field.name}={getattr(plan, field.name)}"
+        for field in fields(FailurePlan)
+        if getattr(plan, field.name) != getattr(drawn, field.name)
+    ]
+    command = " ".join(["python -m tests.resilience.failures", str(plan.seed), *changes])
+    assert report.violation is None, f"{report.violation}\nReplay it with: {command}"
+
+
+def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
+    """A law that is never put to the test proves nothing: each of these must have happened, and not just once."""
+    seen: Counter[str] = Counter()
+    for seed in range(TELLING):
+        report = play(draw(seed))
+        held(report)
+        seen += report.seen
+    assert {name: seen[name] for name in REACHED if seen[name] < 3} == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(TELLING, SHARE, 188))
+def test_no_law_is_broken(first: int) -> None:
+    for seed in range(first, min(first + 188, SHARE)):
+        held(play(draw(seed)))
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first", range(0, SCHEDULES, 500))
+def test_no_law_is_broken_in_any_schedule(first: int) -> None:
+    for seed in range(first, first + 500):
+        held(play(draw(seed)))
+
+
+def test_a_seed_repeats_to_the_letter() -> None:
+    for seed in (3, 7, 13):
+        first, second = (play(draw(seed), logged=True) for _ in range(2))
+        assert first.log == second.log
+        assert first.log

@@ -1,0 +1,168 @@
+"""Mutants of how rows that fail are handled: of the tick around the rules, and of the rules that it goes by."""
+
+from __future__ import annotations
+
+from tests.resilience.mutants.mutant import Edit, Mutant
+
+FAILING = (
+    Mutant(
+        "the record is written after the PUT that passes its row",
+        (
+            Edit("delivery/batches.py", "[row for row in of_page(verdict.opens) if row.id in call.errors],", "[],"),
+            Edit(
+                "delivery/batches.py",
+                "        self._recorder.listed(of_page(verdict.opens), call.errors)\n",
+                "        self._recorder.open(\n"
+                "            [row for row in of_page(verdict.opens) if row.id in call.errors],\n"
+                "            errors=call.errors,\n"
+                "            rejected=call.report.rejected,\n"
+                "            failures=verdict.failures,\n"
+                "        )\n"
+                "        self._recorder.listed(of_page(verdict.opens), call.errors)\n",
+            ),
+        ),
+        "the record of .* is missing",
+    ),
+    Mutant(
+        "rows that follow are passed without a record",
+        (Edit("delivery/batches.py", "self._recorder.open(of_page(chosen.follows))", "pass"),),
+        "the record of .* is missing",
+    ),
+    Mutant(
+        "a retry is not named before the call",
+        (Edit("delivery/retries.py", "        if not named:\n", "        if False:\n"),),
+        "is tried unnamed",
+    ),
+    Mutant(
+        "a record is settled before the PUT",
+        (
+            Edit(
+                "delivery/retries.py",
+                "        self._tenure.commit(ended, batch_id=call.batch_id, ends=False)\n",
+                "        if call.failure is None:\n"
+                "            self._recorder.delivered(row, call.key)\n"
+                "        self._tenure.commit(ended, batch_id=call.batch_id, ends=False)\n",
+            ),
+        ),
+        "the record of .* is delivered",
+    ),
+    Mutant(
+        "an acquire names nothing",
+        (Edit("delivery/tick.py", "return handover.entered(killed, turn.chosen, turn.tries)", "return killed"),),
+        "is handed over unnamed|is tried unnamed",
+    ),
+    Mutant(
+        "an acquire does not count a killed try",
+        (
+            Edit(
+                "delivery/tick.py",
+                "killed = aside.killed(state, limits=limits, jitter=turn.jitter, now=now)",
+                "killed = state",
+            ),
+        ),
+        "the killed try of .* does not count",
+    ),
+    Mutant(
+        "backoff is ignored",
+        (Edit("delivery/tick.py", "        if until is None:\n", "        if True:\n"),),
+        "before its delay is over",
+    ),
+    Mutant(
+        "a row is tried again right after a killed try",
+        (
+            Edit(
+                "delivery/tick.py",
+                "batch_first = again or (state.retrying is not None and bool(chosen.passes))",
+                "batch_first = again",
+            ),
+        ),
+        "is tried after a killed try",
+    ),
+    Mutant(
+        "what a handler named is done",
+        (
+            Edit(
+                "delivery/calls.py",
+                "return Report(result.end, failed=ids(result.failed), rejected=ids(result.rejected))",
+                "return Report()",
+            ),
+        ),
+        "neither done nor listed",
+    ),
+    Mutant(
+        "a row alone that was killed is called again at once",
+        (Edit("delivery/batches.py", "        if chosen.killed:\n", "        if False:\n"),),
+        "not handed over|stays aside|not delivered",
+    ),
+    Mutant(
+        "the piece of a window is not named before its call",
+        (Edit("delivery/batches.py", "        if not begun:\n            self._begin(chosen)\n", ""),),
+        "is handed over unnamed|while .* is listed",
+    ),
+    Mutant(
+        "a strike needs no delivery",
+        (Edit("model/aside.py", "row.strikes + (state.delivered > row.delivered)", "row.strikes + 1"),),
+        "gets a strike, and nothing was delivered",
+    ),
+    Mutant(
+        "a row is handed over although an earlier one of its key waits",
+        (
+            Edit(
+                "model/handover.py",
+                "held_by = {id_ for id_, key in parked.items() if key == row.key}.difference(older)",
+                "held_by: set[str] = set()",
+            ),
+        ),
+        "of its key waits|before .* of its key",
+    ),
+    Mutant(
+        "an older version waits beside the newer one",
+        (
+            Edit(
+                "model/handover.py",
+                "aside.without(aside.parking_ended(state), chosen.drops)",
+                "aside.parking_ended(state)",
+            ),
+        ),
+        "while .* is listed|two versions of a row|the record of .* is superseded",
+    ),
+    Mutant(
+        "a row aside is tried whenever there is time",
+        (Edit("model/aside.py", "return row.retry_at is None or row.retry_at <= now", "return True"),),
+        "is tried before its delay is over",
+    ),
+    Mutant(
+        "a poller that is to block halts",
+        (
+            Edit(
+                "model/ruling.py",
+                'halts_at = self.limits.max_attempts if self.mode == "halt" else 0',
+                "halts_at = self.limits.max_attempts",
+            ),
+        ),
+        "halts that is not set to halt",
+    ),
+    Mutant(
+        "what was aside before a reset is tried after it",
+        (
+            Edit(
+                "model/aside.py",
+                "stale = tuple(row for row in state.aside if not _is_current(state, row))",
+                "stale = ()",
+            ),
+            Edit("model/aside.py", "return row.generation == state.checkpoint.generation", "return True"),
+        ),
+        "after a reset|is listed twice|wedged|stays aside|never delivered|two versions",
+    ),
+    Mutant(
+        "a call that asked for another time counts as an attempt",
+        (
+            Edit(
+                "model/ruling.py",
+                "attempts = max(0, state.delivery.attempts - 1)",
+                "attempts = state.delivery.attempts",
+            ),
+        ),
+        "counts as an attempt",
+    ),
+)
