@@ -72,6 +72,8 @@ TABLE = (
         "nosuch.json",
     ),
     Row("clone-checkpoint", ("orders", "invoices", "--yes"), "change", ("orders", "invoices"), 3, "--yes"),
+    Row("cancel", ("invoices", "--yes"), "change", ("invoices",), 1, "never ran"),
+    Row("quarantine", ("list", "orders"), "quarantine-list", ("show", "orders", "--id", "nosuch"), 2, "nosuch"),
     Row("rebind", ("orders", "--yes", "-c", "moved.toml"), "change", ("orders", "-c", "moved.toml"), 3, "--yes"),
     Row(
         "import", (*THEIRS, "--overwrite", "--allow-skip", "--yes"), "change", (*THEIRS, "--yes"), 3, "has a checkpoint"

@@ -84,7 +84,8 @@ def test_who_holds_the_lease_and_for_how_long(project: Project) -> None:
 
 
 def test_why_a_batch_fails(project: Project) -> None:
-    project.configure("orders", handlers="def handle(batch): raise ValueError('no such customer')")
+    refuses = "def handle(batch): raise ValueError('no such customer')"
+    project.configure("orders", handlers=refuses, poller="retry_backoff = '1ms'")
     project.insert(2)
     assert project.run("run", "--once").code == 1
     assert project.run("run", "--once").code == 1
