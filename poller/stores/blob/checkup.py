@@ -45,7 +45,7 @@ def _appending(container: Container, name: str) -> list[Finding]:
     """The audit trail is an append blob. Tried under a condition that is never true: the answer shows whether it would
     have been permitted."""
     try:
-        blob = container.client().get_blob_client(name)
+        blob = container.blob(name)
         blob.append_block(b"\n", etag=_NO_SUCH_TAG, match_condition=MatchConditions.IfNotModified, **seconds(None))
     except FAILURES as answer:
         if status_of(answer) not in {401, 403}:  # the condition is not true, or there is no such append blob
@@ -93,7 +93,7 @@ def _soft_delete(container: Container) -> list[Finding]:
 
 def _versioning(container: Container, name: str) -> list[Finding]:
     try:
-        properties = container.client().get_blob_client(name).get_blob_properties(**seconds(None))
+        properties = container.blob(name).get_blob_properties(**seconds(None))
     except FAILURES:
         return []
     if not properties.version_id:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import AzureError
-from azure.storage.blob import BlobType, ContainerClient
+from azure.storage.blob import BlobClient, BlobType, ContainerClient
 
 from poller import forks
 from poller.errors import StoreError, StoreUnavailable
@@ -19,6 +19,8 @@ from poller.stores.blob.transport import WholeAnswers, code_of, status_of, trans
 # What a call into the SDK raises: its own errors, and others for an answer that is not a blob service's.
 FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
+_MOST_KEPT = 64
+"""Clients of documents: a process has few documents that it writes often, and many records that it writes once."""
 _MEGABYTES_64 = 64 * 1024 * 1024
 # Supported by the service, and by an Azurite that is started without --skipApiVersionCheck.
 _API_VERSION = "2023-11-03"
@@ -72,18 +74,33 @@ class Container:
         sends nothing."""
         self._lock = Lock()
         self._client: ContainerClient | None = None
+        self._blobs: dict[str, BlobClient] = {}
 
     def client(self) -> ContainerClient:
         """The SDK's client, a new one after `close`."""
         with self._lock:
-            if self._client is None:
-                self._client = self._connect(WholeAnswers())
-            return self._client
+            return self._connected()
+
+    def blob(self, name: str) -> BlobClient:
+        """The SDK's client of one blob, over the container's connections. It is kept, as making one takes long."""
+        with self._lock:
+            blob = self._blobs.get(name)
+            if blob is None:
+                if len(self._blobs) >= _MOST_KEPT:
+                    self._blobs.clear()
+                blob = self._blobs[name] = self._connected().get_blob_client(name)
+            return blob
+
+    def _connected(self) -> ContainerClient:
+        if self._client is None:
+            self._client = self._connect(WholeAnswers())
+        return self._client
 
     def close(self) -> None:
         """Close connections."""
         with self._lock:
             client, self._client = self._client, None
+            self._blobs.clear()
         if client is not None:
             client.close()
 

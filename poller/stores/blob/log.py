@@ -49,7 +49,7 @@ class BlobLog:
         data = f"{line}\n".encode()
         for _ in range(_ATTEMPTS):
             part = self._newest_part(name, timeout)
-            blob = self._container.client().get_blob_client(part_name(name, part))
+            blob = self._container.blob(part_name(name, part))
             try:
                 answer = blob.append_block(data, length=len(data), **seconds(timeout))
             except FAILURES as error:
@@ -96,7 +96,7 @@ class BlobLog:
         if begin > 0 or end is not None:
             span["offset"] = begin
         try:
-            download = self._container.client().download_blob(part, **span, **seconds(None))
+            download = self._container.blob(part).download_blob(**span, **seconds(None))
             body: bytes = download.readall()
         except FAILURES as error:
             if code_of(error) and status_of(error) in {404, 416}:
@@ -129,7 +129,7 @@ class BlobLog:
             raise self._container.translated(error, name) from None
 
     def _create_part(self, name: str, timeout: Timeout | None) -> None:
-        blob = self._container.client().get_blob_client(name)
+        blob = self._container.blob(name)
         try:
             # Only where there is none: creating it again would delete what another process has appended since.
             blob.create_append_blob(_LINES, match_condition=MatchConditions.IfMissing, **seconds(timeout))

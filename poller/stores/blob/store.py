@@ -180,15 +180,15 @@ class BlobStore:
         options = {"raw_response_hook": keep_headers, **seconds(timeout)}
         if unless is not None:
             options |= {"etag": unless, "match_condition": MatchConditions.IfModified}
-        client = self._container.client()
+        blob = self._container.blob(name)
         try:
             try:
                 # One byte more than a document may have shows that it is too large; the rest is not fetched.
-                download = client.download_blob(name, offset=0, length=LARGEST_BODY + 1, **options)
+                download = blob.download_blob(offset=0, length=LARGEST_BODY + 1, **options)
             except AzureError as error:
                 if status_of(error) != 416:  # an empty document has no range
                     raise
-                download = client.download_blob(name, **options)
+                download = blob.download_blob(**options)
             body = download.readall()
         except FAILURES as error:
             if status_of(error) == 304:
@@ -217,7 +217,7 @@ class BlobStore:
 
     def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
         """See `StateStore.remove`: one conditional DELETE, with snapshots that somebody made of the document."""
-        blob = self._container.client().get_blob_client(name)
+        blob = self._container.blob(name)
         same: dict[str, Any] = {"match_condition": MatchConditions.IfNotModified, "etag": if_tag}
         try:
             blob.delete_blob(delete_snapshots="include", **same, **seconds(timeout))
@@ -258,7 +258,7 @@ class BlobStore:
         condition: dict[str, Any] = {"match_condition": MatchConditions.IfMissing}
         if if_tag is not None:
             condition = {"match_condition": MatchConditions.IfNotModified, "etag": if_tag}
-        blob = self._container.client().get_blob_client(name)
+        blob = self._container.blob(name)
         answer = blob.upload_blob(
             body, length=len(body), overwrite=True, content_settings=_JSON, **condition, **seconds(timeout)
         )

@@ -17,7 +17,7 @@ from azure.storage.blob import BlobClient
 
 from poller.errors import StoreError, StoreUnavailable
 from poller.model.limits import LARGEST_BODY
-from poller.ports import Found, Timeout
+from poller.ports import Found, Timeout, Unchanged
 from poller.stores import BlobStore
 from tests.contract.stores.canned import Canned, answer
 from tests.contract.stores.certificate import certificate
@@ -182,6 +182,65 @@ def test_nor_is_it_one_where_a_proxy_stands_between(monkeypatch: pytest.MonkeyPa
             store.write(NAME, b"{}", if_tag=None, timeout=PATIENT)
         store.close()
     assert [target.partition("?")[0] for _, target in proxy.asked] == [f"http://storage.invalid/shop/db-state/{NAME}"]
+
+
+@pytest.mark.parametrize("passed", ["127.0.0.1", "*"])
+def test_hosts_outside_the_proxy_are_asked_directly(passed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Canned(WHOLE) as server, Canned(WHOLE) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("NO_PROXY", passed)
+        store = BlobStore.from_connection_string(server.connection_string)
+        for _ in range(2):
+            assert isinstance(store.read(NAME, timeout=PATIENT), Found)
+        store.close()
+    assert (len(server.asked), len(proxy.asked)) == (2, 0)
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_a_ca_bundle_in_the_environment_is_trusted(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    with Canned(WHOLE, tls=context) as server:
+        store = BlobStore.from_connection_string(server.connection_string)
+        with pytest.raises(StoreUnavailable):
+            store.read(NAME, timeout=PATIENT)
+        store.close()
+        monkeypatch.setenv(variable, str(cert))
+        for _ in range(2):  # the first request of a client looks it up, the others go by what was found
+            assert isinstance(store.read(NAME, timeout=PATIENT), Found)
+        store.close()
+
+
+def test_a_netrc_of_the_host_does_not_sign_in(
+    azurite: Azurite, container: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """requests would put its name and password in place of the signature."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password something\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    store = BlobStore.from_connection_string(azurite.connection_string, container)
+    tag = store.write(NAME, b"{}", if_tag=None).tag
+    assert isinstance(store.read(NAME, unless=tag), Unchanged)
+    store.close()
+
+
+def test_closing_ends_the_connections_of_all_documents() -> None:
+    """More documents than a process keeps clients of; closing again is no error, and the next call connects anew."""
+    with Canned(WHOLE) as server:
+        store = BlobStore.from_connection_string(server.connection_string)
+        for number in range(100):
+            assert isinstance(store.read(f"state/shop/{number}.json", timeout=PATIENT), Found)
+        assert len(_connections_to(server.port)) == 1, "the documents share one"
+        store.close()
+        store.close()
+        assert _connections_to(server.port) == []
+        assert isinstance(store.read(NAME, timeout=PATIENT), Found)
+        store.close()
+    assert len({target.partition("?")[0] for _, target in server.asked}) == 101
 
 
 def test_a_redirection_is_followed_nowhere() -> None:
