@@ -22,6 +22,8 @@ from poller.sources.dialects.base import Records
 from poller.sources.identity import sqlite_path
 from poller.sources.user_sql.literals import escape_colons
 
+_TEXTS_KEPT = 64
+
 
 def read_url(url: str | URL | Engine) -> URL:
     """The URL of a text, a URL or an engine.
@@ -76,6 +78,8 @@ class Database:
         """Whether a page of the present work held such text; None where no page was read."""
         self._connection: Connection | None = None
         self._driver: Any = None
+        self._texts: dict[str, sa.TextClause] = {}
+        """Statements that ran before: one that is kept is not compiled again."""
         self._file: tuple[int, int] | None = None
         self._thread = 0
         """The one that opened the connection."""
@@ -148,12 +152,20 @@ class Database:
         connection = self.connection()
         self.dialect.before(self._driver, self.timeout)
         with self.dialect.lenient(self._driver) if self.lenient else contextlib.nullcontext():
-            result = connection.execute(sa.text(sql), dict(params or {}))
+            result = connection.execute(self._text(sql), dict(params or {}))
             names, description = tuple(result.keys()), getattr(result.cursor, "description", None) or ()
-            if not self.lenient:
-                return Records(names, result.all(), description)
+            if not self.lenient:  # the driver's own records, with its errors translated as SQLAlchemy's rows have them
+                return Records(names, result.cursor_strategy.fetchall(result, result.cursor), description)
             read = self.dialect.fetch_leniently(result)
         return Records(names, read.rows, description, any_text=read.any_text, escaped=read.escaped)
+
+    def _text(self, sql: str) -> sa.TextClause:
+        kept = self._texts.get(sql)
+        if kept is None:
+            if len(self._texts) >= _TEXTS_KEPT:
+                self._texts.clear()
+            kept = self._texts[sql] = sa.text(sql)
+        return kept
 
     def read_leniently(self, error: BaseException) -> bool:
         """Read values that the driver cannot convert as text from now on; False where it failed for another reason, or

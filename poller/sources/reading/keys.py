@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, overload
 from urllib.parse import quote
 from uuid import UUID
@@ -118,13 +119,9 @@ class ReadPlan:
             tiebreaker[name] = value
         return Cursor.model_construct(kind=self._kind, value=str(record[self.text_at]), tiebreaker=tiebreaker)
 
-    def identity(self, record: Sequence[Any]) -> tuple[Any, ...]:
-        """Cursor and key of a record, for comparing neighbours."""
-        return (record[self.text_at], *(record[place] for _, place in self.places))
-
-    def null_key(self, record: Sequence[Any]) -> str | None:
-        """The name of a key column that is NULL in this record."""
-        return next((name for name, place in self.places if record[place] is None), None)
+    def identities(self, records: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Cursor and key of each record, for comparing neighbours."""
+        return list(map(itemgetter(self.text_at, *(place for _, place in self.places)), records))
 
 
 class LazyCursors(Sequence[Cursor]):
@@ -173,12 +170,6 @@ class LazyOrdering(Sequence[Mapping[str, KeyValue | None]]):
             return LazyOrdering(self._records[index], self._columns)
         texts = self._records[index][-len(self._columns) :]
         return {name: None if text is None else str(text) for name, text in zip(self._columns, texts, strict=True)}
-
-
-def row_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], Mapping[str, Any]]:
-    """A record as a plain dict of the user's columns in select order, without the helpers."""
-    columns = tuple(names)
-    return lambda record: dict(zip(columns, record, strict=False))
 
 
 def is_later(value: str, other: str) -> bool:

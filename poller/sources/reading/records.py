@@ -4,13 +4,17 @@ read: those are searched in the table."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
+from operator import eq, itemgetter
 from typing import Any
 
 from poller.errors import SourceError
 from poller.sources.columns import MOMENTS, Column, Family
+from poller.sources.columns.moments import TextForm
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Dialect, Records
 from poller.sources.options import Options
@@ -48,8 +52,10 @@ def refuse_bad_records(
     """
     if not records:
         return
-    if any(key.nullable is not False for key in known.keys) and any(map(plan.null_key, records)):
-        raise bad_key(options, "is NULL in some rows")
+    if any(key.nullable is not False for key in known.keys):
+        for _, place in plan.places:
+            if type(None) in _kinds(records, place):
+                raise bad_key(options, "is NULL in some rows")
     if not known.provable:
         _refuse_neighbours_alike(options, records, plan)
     _refuse_other_types(known, options, dialect, records, plan, names)
@@ -107,11 +113,9 @@ def refuse_null_cursors(database: Database, options: Options, statements: Statem
 
 
 def _refuse_neighbours_alike(options: Options, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
-    before: tuple[Any, ...] | None = None
-    for identity in map(plan.identity, records):
-        if identity == before:
-            raise bad_key(options, "is the same in several rows")
-        before = identity
+    identities = plan.identities(records)
+    if any(map(eq, identities, islice(identities, 1, None))):
+        raise bad_key(options, "is the same in several rows")
 
 
 def _refuse_other_types(
@@ -130,7 +134,7 @@ def _refuse_other_types(
         if wanted is None:
             continue
         looked_at = records if dialect.types_belong_to_values else records[:1]
-        for kind in {type(record[place]) for record in looked_at}:
+        for kind in _kinds(looked_at, place):
             if not issubclass(kind, wanted):
                 if column.form is not None and column.name == options.cursor_column:
                     raise odd_value(options, next(r[place] for r in records if type(r[place]) is kind))
@@ -153,8 +157,7 @@ def _refuse_odd_moments(
 ) -> None:
     form = known.cursor.form
     if form is not None and options.cursor_kind == "timestamp+pk":
-        fits = form.pattern().fullmatch
-        odd = next((r for r in records if not fits(str(r[plan.text_at]))), None)
+        odd = _odd_record(form, records, plan.text_at)
         if odd is not None:
             raise mixed_forms(options, form, odd[plan.text_at], {name: odd[place] for name, place in plan.places})
     if not dialect.holds_impossible_dates:
@@ -166,6 +169,23 @@ def _refuse_odd_moments(
             impossible = _impossible(record[place] for record in records)
             if impossible is not None:
                 raise odd_value(options, impossible, column.name)
+
+
+def _odd_record(form: TextForm, records: Sequence[Sequence[Any]], place: int) -> Sequence[Any] | None:
+    """The first record whose text has another form. All are looked at in one go, and one by one where that fails."""
+    one = form.pattern()
+    texts = list(map(itemgetter(place), records))
+    if set(map(type, texts)) == {str}:
+        together = "\n".join(texts)
+        every = re.compile(rf"(?:{one.pattern}\n)*{one.pattern}", re.ASCII)
+        if together.count("\n") == len(texts) - 1 and every.fullmatch(together):
+            return None
+    return next((r for r in records if not one.fullmatch(str(r[place]))), None)
+
+
+def _kinds(records: Sequence[Sequence[Any]], place: int) -> set[type]:
+    """The types that a column of a page holds."""
+    return set(map(type, map(itemgetter(place), records)))
 
 
 def _impossible(texts: Iterable[Any]) -> str | None:

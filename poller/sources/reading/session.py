@@ -27,11 +27,12 @@ from poller.sources.reading.continuity import refuse_changed
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.forms import FormWatch
 from poller.sources.reading.inspection import Inspection
-from poller.sources.reading.keys import LazyCursors, LazyOrdering, is_later, row_maker
+from poller.sources.reading.keys import LazyCursors, LazyOrdering, is_later
 from poller.sources.reading.learned import Learned, TypesChanged
 from poller.sources.reading.page import Range, Relation
 from poller.sources.reading.parsing import parse_keys
 from poller.sources.reading.records import refuse_bad_records, refuse_escaped, refuse_null_cursors
+from poller.sources.reading.rows import rows_of
 
 
 class Session(Learned):
@@ -125,9 +126,8 @@ class Session(Learned):
         self.database.page_held_text = any_text or bool(self.database.page_held_text)
         plan = self.plan(names)
         refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
-        make = row_maker(names[: plan.text_at])
         return Page(
-            rows=[make(record) for record in records],
+            rows=rows_of(records, names[: plan.text_at]),
             cursors=LazyCursors(records, plan),
             bound=bound,
             ordering=LazyOrdering(records, self.ordering) if known.ordering else None,

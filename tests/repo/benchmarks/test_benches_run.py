@@ -17,6 +17,7 @@ from benchmarks.bound_cost import __main__ as bound_cost
 from benchmarks.bound_cost.crowd import crowd
 from benchmarks.bound_cost.delay import WAYS, Way, delays
 from benchmarks.bound_cost.sample import sample_ms, sessions
+from benchmarks.full_page import __main__ as full_page
 from benchmarks.pages import __main__ as pages
 from benchmarks.pages.__main__ import measure
 from benchmarks.pages.table import Size
@@ -97,6 +98,16 @@ def test_the_pages_are_measured_by_the_command_line(
     pages.main()
     (reported,) = printed(capsys)
     assert (reported["database"], reported["rows"], reported["tie"], reported["limit"]) == ("sqlite", 2000, 400, 50)
+
+
+def test_full_pages_are_measured_by_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["full_page", "--database", "sqlite", "--rows", "2000", "--rounds", "2"])
+    full_page.main()
+    without, with_json = printed(capsys)
+    assert (without["database"], without["rows"], without["json"], with_json["json"]) == ("sqlite", 2000, False, True)
+    assert set(without["ms"]) == {"raw", "poller", "one_bound"}
 
 
 @pytest.mark.parametrize("what", ["sample", "delay"])
