@@ -65,8 +65,8 @@ def raw(connection: sa.Connection, url: str, table: str, last: int, *, payload: 
 
 
 def measure(url: str, *, rows: int, rounds: int, payload: bool, **options: Any) -> dict[str, Any]:
-    """Walk through a table of full pages in all ways at once, page by page in turn, `rounds` times over: what is noisy, is so for
-    all. Of each way and round the time of a page; then the medians of the rounds."""
+    """Walk through a table of full pages in all ways at once, page by page in turn, `rounds` times over: what is noisy,
+    is so for all. Of each way and round the time of a page; then the medians of the rounds."""
     table = fill(url, rows, payload=payload)
     readers = [source(url, table, **options) for _ in range(2)]
     engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
