@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from poller.model import window
-from poller.model.backoff import Backoff, at_once
+from poller.model.backoff import Backoff, at_once, fails
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow, size
 from poller.model.limits import LARGEST_BODY
@@ -238,8 +238,12 @@ def not_tried(state: State) -> State:
 
 
 def worked(state: State, id_: str) -> State:
-    """The row was delivered."""
-    return not_tried(delivered(without(state, [id_]), 1))
+    """The row was delivered. What the document says failed last is forgotten, unless the pending batch fails too: on a
+    quiet table no commit would do it."""
+    state = not_tried(without(state, [id_]))
+    if fails(state):
+        return delivered(state, 1)
+    return delivered(state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": None})}), 1)
 
 
 def failed_again(state: State, id_: str, *, limits: Limits, jitter: float, now: datetime) -> State:

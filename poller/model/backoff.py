@@ -46,6 +46,12 @@ def waits(state: State) -> bool:
     return state.delivery.retry_at is not None and state.delivery.last_error is not None
 
 
+def fails(state: State) -> bool:
+    """Whether the pending batch failed, or the row in it that fails is searched for."""
+    delivery = state.delivery
+    return bool(failures_of(state) or waits(state) or delivery.window)
+
+
 def failed(state: State, *, failures: int, backoff: Backoff, jitter: float, now: datetime) -> State:
     """The pending batch failed, for so many times in a row. Who writes this writes `last_error` as well."""
     return _delivery(state, failures=failures, retry_at=later(now, backoff.delay(failures, jitter)))

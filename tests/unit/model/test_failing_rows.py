@@ -151,6 +151,18 @@ def test_retry_later_holds_the_whole_poller_and_counts_nothing() -> None:
     assert (state.delivery.attempts, state.delivery.failures, state.aside) == (0, 0, ())
 
 
+def test_the_write_that_delivers_a_named_row_clears_its_error() -> None:
+    state = after(fresh(), [row(1), row(2)], Report(failed=("2@2",)))
+    assert state.delivery.last_error == ERROR
+    assert aside.worked(state, "2@2").delivery.last_error is None
+
+
+def test_the_error_of_a_row_that_still_blocks_is_kept() -> None:
+    state = after(fresh(), [row(1), row(2)], Report(failed=("2@2",)))
+    state = after(state, [row(3)], RAISED, mode="block")
+    assert aside.worked(state, "2@2").delivery.last_error == ERROR
+
+
 def test_a_killed_row_alone_is_known_from_a_killed_piece() -> None:
     rows = [row(stamp) for stamp in range(1, 5)]
     state = after(after(fresh(), rows, RAISED), rows, RAISED)
