@@ -42,7 +42,7 @@ def failing(state: State, options: PollerOptions, now: datetime) -> FailingOutpu
     listed, search = aside.parking_ended(state), window.standing(state)
     return FailingOutput(
         failures=backoff.failures_of(state),
-        retry_at=backoff.waits_until(state, now),
+        retry_at=backoff.waits_until(state, now, options.limits.backoff),
         searched_up_to=None if search is None else search.suspect,
         aside=len(listed.aside),
         aside_since=_oldest(listed.aside),

@@ -180,7 +180,8 @@ class Batches:
 
     def _has_other_work(self) -> bool:
         """Whether something is left for this tenure although no row is behind the batch."""
-        return self._recorder.may_prune() or aside.due(self._tenure.state, self._context.file.clock.now()) is not None
+        now, limits = self._context.file.clock.now(), self._context.options.limits
+        return self._recorder.may_prune() or aside.due(self._tenure.state, now, limits=limits) is not None
 
 
 def _copied(row: Row) -> Row:

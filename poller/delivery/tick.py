@@ -122,7 +122,7 @@ class Tick:
         refusal = refusal_of(self.context, copy)
         if refusal is not None:
             return self._result(refusal.outcome, error=refusal.error)
-        until = backoff.waits_until(state, self.file.clock.now())
+        until = self._waits_until(state)
         if until is None:
             return None
         return self._result("backing_off", error=_backs_off(state, until))
@@ -136,7 +136,7 @@ class Tick:
         jitter = self.runtime.jitter(0.0, 1.0)
         seen = aside.parking_ended(aside.killed(state, limits=options.limits, jitter=jitter, now=now))
         chosen = rows.plan(seen, options.on_poison, options.limits, entering=True)
-        tries = aside.due(seen, now)
+        tries = self._due(seen)
         again = tries is not None and tries.failures > 1 and state.lease.fencing_token % 2 == 1 and bool(chosen.rows)
         batch_first = again or (state.retrying is not None and bool(chosen.passes))
         tries = None if batch_first else tries
@@ -218,12 +218,12 @@ class Tick:
                 break
             entered = False
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
-            tries = aside.due(tenure.state, self.file.clock.now(), batch_first=batch_first or failed)
+            tries = self._due(tenure.state, batch_first=batch_first or failed)
             if tries is None:
                 rows = self._rows_after(rows, delivery)
                 chosen = rows.plan(tenure.state, self.options.on_poison, self.options.limits)
                 if failed and not chosen.passes:
-                    tries = aside.due(tenure.state, self.file.clock.now(), batch_first=batch_first)
+                    tries = self._due(tenure.state, batch_first=batch_first)
         if chosen.blocked:
             progress.blocked = progress.blocked or self._no_room(tenure.state)
 
@@ -299,7 +299,7 @@ class Tick:
             pending=known.pending if known else None,
             bound=self.reader.bound,
             error=error,
-            retry_at=backoff.waits_until(state, self.file.clock.now()) if waits and state is not None else None,
+            retry_at=self._waits_until(state) if waits and state is not None else None,
             aside=None if state is None else len(state.aside),
             quarantined=None if state is None else len(state.quarantine),
             failing_row=progress.culprit.key if shown and progress.culprit is not None else None,
@@ -307,6 +307,12 @@ class Tick:
             exception=progress.exception if shown else None,
             trace=failed.trace if shown and failed is not None else None,
         )
+
+    def _waits_until(self, state: State) -> datetime | None:
+        return backoff.waits_until(state, self.file.clock.now(), self.options.limits.backoff)
+
+    def _due(self, state: State, *, batch_first: bool = False) -> WaitingRow | None:
+        return aside.due(state, self.file.clock.now(), limits=self.options.limits, batch_first=batch_first)
 
     def _next_command(self) -> tuple[str, ...]:
         """What a person can do about the row that failed, beside fixing it or the handler."""

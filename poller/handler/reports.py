@@ -12,7 +12,7 @@ from typing import Any
 
 from poller.errors import PollerError
 from poller.handler.batch import Batch
-from poller.model.durations import parse_duration
+from poller.model.durations import LONGEST_PAUSE, parse_duration
 from poller.model.escape import shown
 from poller.ports import Row
 
@@ -21,8 +21,6 @@ FORM = "batchItemFailures"
 IDENTIFIER = "itemIdentifier"
 DEFAULT_PAUSE = timedelta(seconds=30)
 SHORTEST_PAUSE = timedelta(seconds=1)
-LONGEST_PAUSE = timedelta(days=1)
-"""A handler that asks for more is called again after so long: a slip of its author stops no table for a year."""
 _LONGEST_SHOWN = 100
 """Characters of an identifier that are quoted."""
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from poller.model import window
-from poller.model.backoff import Backoff, at_once, fails
+from poller.model.backoff import Backoff, at_once, fails, is_near
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow, size
 from poller.model.limits import LARGEST_BODY
@@ -104,18 +104,20 @@ def heads(state: State) -> dict[str, WaitingRow]:
     return oldest
 
 
-def due(state: State, now: datetime, *, batch_first: bool = False) -> WaitingRow | None:
+def due(state: State, now: datetime, *, limits: Limits, batch_first: bool = False) -> WaitingRow | None:
     """The row to try now: of the keys whose oldest row is aside and due, the oldest (failures 5). A key whose oldest
     row waits for a person is not tried. `batch_first`: a try was killed, and there are rows to hand over before the
     next."""
     if batch_first:
         return None
     first = heads(state)
-    ready = [row for row in state.aside if first.get(row.key) is row and _is_due(row, now)]
+    ready = [row for row in state.aside if first.get(row.key) is row and _is_due(row, now, limits)]
     return min(ready, key=lambda row: row.at or 0, default=None)
 
 
-def _is_due(row: WaitingRow, now: datetime) -> bool:
+def _is_due(row: WaitingRow, now: datetime, limits: Limits) -> bool:
+    if row.retry_at is not None and not is_near(row.retry_at, now, limits.backoff.longest):
+        return True
     return row.retry_at is None or row.retry_at <= now
 
 

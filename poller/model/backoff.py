@@ -7,7 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from poller.model.document import State
+from poller.model.durations import LONGEST_PAUSE
 from poller.model.stamps import later
+
+SLACK = 60.0
+"""By so many seconds the store's clock may seem to differ between two looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,11 @@ class Backoff:
         """Whether waiting longer is not foreseen: the delay after so many failures has reached `most`."""
         return self._full(failures) >= self.most
 
+    @property
+    def longest(self) -> float:
+        """No wait is longer, one that a handler asks for included."""
+        return max(self.most, LONGEST_PAUSE.total_seconds())
+
     def _full(self, failures: int) -> float:
         return min(self.most, self.first * 2.0 ** min(max(failures, 1) - 1, 64))
 
@@ -35,10 +44,19 @@ def failures_of(state: State) -> int:
     return state.delivery.failures if state.delivery.last_error is not None else 0
 
 
-def waits_until(state: State, now: datetime) -> datetime | None:
+def waits_until(state: State, now: datetime, backoff: Backoff) -> datetime | None:
     """Until when no call is made, None where one may be made now."""
-    retry_at = state.delivery.retry_at
-    return retry_at if retry_at is not None and retry_at > now and state.delivery.last_error is not None else None
+    retry_at, error = state.delivery.retry_at, state.delivery.last_error
+    if retry_at is None or retry_at <= now or error is None:
+        return None
+    asked = 0.0 if error.at is None else (retry_at - error.at).total_seconds()
+    return retry_at if is_near(retry_at, now, max(backoff.most, asked)) else None
+
+
+def is_near(retry_at: datetime, now: datetime, longest: float) -> bool:
+    """Whether so long a wait can be meant. A time farther off is of a clock that was ahead and came back; that may be
+    years from now."""
+    return (retry_at - now).total_seconds() <= longest + SLACK
 
 
 def waits(state: State) -> bool:

@@ -9,6 +9,9 @@ _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 LONGEST = timedelta(days=3650)
 """Durations are added to times; with longer ones the sum may exceed the range of `datetime`."""
+LONGEST_PAUSE = timedelta(days=1)
+"""A handler that asks for more (`RetryLater`) is called again after so long: a slip of its author stops no table for a
+year."""
 _WHOLE = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[dhms]))+")
 
 

@@ -73,7 +73,7 @@ class Laws:
             self._judge_try(writer, state, call.retries)
         else:
             self._handed[writer.token] += 1
-            if backoff.waits_until(state, self.world.moment()) is not None:
+            if backoff.waits_until(state, self.world.moment(), self.settings.limits.backoff) is not None:
                 self._fail("a batch is handed over before its delay is over")
             self._judge_piece(state, call)
         if not self.overtaken:

@@ -152,7 +152,7 @@ class Tick(Writer):
         world, state = self.world, self.state
         if state.control.paused or state.control.halted or not world.free():
             return
-        if backoff.waits_until(state, world.moment()):
+        if backoff.waits_until(state, world.moment(), self.settings.limits.backoff):
             world.seen["backing off"] += 1
             return
         jitter = world.rng.random()
@@ -160,7 +160,7 @@ class Tick(Writer):
         rows = self._page()
         chosen = self._plan(seen, rows, entering=True)
         batch_first = state.retrying is not None and bool(chosen.passes)
-        tries = aside.due(seen, world.moment(), batch_first=batch_first)
+        tries = aside.due(seen, world.moment(), limits=self.settings.limits, batch_first=batch_first)
         if not chosen.passes and tries is None and state.retrying is None:
             world.seen["blocked" if chosen.blocked else "idle"] += 1
             return
@@ -207,7 +207,7 @@ class Tick(Writer):
                 break
             if world.rng.random() < 0.05:
                 yield from self._clean_up()
-            tries = aside.due(self.state, world.moment(), batch_first=batch_first)
+            tries = aside.due(self.state, world.moment(), limits=self.settings.limits, batch_first=batch_first)
         yield from self.put(lambda state, now: handover.released(state, now=now), "release")
 
     def _enough(self) -> bool:

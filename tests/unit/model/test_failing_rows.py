@@ -101,7 +101,7 @@ def test_a_rejected_row_in_mid_batch_is_no_head_until_it_is_passed() -> None:
     assert [one.at for one in state.quarantine] == [None]
     state = after(state, [first, second], RAISED)
     assert [one.at for one in (*state.aside, *state.quarantine)] == [1, None]
-    due = aside.due(state, NOW + timedelta(minutes=9))
+    due = aside.due(state, NOW + timedelta(minutes=9), limits=LIMITS)
     assert due is not None
     assert due.id == first.id
     state = after(state, [second, row(3)])
@@ -147,7 +147,7 @@ def test_an_added_row_takes_the_place_of_its_older_version() -> None:
 
 def test_retry_later_holds_the_whole_poller_and_counts_nothing() -> None:
     state = after(fresh(), [row(1), row(2)], Report("later", seconds=30.0))
-    assert backoff.waits_until(state, NOW) == NOW + timedelta(seconds=30)
+    assert backoff.waits_until(state, NOW, LIMITS.backoff) == NOW + timedelta(seconds=30)
     assert (state.delivery.attempts, state.delivery.failures, state.aside) == (0, 0, ())
 
 

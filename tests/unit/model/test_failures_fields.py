@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from poller.model import aside, backoff, transitions, window
 from poller.model.aside import Limits, RowFacts
@@ -101,23 +101,23 @@ def test_a_reset_ends_windows_delays_and_parking() -> None:
     assert (state.aside, state.retrying, state.checkpoint.position) == ((), None, 0)
     assert {row.id for row in state.quarantine} == {ROW.id, LATER.id}
     assert aside.listed(state) == {}
-    assert aside.due(state, NOW) is None
+    assert aside.due(state, NOW, limits=Limits()) is None
 
 
 def test_resume_tries_at_once_and_keeps_what_waits() -> None:
     state = failing()
     error = DeliveryError(type="ValueError")
     state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": error})})
-    assert backoff.waits_until(state, NOW) is not None
+    assert backoff.waits_until(state, NOW, Backoff()) is not None
     state = transitions.resume(state, change=Change(id="c", kind="resume", by="ann"), now=NOW)
-    assert backoff.waits_until(state, NOW) is None
+    assert backoff.waits_until(state, NOW, Backoff()) is None
     assert (len(state.aside), len(state.quarantine)) == (1, 1)
 
 
 def test_a_delay_left_by_an_older_versions_commit_does_not_count() -> None:
     state = transitions.commit(failing(), cursor=ROW.cursor, batch_id="b", metadata={}, release=True, now=NOW)
     assert state.delivery.retry_at is not None
-    assert backoff.waits_until(state, NOW) is None
+    assert backoff.waits_until(state, NOW, Backoff()) is None
     assert backoff.failures_of(state) == 0
 
 
@@ -139,3 +139,28 @@ def test_a_cancelled_tenures_call_writes_and_counts_nothing() -> None:
     assert cancelled.delivery.window is not None
     assert cancelled.delivery.window.piece is None
     assert cancelled.delivery.attempts == 0
+
+
+def test_a_delay_from_a_clock_that_was_ahead_holds_nothing_up() -> None:
+    """The store's clock jumped ahead while a call failed, and came back."""
+    ahead = NOW + timedelta(hours=3)
+    delays = Backoff(first=60.0, most=300.0)
+    state = backoff.failed(example(), failures=2, backoff=delays, jitter=1.0, now=ahead)
+    error = DeliveryError(type="ValueError", at=ahead)
+    state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": error})})
+    assert backoff.waits_until(state, ahead, delays) is not None
+    assert backoff.waits_until(state, ahead - timedelta(minutes=4), delays) is not None
+    assert backoff.waits_until(state, NOW, delays) is None
+    later = backoff.wait(state, seconds=7200.0, now=ahead)
+    assert backoff.waits_until(later, ahead, delays) is not None, "a handler may ask for more"
+    assert backoff.waits_until(later, NOW, delays) is None
+
+
+def test_a_row_aside_since_a_clock_years_ahead_is_tried() -> None:
+    limits = Limits(backoff=Backoff(first=1.0, most=300.0))
+    later = aside.set_aside(example(), ROW, at=1, now=NOW + timedelta(days=365), failures=1, delay=300.0)
+    assert aside.due(later, NOW, limits=limits) is not None
+    asked = aside.put_off(aside.set_aside(example(), ROW, at=1, now=NOW), ROW.id, seconds=86_400.0, now=NOW)
+    assert aside.due(asked, NOW, limits=limits) is None, "a handler may ask for a day"
+    slow = Limits(backoff=Backoff(first=1.0, most=400 * 86_400.0))
+    assert aside.due(later, NOW, limits=slow) is None
