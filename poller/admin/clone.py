@@ -23,6 +23,7 @@ from poller.config.types import is_name
 from poller.errors import StateCorrupt
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
+from poller.model.part_names import base
 from poller.model.redact import redact
 
 KIND = "clone-checkpoint"
@@ -83,11 +84,21 @@ class _Cloning:
         return self._editor.create_or_replace(plan, self._create, overwrite=overwrite)
 
     def _replaces_backfill(self) -> bool:
-        try:
-            there = self._editor.operator.file.read()
-        except StateCorrupt:
-            return False  # it is reported with what puts it back
-        return there is not None and _is_backfill(there.state)
+        """Whether the name is that of a backfill, or of one of its parts."""
+        editor, name = self._editor, self._editor.name
+        prefix = f"state/{editor.operator.file.app_name}/"
+        found = editor.operator.store.names(f"{prefix}{name}-")
+        parts = [
+            one for one in (each.removeprefix(prefix).removesuffix(".json") for each in found) if base(one) == name
+        ]
+        for one in (name, *parts):
+            try:
+                there = operator_of(self._poller, KIND, name=one).file.read()
+            except StateCorrupt:
+                continue  # it is reported with what puts it back
+            if there is not None and _is_backfill(there.state):
+                return True
+        return False
 
     def _transition(self, state: State, change: Change, now: datetime) -> State:
         return clone(state, self._origin, change=change, now=now)

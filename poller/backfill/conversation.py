@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
+from poller.admin import conversation as admin
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,10 +38,22 @@ class Preview(Protocol):
 
 class Conversation:
     """With whoever asked for a backfill. As it stands with a program: its call is the agreement, and the result says
-    everything."""
+    everything.
 
+    Args:
+        file: see `poller.admin.conversation.Conversation`.
+    """
+
+    _file = ""
     again = "make the same call"
     """How one asks for the same again."""
+
+    def __init__(self, file: str = "") -> None:
+        self._file = file
+
+    def command(self, *words: str) -> str:
+        """A command line to copy."""
+        return admin.Conversation(self._file).command(*words)
 
     def option(self, name: str, value: object = None) -> str:
         """How one gives `begins`, `ends`, `name`, `parallel` or `retry`, or a value of it: in the console `--as`, or

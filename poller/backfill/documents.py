@@ -7,7 +7,6 @@ known by its source: a poller's, with `from` and `to` beside it.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +16,7 @@ from poller.backfill.ranges import Range
 from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
+from poller.model.part_names import base, part_of, part_suffix
 from poller.model.stamps import stamp
 from poller.ports import StateStore
 
@@ -25,30 +25,13 @@ ORIGIN = "backfill"
 FINISHED = "backfill_finished_at"
 """The key that says that every row was delivered, and when."""
 MOST_PARTS = 32
-_PART = re.compile(r"-(\d{1,2})of(\d{1,2})$")
 
 
 # --- its name
 
 
-def part_suffix(part: int, count: int) -> str:
-    """What a part's name ends with."""
-    return f"-{part}of{count}"
-
-
 LONGEST_NAME = 63 - len(part_suffix(MOST_PARTS, MOST_PARTS))
 """A backfill's name has at most so many letters, so that its parts' names are still names."""
-
-
-def part_of(name: str) -> tuple[int, int] | None:
-    """Which part of how many a name ends with; None for one that is whole."""
-    found = _PART.search(name)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def base(name: str) -> str:
-    """A backfill's name, without the part's number."""
-    return _PART.sub("", name)
 
 
 def default_name(of: str, begins: str, ends: str, fingerprint: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from poller.backfill.documents import Document, base, default_name, part_of, part_suffix, recognised
+from poller.backfill.documents import Document, default_name, recognised
 from poller.backfill.ranges import Range, RangeSource
 from poller.backfill.wired import Application, LivePoller, table_of
 from poller.config.types import is_name
@@ -16,6 +16,7 @@ from poller.errors import ConfigError, PollerError, StateCorrupt
 from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import SourceDescription, differences
+from poller.model.part_names import base, part_of, part_suffix
 from poller.model.timing import Timing
 from poller.ports import StateStore
 

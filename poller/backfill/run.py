@@ -13,7 +13,7 @@ from poller.admin.refusals import Refused, WrongArgument, clean, shown, whole
 from poller.admin.request import identity
 from poller.admin.wired import operator_of
 from poller.backfill.conversation import Conversation
-from poller.backfill.documents import LONGEST_NAME, MOST_PARTS, default_name, free_name, part_suffix, recognised
+from poller.backfill.documents import LONGEST_NAME, MOST_PARTS, default_name, free_name, recognised
 from poller.backfill.listing import begun_with
 from poller.backfill.parts import Part, unsettled
 from poller.backfill.ranges import Range, is_settled, pending
@@ -23,6 +23,7 @@ from poller.config.types import is_name
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import PollerError, SourceError, SourceUnavailable, StateCorrupt
 from poller.handler.call import check_handler
+from poller.model.part_names import part_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -308,7 +309,7 @@ class Backfill:
 
     @property
     def _once_resumed(self) -> str:
-        return f"To go on: poller resume {self.name}; then {self._talk.again} again."
+        return f"To go on: {self._talk.command('resume', self.name)}; then {self._talk.again} again."
 
     def _advice(self, part: Part) -> str | None:
         """What to do about a part that was paused or halted; None for any other."""

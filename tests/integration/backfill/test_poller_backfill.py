@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from poller import Batch, ConfigError, Poller, load_app
+from poller.admin.clone import clone_checkpoint
 from poller.admin.refusals import Refused, WrongArgument
 from poller.backfill.changes import pause, resume
 from poller.ports import Found, Source
@@ -283,6 +284,19 @@ def test_a_source_without_ranges_is_refused(store: Store) -> None:
         refused(lambda: poller.backfill(1, 2), ConfigError, "Other is no SqlSource", store)
 
 
+@pytest.mark.parametrize("name", ["cut", "cut-1of2"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_no_clone_takes_the_name_of_a_backfill_in_parts(shop: Path, store: Store, name: str, overwrite: bool) -> None:
+    poller = orders(source_of(shop), store)
+    poller.tick(lambda _: None)
+    poller.backfill(BEGINS, ENDS, name="cut", parallel=2, handler=Seen())
+    before = state(store, "cut-1of2")
+    with pytest.raises(Refused, match=f"{name} is a backfill's name"):
+        clone_checkpoint(poller, name, overwrite=overwrite)
+    assert state(store, "cut-1of2") == before
+    assert clone_checkpoint(poller, "cut-2").changed
+
+
 CONFIG = """
 app_name = "shop"
 [state]
@@ -329,5 +343,5 @@ def test_a_program_pauses_and_resumes_it_by_its_name(shop: Path) -> None:
     command = f"poller -c {path} backfill orders --from '{BEGINS}' --to '{ENDS}' --as cut"
     assert resumed.notes[-1] == f"To go on with it, run: {command}"
     assert [part.finished for part in half.parts] == [True, False]
-    assert half.next_step == "To go on: poller resume cut; then make the same call again."
+    assert half.next_step == f"To go on: poller -c {path} resume cut; then make the same call again."
     assert seen.ids == [2, 3]
