@@ -114,7 +114,7 @@ class PollerOptions(_Options):
 
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
-    process, which is ended at `handler_timeout`."""
+    process, which is ended at `handler_timeout`; its start does not count."""
 
     error_text: bool = True
     """Whether the first line of a handler's error is stored and shown, and what the database says of a value that it

@@ -207,7 +207,7 @@ class LeasedDelivery:
     def begin(self, batch: Batch) -> bool:
         """From now on the handler works on this batch. False where what went before took too long: the batch would run
         without a heartbeat, and must not."""
-        return self._heartbeat.expect(batch.batch_id, self._limit)
+        return self._heartbeat.expect(batch.batch_id, self._limit + self._context.executor.spare)
 
     def begin_page(self) -> None:
         """From now on a page is read, which also may take only so long."""

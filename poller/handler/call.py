@@ -71,6 +71,10 @@ def reportable(error: BaseException) -> BaseException:
 class Executor(Protocol):
     """Where handlers run."""
 
+    @property
+    def spare(self) -> float:
+        """How many seconds longer than its limit a call may take before it is taken for hung."""
+
     def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> CallResult:
         """Run the handler to its end; `limit` is how many seconds it may take. Raises whatever it raises, but for
         `Reject` and `RetryLater`, which are results."""
@@ -81,6 +85,8 @@ class Executor(Protocol):
 
 class ThreadExecutor:
     """On the caller's thread. A limit cannot be enforced here: the heartbeat ends at it, and so does the lease."""
+
+    spare = 0.0
 
     def run(self, handler: Handler, batch: Batch, lease: LeaseView, limit: float) -> CallResult:  # noqa: ARG002
         """Run the handler to its end. Raises: as `call`."""

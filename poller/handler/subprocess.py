@@ -1,8 +1,9 @@
 """A handler in a child process, which can be cut: at `handler_timeout`, and at the lease's deadline (protocol 6).
 
-The child is started once and kept for the next batches; a killed one is replaced. What the parent knows of the lease
-is copied to the child every few hundredths of a second, so `batch.lost`, `batch.check()` and `batch.remaining()` work
-there.
+The child is started once and kept for the next batches; a killed one is replaced. Its start, in which it imports the
+handler's module, is no time of the handler's: else one that starts slowly would be cut, and started again, for ever.
+What the parent knows of the lease is copied to the child every few hundredths of a second, so `batch.lost`,
+`batch.check()` and `batch.remaining()` work there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from poller.ports import Event, Runtime
 
 LOOK_EVERY = 0.02
 """How often, in seconds, the parent looks at the child, and copies the lease to it."""
+START_LIMIT = 60.0
+"""A child may take so many seconds to start and to import the handler's module."""
 LAST_WORDS = 1.0
 """For so many seconds at most an answer is waited for after its process has ended: it may be on its way."""
 _NUMBER = 8
@@ -56,7 +59,12 @@ class ProcessExecutor:
     """Runs handlers in a child process. One batch at a time.
 
     Raises from `run`: NotSendable where the handler cannot be named to another process (a lambda, a closure); NoRoom.
+
+    Attributes:
+        spare: so much longer than its limit a call may take: a child is started, and one that hangs is ended.
     """
+
+    spare = START_LIMIT + 10.0
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -86,25 +94,36 @@ class ProcessExecutor:
                 key="isolation",
                 next_step='Make the handler a function of a module, or set isolation = "thread".',
             ) from error
-        end = self._runtime.monotonic() + limit
-        child = self._ready()
+        child = self._running()
         try:
-            exchange = child.ask(request, lease.remaining())
-            while not exchange.done.wait(LOOK_EVERY):
-                left = lease.remaining()
-                child.share(left)
-                if left == 0:
-                    raise HandlerCancelled("The lease was lost while the handler ran; its process was ended.")
-                if self._runtime.monotonic() >= end:
-                    raise HandlerFailure("HandlerTimeout", f"ran longer than {limit:g} s; its process was ended")
-                if not child.alive():
-                    exchange.done.wait(LAST_WORDS)
-                    break
+            if not child.ready:
+                prepares = child.ask(pickle.dumps((handler, None, batch.fencing_token)), lease.remaining())
+                if not self._ended(prepares, child, lease, START_LIMIT):
+                    raise _no_room(f"it did not import the handler within {START_LIMIT:g} s")
+                child.answer()
+                child.ready = True
+            if not self._ended(child.ask(request, lease.remaining()), child, lease, limit):
+                raise HandlerFailure("HandlerTimeout", f"ran longer than {limit:g} s; its process was ended")
             answer = child.answer()
         except BaseException:
             self.close()
             raise
         return answer.result()
+
+    def _ended(self, exchange: _Exchange, child: _Child, lease: LeaseView, limit: float) -> bool:
+        """Wait until the child has answered or died, for so many seconds; whether it has. Raises: HandlerCancelled."""
+        end = self._runtime.monotonic() + limit
+        while not exchange.done.wait(LOOK_EVERY):
+            left = lease.remaining()
+            child.share(left)
+            if left == 0:
+                raise HandlerCancelled("The lease was lost while the handler ran; its process was ended.")
+            if self._runtime.monotonic() >= end:
+                return False
+            if not child.alive():
+                exchange.done.wait(LAST_WORDS)
+                return True
+        return True
 
     def close(self) -> None:
         """End the child, at once, and wait until it has ended."""
@@ -113,7 +132,7 @@ class ProcessExecutor:
             child.kill()
             self._child = None
 
-    def _ready(self) -> _Child:
+    def _running(self) -> _Child:
         child = self._child
         if child is None or child.exchange is not None or not child.alive():
             self.close()
@@ -124,7 +143,7 @@ class ProcessExecutor:
         return child
 
 
-def _no_room(error: Exception) -> NoRoom:
+def _no_room(error: Exception | str) -> NoRoom:
     return NoRoom(
         f"No process could be started for the handler: {error}.",
         next_step='Give this machine room for one more process and thread, or set isolation = "thread".',
@@ -139,6 +158,7 @@ class _Child:
         until: until when it may trust the lease. It has no lock, for a child that is stopped in the midst of a look
             would keep it; a number of eight bytes is written in one piece.
         asked: how many requests it was given. exchange: the one that is not answered yet.
+        ready: whether it has imported the module of a handler.
     """
 
     process: Any
@@ -146,6 +166,7 @@ class _Child:
     until: _Shared
     asked: int = 0
     exchange: _Exchange | None = None
+    ready: bool = False
 
     @classmethod
     def start(cls, context: Any) -> _Child:
@@ -303,7 +324,9 @@ def _serve(connection: Connection, until: _Shared) -> None:
             request = memoryview(received)[_NUMBER:]
             handler, payload, token = pickle.loads(request)  # noqa: S301 - from our own parent
             lease = _SharedLease(until, token)
-            answer = Answer.of(call(handler, payload.batch(lease), lease))
+            # Without a batch the handler is only imported; where that fails, it fails again with the batch.
+            result = CallResult() if payload is None else call(handler, payload.batch(lease), lease)
+            answer = Answer.of(result)
         except BaseException as error:  # noqa: BLE001 - reported to the parent; else it would be printed here
             answer = Answer.of_error(error)
         if os.getpid() != ours:

@@ -58,6 +58,11 @@ def hangs_without_a_look(batch: Batch) -> None:
     note("survived")
 
 
+def hangs_at_the_third(batch: Batch) -> None:
+    if any(row["id"] == 3 for row in batch):
+        time.sleep(60)
+
+
 def forks(batch: Batch) -> None:
     """Its copy returns at once; it does when the copy has ended."""
     copy = os.fork()

@@ -23,7 +23,7 @@ from tests.resilience.faults.bench import NAME
 from tests.resilience.faults.plan import NoFaults
 from tests.resilience.faults.proxy import FaultProxy
 from tests.resilience.faults.shop import Shop
-from tests.resilience.kills import children
+from tests.resilience.kills import children, slow_to_import
 from tests.resilience.kills.children import gone
 from tests.resilience.kills.fleet import Fleet
 from tests.support.services import wait_until
@@ -59,12 +59,12 @@ def _tick(poller: Poller, handler: Handler) -> TickResult:
 
 
 BRIEF: Any = {"handler_timeout": "1500ms", "max_attempts": 100}
-"""Enough for a child that runs already, and almost always for one to start."""
+"""Enough for what a handler here does."""
 
 
 def _warm(poller: Poller, folder: Path) -> int:
     """Deliver what is there; the id of the child, which has started then."""
-    wait_until(lambda: poller.tick(children.fine).outcome == "delivered", "a child starts in time")
+    wait_until(lambda: poller.tick(children.fine).outcome == "delivered", "a child has delivered")
     return int((folder / "pid").read_text())
 
 
@@ -133,6 +133,22 @@ def test_a_child_is_killed_at_the_handler_timeout(shop: Shop, store: BlobStore, 
     assert state.delivery.last_error.type == "HandlerTimeout"
     assert state.lease.owner_id is None, "it is known to be dead, so the lease is given back"
     _warm(poller, tmp_path)
+
+
+def test_the_start_of_a_child_is_no_time_of_its_handler(shop: Shop) -> None:
+    poller = shop.poller(MemoryStore(), isolation="process", handler_timeout="1s")
+    assert poller.options.handler_limit.total_seconds() < slow_to_import.SECONDS
+    assert _tick(poller, slow_to_import.fine).outcome == "delivered"
+
+
+def test_a_tick_goes_on_once_a_hung_handler_was_ended(shop: Shop, store: BlobStore) -> None:
+    """The row is found and set aside, and those behind it are handed over, under one lease."""
+    options: Any = {"handler_timeout": "1s", "on_poison": "quarantine", "max_attempts": 1}
+    poller = shop.poller(store, isolation="process", batch_size=4, **options)
+    assert _tick(poller, children.hangs_at_the_third).rows == 0
+    assert _tick(poller, children.hangs_at_the_third).rows == 4
+    state = _state(store)
+    assert len(state.aside) + len(state.quarantine) == 1
 
 
 def test_a_child_that_ends_itself_is_a_failure_of_its_handler(shop: Shop, store: BlobStore) -> None:

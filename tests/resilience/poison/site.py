@@ -88,22 +88,26 @@ class Site(Fleet):
             alive = [worker for worker in self.workers if worker.process.poll() is None]
             for _ in range(self.size - len(alive)):
                 self.start()
-            if self.kills < kills and time.monotonic() >= due:
-                self.kill_one(chance)
+            if self.kills < kills and time.monotonic() >= due and self.kill_one(chance):
                 due = time.monotonic() + chance.uniform(*every)
             if self.behind() == 0:
                 self.grow(1)
             time.sleep(0.3)
         assert self.kills >= kills, "it was drained before all kills: more rows are needed"
 
-    def kill_one(self, chance: random.Random) -> None:
-        """Whoever works, where somebody does."""
+    def kill_one(self, chance: random.Random) -> bool:
+        """Whoever works; whether somebody did. One that only starts is not killed: on a busy machine none would ever
+        have started."""
         alive = [worker for worker in self.workers if worker.process.poll() is None]
-        victim: Worker = chance.choice([worker for worker in alive if worker.tenure is not None] or alive)
+        working = [worker for worker in alive if worker.tenure is not None]
+        if not working:
+            return False
+        victim: Worker = chance.choice(working)
         victim.kill()
         self.kills += 1
         if victim.tenure is not None:
             self.killed.add(victim.tenure)
+        return True
 
     def ended(self) -> set[int]:
         """Tokens of tenures that did not end in order. All workers have ended."""
@@ -122,6 +126,15 @@ class Site(Fleet):
             timeout=120,
             check=False,
         )
+
+    def close(self) -> None:
+        """End all, and leave what they did beside the test: `calls.txt`, and `NAME.events` of each worker."""
+        super().close()
+        for worker in self.workers:
+            (self.folder / f"{worker.name}.events").write_text(
+                "".join(f"{json.dumps(event)}\n" for event in worker.events)
+            )
+        (self.folder / "calls.txt").write_text("".join(f"{call}\n" for call in self.calls()))
 
     # --- what came out
 
