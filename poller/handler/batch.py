@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -103,12 +103,12 @@ class Batch:
     cursor_to: Cursor
     _key_at: Callable[[int], str]
     _lease: LeaseView
-    _positions: Mapping[int, int]
     standing: Standing
     retry: bool = False
     replay: bool = False
     fences: list[Fence] = field(default_factory=list)
     _failures: dict[int, RowFailure] = field(default_factory=dict)
+    _positions: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -140,7 +140,6 @@ class Batch:
             cursor_to=cursor_to or page.cursors[size - 1],
             _key_at=lambda position: keys(rows[position], page.cursors[position]),
             _lease=lease,
-            _positions={id(row): position for position, row in enumerate(rows)},
             standing=standing or Standing(through=len(rows)),
             retry=retry,
             replay=replay,
@@ -178,7 +177,6 @@ class Batch:
             cursor_to=cursor_to or Cursor(kind="integer+pk", value=str(len(rows)), tiebreaker={"id": len(rows)}),
             _key_at=lambda position: f"{poller_name}:{sorted(rows[position].items())}",
             _lease=_LeaseOfATest(),
-            _positions={id(row): position for position, row in enumerate(rows)},
             standing=standing or Standing(through=len(rows)),
         )
 
@@ -253,6 +251,8 @@ class Batch:
         return self._failures.get(position, RowFailure(position, ""))
 
     def _position(self, row: Row, method: str) -> int:
+        if not self._positions:  # most handlers never ask; several threads may, and each then adds the same
+            self._positions.update({id(one): at for at, one in enumerate(self.rows)})
         position = self._positions.get(id(row))
         if position is None:
             raise ValueError(f"batch.{method}(row) takes a row of this batch")

@@ -42,7 +42,6 @@ class Payload:
             **self.fields,
             _key_at=self.keys.__getitem__,
             _lease=lease,
-            _positions={id(row): position for position, row in enumerate(self.fields["rows"])},
         )
 
 

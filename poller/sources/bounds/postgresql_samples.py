@@ -30,9 +30,14 @@ _OWN = """not coalesce({a}pid = any(cast(:own_pids as integer[])) and {a}pid || 
 not see, it is another session."""
 
 
+_PREPARES = "coalesce(current_setting('max_prepared_transactions', true), '') <> '0'"
+"""Whether there can be prepared transactions. The setting is the server's, for as long as it runs, which does not start
+with 0 while there are some."""
+
+
 def _sessions(sql: str, alias: str = "") -> sa.TextClause:
-    """A statement over pg_stat_activity, with that condition in the place of {own}."""
-    return sa.text(sql.replace("{own}", _OWN.replace("{a}", alias)))
+    """A statement over pg_stat_activity, with these in the places of {own} and {prepares}."""
+    return sa.text(sql.replace("{own}", _OWN.replace("{a}", alias)).replace("{prepares}", _PREPARES))
 
 
 _EXACT = _sessions("""
@@ -40,7 +45,7 @@ select least(min(least(xact_start, case when backend_type = 'client backend'
          and state in ('active', 'fastpath function call') then query_start end)), statement_timestamp()) as bound,
        coalesce(bool_or(backend_type is null or state = 'disabled'
          or (backend_type = 'client backend' and state is null)), false) as blind,
-       statement_timestamp() as clock, pg_is_in_recovery() as standby
+       statement_timestamp() as clock, pg_is_in_recovery() as standby, {prepares} as prepares
   from pg_stat_activity
  where datid = (select oid from pg_database where datname = current_database())
    and usesysid is not null and pid <> pg_backend_pid()
@@ -69,7 +74,7 @@ select pid, usename, application_name from pg_stat_activity where pid = any(cast
 _OPEN = _sessions(
     """
 select statement_timestamp() as clock, coalesce(array_agg(l.virtualxid || '@' || l.pid), '{}') as open,
-       pg_is_in_recovery() as standby
+       pg_is_in_recovery() as standby, {prepares} as prepares
   from pg_locks l left join pg_stat_activity a on a.pid = l.pid
  where l.locktype = 'virtualxid' and l.granted and l.virtualtransaction = l.virtualxid and l.pid <> pg_backend_pid()
    and (a.pid is null or (a.usesysid is not null
@@ -108,7 +113,7 @@ class Exact(Stateless):
             time.sleep(SAMPLES_APART)
             row = connection.execute(_EXACT, left_out).one()
         refuse_standby(row)
-        held = prepared(connection)
+        held = prepared(connection) if row.prepares else None
         if row.blind:
             held = (
                 "sessions whose activity cannot be seen",
@@ -135,6 +140,8 @@ class Observed(Followed[str, datetime | None]):
         super().__init__(server, ignored)
         self.kind = "observed-strict" if strict else "observed"
         self._strict = strict
+        self._prepares = True
+        """Whether there can be prepared transactions, as the last look showed."""
 
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
         """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
@@ -149,7 +156,7 @@ class Observed(Followed[str, datetime | None]):
             before, seen = seen, self._look(connection, left_out)
             if seen.oldest == before.oldest:
                 break
-        held = prepared(connection)
+        held = prepared(connection) if self._prepares else None
         if held is not None:
             return Sample(first.clock, seen.clock, None, *held)
         return replace(seen, began=first.clock)
@@ -157,6 +164,7 @@ class Observed(Followed[str, datetime | None]):
     def _look(self, connection: Connection, left_out: Mapping[str, Any]) -> Sample:
         row = connection.execute(_OPEN, left_out).one()
         refuse_standby(row)
+        self._prepares = row.prepares
         previous, before = self._seen
         if previous is not None and row.clock < previous:
             previous, before = None, {}  # the clock went back: earlier samples no longer count

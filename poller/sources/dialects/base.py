@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
+from poller.sources.columns.exact import Exact
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS, Reread, plain
 
@@ -169,6 +170,11 @@ class Dialect:
     def render(self, sql: str, column: Column) -> str:
         """An expression: the value's text in the form of sources.md, "Cursor fidelity"."""
         raise NotImplementedError
+
+    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+        """How the text that `render` gives is made of the value that this connection's driver returns; None where only
+        the database can make it."""
+        return None
 
     def text(self, sql: str, column: Column) -> str:
         """An expression: the text of a value that is not read back, whatever its type is; NULL for NULL."""

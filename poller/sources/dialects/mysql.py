@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import importlib
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
@@ -16,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from poller.databases import urls
 from poller.sources.columns import Column, Family
+from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
 from poller.sources.dialects.base import Dialect, Look, Runner, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CODEC
@@ -50,6 +52,11 @@ _NUMBERS = {
 
 _TIMESTAMP_CODE = 7  # MYSQL_TYPE_TIMESTAMP: stored in UTC, unlike DATETIME
 _DATE_CODE, _DATETIME_CODE = 10, 12
+_CONVERTERS = {
+    Family.TIMESTAMPTZ: "convert_datetime",
+    Family.TIMESTAMP: "convert_datetime",
+    Family.DATE: "convert_date",
+}
 _STRING_CODES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
 """VARCHAR, BIT, the BLOBs and TEXTs, VAR_STRING, STRING: of characters or of bytes, which these codes do not say."""
 
@@ -136,6 +143,16 @@ class MySql(Dialect):
                 return f"LOWER(HEX({sql}))"
             case _:
                 return f"CAST({sql} AS CHAR)"
+
+    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+        """Pymysql's own converters lose nothing, and return as text what is not a date."""
+        if column.family not in _CONVERTERS or not type(dbapi).__module__.startswith("pymysql."):
+            return None
+        own = getattr(importlib.import_module("pymysql.converters"), _CONVERTERS[column.family])
+        codes = (_DATE_CODE,) if column.family is Family.DATE else (_TIMESTAMP_CODE, _DATETIME_CODE)
+        if any(dbapi.decoders.get(code) is not own for code in codes):
+            return None
+        return NAIVE_UTC if column.family is Family.TIMESTAMPTZ else exact_of(column)
 
     def types(self, look: Look, run: Runner) -> dict[str, Column]:
         """A query's strings may be of characters or of bytes."""

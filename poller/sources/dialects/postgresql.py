@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DataError, DBAPIError
 
 from poller.sources.columns import Column, Family
+from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import Reread, converted, plain
@@ -66,6 +67,13 @@ _CONNECTING = (
 )
 
 _FORMS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1", "client_encoding": "UTF8"}
+_LOADERS = {
+    Family.TIMESTAMPTZ: (1184, "TimestamptzLoader"),
+    Family.TIMESTAMP: (1114, "TimestampLoader"),
+    Family.DATE: (1082, "DateLoader"),
+}
+"""Oids (pg_type.dat) and psycopg's loaders of them."""
+_OWN_LOADERS = frozenset({"psycopg", "psycopg_binary", "psycopg_c"})
 _INTERVAL = 1186
 """The oid of `interval` (pg_type.dat)."""
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
@@ -156,6 +164,17 @@ class PostgreSql(Dialect):
             f"CASE WHEN {sql} >= '{first}' AND {sql} < 'infinity' THEN to_char({moment}, '{form}')"
             f" ELSE CAST({sql} AS text) END"
         )
+
+    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+        """Psycopg's own loaders lose nothing, and fail on what Python cannot hold; psycopg2 returns infinities as the
+        ends of Python's calendar."""
+        if column.family is Family.INTEGER:
+            return exact_of(column)
+        oid, name = _LOADERS.get(column.family, (0, ""))
+        loader = dbapi.adapters.get_loader(oid, 0) if oid and hasattr(dbapi, "adapters") else None
+        if loader is None or loader.__name__ != name or loader.__module__.partition(".")[0] not in _OWN_LOADERS:
+            return None
+        return exact_of(column)
 
     def unreadable(self, error: BaseException) -> bool:
         """Errors of the server carry a SQLSTATE; a driver's own about a value do not."""

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.sources.columns import Column, Family, Odd
+from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.columns.moments import TextForm
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner, by_value
 from poller.sources.dialects.faults import Fault
@@ -86,6 +87,10 @@ class Sqlite(Dialect):
     def render(self, sql: str, column: Column) -> str:
         """Stored text as it is."""
         return f"lower(hex({sql}))" if column.family is Family.BYTES else f"CAST({sql} AS TEXT)"
+
+    def exact(self, column: Column, dbapi: Any) -> Exact | None:
+        """Texts and integers as they are."""
+        return exact_of(column) if column.family in {Family.TEXT, Family.INTEGER} else None
 
     def types(self, look: Look, run: Runner) -> dict[str, Column]:
         """Each value has a type of its own."""

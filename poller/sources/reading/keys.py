@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from operator import itemgetter
@@ -14,6 +14,7 @@ from uuid import UUID
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, CursorKind, KeyValue
 from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
+from poller.sources.columns.exact import Exact
 
 
 def json_value(value: Any) -> KeyValue:
@@ -77,14 +78,17 @@ class KeyReader:
         self._cursor = cursor
         self._keys = keys
 
-    def plan(self, names: Sequence[str]) -> ReadPlan:
-        """Where each part is in a record; `names` are the user's columns, which the helpers follow."""
+    def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
+        """Where each part is in a record; `names` are the user's columns, which the helpers follow. `exact`: how the
+        cursor's text is made of its column's value; None where it is the first helper."""
         width = len(names)
-        rendered = {column.name: width + 1 + i for i, column in enumerate(self.helpers)}
+        others = width + (exact is None)
+        rendered = {column.name: others + i for i, column in enumerate(self.helpers)}
         if self._cursor.family in RENDERED_BY_DATABASE:
             rendered[self._cursor.name] = width
         places = [(k.name, rendered[k.name] if k.name in rendered else names.index(k.name)) for k in self._keys]
-        return ReadPlan(self._kind, self._table, width, places)
+        text_at = width if exact is None else names.index(self._cursor.name)
+        return ReadPlan(self._kind, self._table, text_at, places, width=width, exact=exact)
 
 
 class ReadPlan:
@@ -92,14 +96,27 @@ class ReadPlan:
     change them.
 
     Attributes:
-        text_at: where the cursor's text is; places: of each key column, its name and where its value is.
+        text_at: where the cursor's text is, or with `exact` the value that it is made of; places: of each key column,
+            its name and where its value is. width: how many columns are the user's, the first of a record.
     """
 
-    def __init__(self, kind: CursorKind, table: str, text_at: int, places: Sequence[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        kind: CursorKind,
+        table: str,
+        text_at: int,
+        places: Sequence[tuple[str, int]],
+        *,
+        width: int,
+        exact: Exact | None = None,
+    ) -> None:
         self._kind = kind
         self._table = table
+        self._text: Callable[[Any], str] = str if exact is None else exact.text
         self.text_at = text_at
         self.places = places
+        self.width = width
+        self.exact = exact
 
     def cursor(self, record: Sequence[Any]) -> Cursor:
         """The position right after this record."""
@@ -117,7 +134,7 @@ class ReadPlan:
                         next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
                     ) from None
             tiebreaker[name] = value
-        return Cursor.model_construct(kind=self._kind, value=str(record[self.text_at]), tiebreaker=tiebreaker)
+        return Cursor.model_construct(kind=self._kind, value=self._text(record[self.text_at]), tiebreaker=tiebreaker)
 
     def identities(self, records: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """Cursor and key of each record, for comparing neighbours."""

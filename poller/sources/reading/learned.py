@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from poller.model.cursor import Cursor
-from poller.sources.columns import Column, Family
+from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
+from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
 from poller.sources.options import Options
@@ -116,10 +117,19 @@ class Learned:
     def _column_reader(self) -> ColumnReader:
         return ColumnReader(self.database, self.options, self.statements())
 
-    def plan(self, names: Sequence[str]) -> ReadPlan:
-        """Where the cursor's parts are in a page's records."""
+    def plan(self, names: Sequence[str], exact: Exact | None = None) -> ReadPlan:
+        """Where the cursor's parts are in a page's records; `exact`: see `KeyReader.plan`."""
         assert self._reader is not None  # noqa: S101 - statements() made it
-        return self._reader.plan(names[: len(names) - 1 - len(self._reader.helpers)])
+        return self._reader.plan(names[: len(names) - (exact is None) - len(self._reader.helpers)], exact)
+
+    def exact(self, known: Inspection) -> Exact | None:
+        """How the cursor's text is made of the driver's value; None where the database makes it: also while values may
+        come as text, and where the cursor's column is a key's too, whose text it then gives as well."""
+        cursor = known.cursor
+        in_key = cursor.family in RENDERED_BY_DATABASE and any(key.name == cursor.name for key in known.keys)
+        if in_key or self.database.lenient:
+            return None
+        return self.database.dialect.exact(cursor, self.database.driver_connection())
 
     def _settled(self, cursor: Cursor | None, known: Inspection) -> Cursor | None:
         """See `parsing.settle`; asked once per cursor."""

@@ -78,9 +78,10 @@ class Statements:
         chosen = [f"{relation.alias}.*"] if projection is None else [self._quoted(name) for name in projection]
         rendered = [dialect.render(c, cursor), *(dialect.render(self._quoted(h.name), h) for h in helpers)]
         texts = [dialect.text(self._quoted(column.name), column) for column in ordering]
-        named = [(f"poller_cursor_{i}", sql) for i, sql in enumerate(rendered)]
-        named += [(f"poller_ordering_{i}", sql) for i, sql in enumerate(texts)]
-        self._select = ", ".join([*chosen, *(f"{sql} {dialect.alias_word}{name}" for name, sql in named)])
+        named = [f"{sql} {dialect.alias_word}poller_cursor_{i}" for i, sql in enumerate(rendered)]
+        named += [f"{sql} {dialect.alias_word}poller_ordering_{i}" for i, sql in enumerate(texts)]
+        self._select = ", ".join([*chosen, *named])
+        self._select_exact = ", ".join([*chosen, *named[1:]])
 
     # ---------------------------------------------------------------------------------------------------- the page
 
@@ -111,11 +112,11 @@ class Statements:
             params = params | {f"k{i}": self._dialect.bind(key[column.name], column)}
         return Range(_join(fixed), params)
 
-    def select(self, interval: Range, limit: int) -> tuple[str, Params]:
-        """Up to `limit` rows of an interval: the user's columns, the cursor's text, the other helpers, the ordering
-        key's texts."""
+    def select(self, interval: Range, limit: int, *, exact: bool = False) -> tuple[str, Params]:
+        """Up to `limit` rows of an interval: the user's columns, the cursor's text (unless the driver's value is
+        `exact`), the other helpers, the ordering key's texts."""
         rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
-        return self._dialect.limited(self._select, rest, limit), interval.params
+        return self._dialect.limited(self._select_exact if exact else self._select, rest, limit), interval.params
 
     # --------------------------------------------------------------------------------------------------- the counts
 

@@ -162,7 +162,7 @@ def _refuse_odd_moments(
             raise mixed_forms(options, form, odd[plan.text_at], {name: odd[place] for name, place in plan.places})
     if not dialect.holds_impossible_dates:
         return
-    places = {known.cursor: plan.text_at}
+    places = {known.cursor: plan.text_at} if plan.exact is None else {}  # what is exact is a date
     places |= {key: place for key, (_, place) in zip(known.keys, plan.places, strict=True)}
     for column, place in places.items():
         if column.family in MOMENTS:

@@ -17,6 +17,7 @@ from poller.model.cursor import Cursor
 from poller.ports import Bound, Lag, Page
 from poller.sources import bounds
 from poller.sources.columns import NUMBERS, Column, Family
+from poller.sources.columns.exact import Exact
 from poller.sources.columns.moments import parse_utc
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
@@ -109,12 +110,31 @@ class Session(Learned):
         return self._anew(work)
 
     def _read(self, known: Inspection, intervals: Sequence[Range], limit: int, bound: Bound) -> Page:
-        """Up to `limit` rows of some intervals, one after the other, each with the cursor right after it."""
+        """Up to `limit` rows of some intervals, one after the other, each with the cursor right after it. Where the
+        text of a cursor cannot be made of the driver's value, the database renders those of the page."""
+        exact = self.exact(known)
+        records, names = self._collect(known, intervals, limit, exact)
+        plan = self.plan(names, exact)
+        if exact is not None and not exact.covers(records, plan.text_at):
+            records, names = self._collect(known, intervals, limit, None)
+            plan = self.plan(names)
+        refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
+        return Page(
+            rows=rows_of(records, names[: plan.width]),
+            cursors=LazyCursors(records, plan),
+            bound=bound,
+            ordering=LazyOrdering(records, self.ordering) if known.ordering else None,
+        )
+
+    def _collect(
+        self, known: Inspection, intervals: Sequence[Range], limit: int, exact: Exact | None
+    ) -> tuple[list[Sequence[Any]], tuple[str, ...]]:
+        """The records, and the names of their columns without the ordering key's."""
         records: list[Sequence[Any]] = []
         names: tuple[str, ...] = ()
         any_text = False
         for interval in intervals:
-            found = self._select(known, interval, limit - len(records))
+            found = self._select(known, interval, limit - len(records), exact is not None)
             names = found.names[: len(found.names) - len(known.ordering)]
             self._refuse_changed_types(found)
             any_text = any_text or found.any_text
@@ -124,19 +144,12 @@ class Session(Learned):
             if len(records) >= limit:
                 break
         self.database.page_held_text = any_text or bool(self.database.page_held_text)
-        plan = self.plan(names)
-        refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
-        return Page(
-            rows=rows_of(records, names[: plan.text_at]),
-            cursors=LazyCursors(records, plan),
-            bound=bound,
-            ordering=LazyOrdering(records, self.ordering) if known.ordering else None,
-        )
+        return records, names
 
-    def _select(self, known: Inspection, interval: Range, limit: int) -> Records:
+    def _select(self, known: Inspection, interval: Range, limit: int, exact: bool) -> Records:
         """Up to `limit` rows of an interval. Raises: SourceError naming a value that cannot be read even as text."""
         try:
-            return self.database.run(*self.statements().select(interval, limit))
+            return self.database.run(*self.statements().select(interval, limit, exact=exact))
         except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
             if not self.database.lenient or not self.database.dialect.unreadable(error):
                 raise
