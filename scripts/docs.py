@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from poller.config import AppConfig, PollerOptions, SourceConfig, StateOptions
+from poller.model.documented import field_docs
 from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
 from scripts.docs_cli import cli
@@ -121,12 +122,12 @@ def configuration() -> str:
 
 
 def _table(model: type[BaseModel], leave_out: set[str] = frozenset()) -> str:  # type: ignore[assignment]
-    properties = _properties(model)
+    properties, docs = _properties(model), field_docs(model)
     lines = ["| key | type | default | |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         if name not in leave_out:
             key = field.alias or name
-            meaning = " ".join((field.description or "").split()).replace("|", r"\|")
+            meaning = " ".join(docs.get(name, "").split()).replace("|", r"\|")
             lines.append(f"| `{key}` | {_type(properties[key])} | {_default(field)} | {meaning} |")
     return "\n".join(lines) + "\n"
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
 from poller_cli import exits
 from poller_cli.main import build
 from poller_cli.output.schemas import all_schemas
@@ -78,7 +76,7 @@ _SHARED = frozenset({"--config", "--json", "--debug", "--help"})
 
 def cli() -> str:
     """The page."""
-    root: Any = typer.main.get_command(build())
+    root: Any = build()
     commands = list(_commands(root, ""))
     return _PAGE.format(
         commands=_table(

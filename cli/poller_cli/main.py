@@ -1,47 +1,55 @@
 """The entry point of the command `poller`: wires the commands, and turns errors into one line and an exit code.
 
-Every command stands in a file of its own under `poller_cli.commands` and imports what it needs when it runs, so that
-`poller --help` and the shell's completion are quick.
+Every command stands in a file of its own under `poller_cli.commands`, which is imported when the command is asked for,
+and itself imports what it needs when it runs: `poller --help` and the shell's completion are quick.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from poller_cli import exits
-from poller_cli.commands import (
-    backfill,
-    cancel,
-    check,
-    clone_checkpoint,
-    demo,
-    export_checkpoint,
-    history,
-    import_,
-    init,
-    pause,
-    peek,
-    quarantine,
-    rebind,
-    recheck,
-    reset_to_beginning,
-    reset_to_checkpoint,
-    reset_to_cursor,
-    resume,
-    run,
-    schema,
-    sink,
-    status,
-    watch,
-)
-from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command
-from poller_cli.terminal.help_pages import Command, new
+from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, page_of
+from poller_cli.terminal.help_pages import Command, Commands, new
 from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, show_trace
+
+_COMMANDS = (
+    "run",
+    "status",
+    "watch",
+    "check",
+    "peek",
+    "history",
+    "pause",
+    "cancel",
+    "resume",
+    "reset-to-beginning",
+    "reset-to-cursor",
+    "reset-to-checkpoint",
+    "clone-checkpoint",
+    "export-checkpoint",
+    "recheck",
+    "rebind",
+    "backfill",
+    "init",
+    "demo",
+)
+"""In the order of the page. The function, and its module in `poller_cli.commands`, have the command's name."""
+_GROUPS = {
+    "import": ("Continue from another library's checkpoint.", {"azure-functions-db": "import_"}),
+    "schema": ("JSON Schemas of everything that poller reads and writes.", {"export": "schema"}),
+    "sink": ("Targets to which each row is applied once.", {"ddl": "sink"}),
+    "quarantine": (
+        "Rows that failed and wait: look at them, and say what becomes of them.",
+        dict.fromkeys(("list", "show", "replay", "discard", "add"), "quarantine"),
+    ),
+}
+"""What each group is for, and the modules of its commands. A function has its command's name, or that and a `_`."""
 
 _UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """What typer raises for a wrong command line; it has no public name in every version."""
@@ -77,12 +85,8 @@ def _root(
     return exits.DONE
 
 
-def build() -> typer.Typer:
-    """The whole command."""
-
-    def add(group: typer.Typer, name: str, function: Callable[..., int]) -> None:
-        group.command(name, cls=Command)(command(function))
-
+def build() -> Any:
+    """The whole command, each of whose commands is made when it is first asked for."""
     app = new(
         name="poller",
         invoke_without_command=True,
@@ -91,42 +95,30 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    add(app, "run", run.run)
-    add(app, "status", status.status)
-    add(app, "watch", watch.watch)
-    add(app, "check", check.check)
-    add(app, "peek", peek.peek)
-    add(app, "history", history.history)
-    add(app, "pause", pause.pause)
-    add(app, "cancel", cancel.cancel)
-    add(app, "resume", resume.resume)
-    add(app, "reset-to-beginning", reset_to_beginning.reset_to_beginning)
-    add(app, "reset-to-cursor", reset_to_cursor.reset_to_cursor)
-    add(app, "reset-to-checkpoint", reset_to_checkpoint.reset_to_checkpoint)
-    add(app, "clone-checkpoint", clone_checkpoint.clone_checkpoint)
-    add(app, "export-checkpoint", export_checkpoint.export_checkpoint)
-    add(app, "recheck", recheck.recheck)
-    add(app, "rebind", rebind.rebind)
-    add(app, "backfill", backfill.backfill)
-    add(app, "init", init.init)
-    add(app, "demo", demo.demo)
-    for group, about, name, function in (
-        ("import", "Continue from another library's checkpoint.", "azure-functions-db", import_.azure_functions_db),
-        ("schema", "JSON Schemas of everything that poller reads and writes.", "export", schema.export),
-        ("sink", "Targets to which each row is applied once.", "ddl", sink.ddl),
-    ):
-        inner = new(no_args_is_help=False, help=about)
-        add(inner, name, function)
-        inner.callback()(lambda: None)  # a group of one command is still a group: `poller schema export`
-        app.add_typer(inner, name=group)
-    waiting = new(no_args_is_help=False, help="Rows that failed and wait: look at them, and say what becomes of them.")
-    add(waiting, "list", quarantine.list_)
-    add(waiting, "show", quarantine.show)
-    add(waiting, "replay", quarantine.replay)
-    add(waiting, "discard", quarantine.discard)
-    add(waiting, "add", quarantine.add)
-    app.add_typer(waiting, name="quarantine")
-    return app
+    root: Any = typer.main.get_command(app)
+    root.commands = Commands([*_COMMANDS, *_GROUPS], make=_made, outline=_outline)
+    return root
+
+
+def _function(module: str, name: str) -> Any:
+    home = import_module(f"poller_cli.commands.{module}")
+    return getattr(home, name, None) or getattr(home, f"{name}_")
+
+
+def _made(name: str) -> Any:
+    about, members = _GROUPS.get(name, (None, {name: name.replace("-", "_")}))
+    app = new(no_args_is_help=False, add_completion=False, pretty_exceptions_enable=False, name=name, help=about)
+    for member, module in members.items():
+        app.command(member, cls=Command)(command(_function(module, member.replace("-", "_"))))
+    if about is not None:
+        app.callback()(lambda: None)  # a group of one command is still a group: `poller schema export`
+    return typer.main.get_command(app)
+
+
+def _outline(name: str) -> Any:
+    """A command as the page of all commands shows it: its options are not made."""
+    module = name.replace("-", "_")
+    return Command(name=name, help=_GROUPS[name][0] if name in _GROUPS else page_of(_function(module, module)))
 
 
 def main(arguments: list[str] | None = None) -> None:

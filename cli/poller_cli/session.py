@@ -107,6 +107,12 @@ def _parameters(options: Mapping[str, tuple[Any, Any]]) -> Iterator[inspect.Para
     return (_parameter(name, hint, default) for name, (hint, default) in options.items())
 
 
+def page_of(function: Callable[..., int]) -> str:
+    """What a command's page says of it. Its lines break where the terminal ends, not where the source's do."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(one.split()) for one in paragraphs)
+
+
 def command(function: Callable[..., int]) -> Callable[..., int]:
     """Make a typer command of a function `(session, ...) -> exit code`, with the shared options added to its own."""
     hints = get_type_hints(function, include_extras=True)
@@ -146,9 +152,7 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             complain("Interrupted.")
             return exits.FAILED
 
-    # A page breaks its lines where its terminal ends, not where the source does.
-    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
-    wrapper.__doc__ = "\n\n".join(" ".join(one.split()) for one in paragraphs)
+    wrapper.__doc__ = page_of(function)
     parameters = [_parameter("context", typer.Context), *own, *_parameters(shared)]
     wrapper.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": int}

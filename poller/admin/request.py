@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from dataclasses import dataclass
 
 from poller.admin.refusals import WrongArgument, clean, shown
@@ -50,6 +48,9 @@ def identity(by: str | None = None) -> str:
         raise WrongArgument(f"by: {shown(by)} is not text.")
     who = (by or os.environ.get("POLLER_OPERATOR", "")).strip()
     if not who:
+        import getpass
+        import socket
+
         try:
             user = getpass.getuser()
         except (OSError, KeyError, ImportError):

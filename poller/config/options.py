@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from poller.config.types import (
@@ -26,6 +26,7 @@ from poller.config.types import (
 from poller.model.aside import Limits
 from poller.model.backoff import Backoff
 from poller.model.cursor import CursorKind
+from poller.model.documented import Documented
 from poller.model.durations import parse_duration
 from poller.model.handover import Mode
 from poller.model.timing import Timing
@@ -34,7 +35,7 @@ Text = Annotated[str, Field(min_length=1)]
 Column = Annotated[str, Field(min_length=1)]
 
 
-class _Options(BaseModel):
+class _Options(Documented):
     """Frozen; unknown keys are errors; no input value is ever repeated in an error (it may be a secret)."""
 
     model_config = ConfigDict(
@@ -43,7 +44,6 @@ class _Options(BaseModel):
         hide_input_in_errors=True,
         populate_by_name=True,
         serialize_by_alias=True,
-        use_attribute_docstrings=True,
     )
 
 

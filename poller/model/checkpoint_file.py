@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from poller.errors import StateCorrupt
 from poller.model import aside, transitions
 from poller.model.changes import bound_to
 from poller.model.cursor import Cursor
 from poller.model.document import Change, State, decode
+from poller.model.documented import Documented
 from poller.model.fingerprint import SourceDescription
 from poller.model.limits import HIGHEST_COUNT, HIGHEST_TOKEN, NotBoundedJson, read_json
 from poller.model.stamps import Stamp
@@ -25,10 +26,10 @@ from poller.model.stamps import Stamp
 FORMAT = "poller-checkpoint"
 
 
-class CheckpointExport(BaseModel):
+class CheckpointExport(Documented):
     """What `poller export-checkpoint` writes: a checkpoint and what it belongs to."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     format: Literal["poller-checkpoint"] = "poller-checkpoint"
     version: Literal[1] = 1

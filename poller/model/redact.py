@@ -7,6 +7,7 @@ recognised, which is why `error_text = false` exists.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from poller.model.escape import shown
 
@@ -66,43 +67,46 @@ _PRIVATE_KEY = (
 )
 
 # None may cost more than the text's length: what is scanned is taken (`*+`), bounded, or begins at one place only.
-_SHAPES = tuple(
-    (re.compile(shape, re.IGNORECASE | re.MULTILINE), instead)
-    for shape, instead in (
-        (_PRIVATE_KEY, "***"),
-        # SQLAlchemy takes all up to the last @ for the password, slashes too; in a web address a slash ends it.
-        (r"(?<!http:)(?<!https:)(?<=:)//[^\s/@:]*:(?:[^\s\"':]|:(?!//)|[\"'](?![\s,;:)\]}]|$))*@", "//***@"),
-        (r"(?<=://)[^\s/@:]*:[^\s/]*@", "***@"),
-        # The same, percent-encoded as a whole.
-        (_ENCODED, r"\g<name>***"),
-        (rf"(?P<name>{_HEADER}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
-        (rf"(?P<name>{_HEADER})(?![\"']?\*\*\*)(?!b?[\"'])[^\n]+", r"\g<name>***"),
-        (
-            rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_SPOKEN}|{_OPTION}|{_IN_TUPLE}|{_LISTED}){_QUOTED}",
-            r"\g<name>\g<q>***\g<q>",
-        ),
-        (rf"(?P<name>{_NAME}|{_OPTION}){_ESCAPED}", r"\g<name>\g<q>***\g<q>"),
-        # In a connection string it ends at a semicolon, whatever stands in it.
-        (r"(?P<name>(?<=;)(?:password|pwd)\s?=\s?)(?!\*\*\*;)[^\s;=\"'{][^;=\n]{0,256}(?=;)", r"\g<name>***"),
-        (
-            rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_OPTION})(?!b?\\*[\"']|(?<=using password: )(?:yes|no)\)){_BARE}",
-            r"\g<name>***",
-        ),
-        (rf"(?P<name><(?:[\w.-]+:)?[\w.-]*(?:{_NAMES})>)(?!\*\*\*<)[^<\n]+", r"\g<name>***"),
-        (rf"(?P<name>(?<![^\s\"'])-p)(?!{_OTHER_OPTIONS})[^\s\"']+", r"\g<name>***"),
-        (rf"(?P<name>{_PROGRAM})(?!\*\*\*)[^\s\"']+", r"\g<name>***"),
-        (r"(?P<name>[?&]code=)[^\s&\"'#;]+", r"\g<name>***"),
-        (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", r"\1 ***"),
-        (r"\b(sharedkey(?:lite)?)\s+[\w-]+:[a-z0-9+/=_-]+", r"\1 ***"),
-        (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", "***"),
-        (r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}==", "***"),
-        # A password where the port stands, because the host was left out; last, since it may hold *** by now.
-        (
-            r"(?P<name>(?<=://)[^\s/@:\[\]?#\"',]+:)(?!\d{1,5}(?!\w)|\*\*\*)[\w%$!*+-](?:[^\s/@:]|:(?!//))*+(?![:@])",
-            r"\g<name>***",
-        ),
-    )
+_SHAPES = (
+    (_PRIVATE_KEY, "***"),
+    # SQLAlchemy takes all up to the last @ for the password, slashes too; in a web address a slash ends it.
+    (r"(?<!http:)(?<!https:)(?<=:)//[^\s/@:]*:(?:[^\s\"':]|:(?!//)|[\"'](?![\s,;:)\]}]|$))*@", "//***@"),
+    (r"(?<=://)[^\s/@:]*:[^\s/]*@", "***@"),
+    # The same, percent-encoded as a whole.
+    (_ENCODED, r"\g<name>***"),
+    (rf"(?P<name>{_HEADER}){_QUOTED}", r"\g<name>\g<q>***\g<q>"),
+    (rf"(?P<name>{_HEADER})(?![\"']?\*\*\*)(?!b?[\"'])[^\n]+", r"\g<name>***"),
+    (
+        rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_SPOKEN}|{_OPTION}|{_IN_TUPLE}|{_LISTED}){_QUOTED}",
+        r"\g<name>\g<q>***\g<q>",
+    ),
+    (rf"(?P<name>{_NAME}|{_OPTION}){_ESCAPED}", r"\g<name>\g<q>***\g<q>"),
+    # In a connection string it ends at a semicolon, whatever stands in it.
+    (r"(?P<name>(?<=;)(?:password|pwd)\s?=\s?)(?!\*\*\*;)[^\s;=\"'{][^;=\n]{0,256}(?=;)", r"\g<name>***"),
+    (
+        rf"(?P<name>{_NAME}|{_CREDENTIAL}|{_OPTION})(?!b?\\*[\"']|(?<=using password: )(?:yes|no)\)){_BARE}",
+        r"\g<name>***",
+    ),
+    (rf"(?P<name><(?:[\w.-]+:)?[\w.-]*(?:{_NAMES})>)(?!\*\*\*<)[^<\n]+", r"\g<name>***"),
+    (rf"(?P<name>(?<![^\s\"'])-p)(?!{_OTHER_OPTIONS})[^\s\"']+", r"\g<name>***"),
+    (rf"(?P<name>{_PROGRAM})(?!\*\*\*)[^\s\"']+", r"\g<name>***"),
+    (r"(?P<name>[?&]code=)[^\s&\"'#;]+", r"\g<name>***"),
+    (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", r"\1 ***"),
+    (r"\b(sharedkey(?:lite)?)\s+[\w-]+:[a-z0-9+/=_-]+", r"\1 ***"),
+    (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", "***"),
+    (r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}==", "***"),
+    # A password where the port stands, because the host was left out; last, since it may hold *** by now.
+    (
+        r"(?P<name>(?<=://)[^\s/@:\[\]?#\"',]+:)(?!\d{1,5}(?!\w)|\*\*\*)[\w%$!*+-](?:[^\s/@:]|:(?!//))*+(?![:@])",
+        r"\g<name>***",
+    ),
 )
+
+
+@cache
+def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Compiled when the first text is searched: it takes longer than all else that the first lines of a command do."""
+    return tuple((re.compile(shape, re.IGNORECASE | re.MULTILINE), instead) for shape, instead in _SHAPES)
 
 
 _PASSES = 4
@@ -117,7 +121,7 @@ def redact(text: str) -> str:
     """
     for _ in range(_PASSES):
         before = text
-        for shape, instead in _SHAPES:
+        for shape, instead in _compiled():
             text = shape.sub(instead, text)
         if text == before:
             break

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from poller.model.documented import Documented
 
 
-class ResultModel(BaseModel):
+class ResultModel(Documented):
     """A result: never changed, and without any field that its schema does not name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")

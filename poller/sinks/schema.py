@@ -44,6 +44,7 @@ def tables_for(family: str) -> Tables:
     """The tables as `family` (of `FAMILIES`) has them."""
     name, keys = _types(family)
     metadata = MetaData()
+    options = _INNODB if family == "mysql" else {}  # SQLAlchemy loads the dialect that an option is for
 
     def names(*columns: str) -> list[Column[Any]]:
         return [Column(column, name, primary_key=True, nullable=False) for column in columns]
@@ -53,7 +54,7 @@ def tables_for(family: str) -> Tables:
         metadata,
         *names("app", "poller", "shard"),
         Column("token", BigInteger, nullable=False),
-        **_INNODB,
+        **options,
     )
     applied = Table(
         "poller_applied",
@@ -65,7 +66,7 @@ def tables_for(family: str) -> Tables:
         Column("token", BigInteger, nullable=False),
         Column("through", BigInteger, nullable=False),
         Column("row_keys", keys, nullable=False),
-        **_INNODB,
+        **options,
     )
     return Tables(fence, applied)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -22,7 +22,6 @@ from poller.model.durations import format_duration
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row
 from poller.sources import bounds
-from poller.sources.checkup import Checkup, examine
 from poller.sources.connection import Database, make_engine, quoter, read_url
 from poller.sources.dialects import dialect_for
 from poller.sources.dialects.faults import (
@@ -45,6 +44,9 @@ from poller.sources.reading.page import Relation
 from poller.sources.reading.session import Session
 from poller.sources.reading.whereabouts import Whereabouts, left_open
 from poller.sources.user_sql.checked import checked_sql
+
+if TYPE_CHECKING:
+    from poller.sources.checkup import Checkup
 
 _T = TypeVar("_T")
 
@@ -274,6 +276,8 @@ class SqlSource:
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
         """Everything that can be found out about this source before it goes wrong. Reads only; raises nothing of ours.
         `after`: where the checkpoint stands. `utcnow`: this machine's clock."""
+        from poller.sources.checkup import examine
+
         return examine(self._session, self._guard, after, utcnow)
 
     # ------------------------------------------------------------------------------------------------------- errors

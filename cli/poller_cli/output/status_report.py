@@ -13,13 +13,13 @@ from poller.model.stamps import to_the_second
 from poller.model.transitions import times
 from poller_cli.output.event_words import BEFORE_RESUME
 from poller_cli.output.failing_words import culprit, failures, next_command, waiting
-from poller_cli.output.models import StatusOutput
 from poller_cli.terminal.printing import coloured, folded, of_poller, printable
 
 if TYPE_CHECKING:
     from poller.admin.status import PollerStatus
     from poller.backfill.survey import Survey
     from poller.delivery.result import BoundOutput
+    from poller_cli.output.models import StatusOutput
     from poller_cli.session import Session
 
 _HALTED = {False: "halted", True: "halted, and paused"}
@@ -27,6 +27,8 @@ _HALTED = {False: "halted", True: "halted, and paused"}
 
 def status_output(looked: Survey) -> StatusOutput:
     """As `--json` prints it."""
+    from poller_cli.output.models import StatusOutput
+
     return StatusOutput(pollers=looked.pollers, backfills=looked.backfills, backfills_unread=looked.unread)
 
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from copy import copy
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -12,8 +17,66 @@ NARROW = 70
 """Below so many columns the tables of the pages would cut words off: they are then written as plain lines."""
 
 
+_UNUSED = ("rich.markdown", "rich.traceback")
+"""What typer's pages import for ways to write them that are not used here: half of the time that a page takes."""
+
+
+class Commands(MutableMapping[str, Any]):
+    """The commands of a group, in order. `make`: a command by its name, when it is first asked for. `outline`: one as
+    the group's page shows it."""
+
+    def __init__(self, names: Sequence[str], *, make: Callable[[str], Any], outline: Callable[[str], Any]) -> None:
+        self._made: dict[str, Any] = dict.fromkeys(names)
+        self._make = make
+        self.outline = outline
+
+    def __getitem__(self, name: str) -> Any:
+        if self._made[name] is None:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._made[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def _load_pages() -> None:
+    """Import what typer writes pages with, while empty modules stand for what is not used."""
+    hidden = [name for name in _UNUSED if name not in sys.modules and "typer.rich_utils" not in sys.modules]
+    sys.modules.update({name: _Empty(name) for name in hidden})
+    try:
+        import_module("typer.rich_utils")
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+class _Empty(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return object
+
+
 class Command(TyperCommand):
     """A command whose page is as this module says."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The page."""
+        if self.rich_markup_mode is not None:
+            _load_pages()
+        super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters and `--help`."""
@@ -22,6 +85,19 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group whose page is as this module says."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as it is called
+        """The names, in order; makes none of the commands."""
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The page, of outlines where there are such."""
+        shown = copy(self)
+        if isinstance(self.commands, Commands):
+            shown.commands = {name: self.commands.outline(name) for name in self.commands}
+        if self.rich_markup_mode is not None:
+            _load_pages()
+        super(Group, shown).format_help(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The commands of a page of plain lines, each with the whole of its first sentence."""

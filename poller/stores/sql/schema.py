@@ -58,11 +58,12 @@ def _body(dialect: str) -> TypeEngine[Any]:
 
 
 _LINE_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only INTEGER
-_INNODB: dict[str, Any] = {
-    f"{dialect}_{option}": value
-    for dialect in ("mysql", "mariadb")
-    for option, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
-}
+
+
+def _options(dialect: str) -> dict[str, Any]:
+    """Options of a table. SQLAlchemy loads the dialect that an option is for, so none is named that is not used."""
+    innodb = (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
+    return {f"{dialect}_{option}": value for option, value in innodb if dialect in {"mysql", "mariadb"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def schema_for(dialect: str, prefix: str) -> Schema:
         Column("tag", String(32), nullable=False),
         Column("body", _body(dialect)),  # nullable: Oracle stores an empty text as NULL
         Column("modified_at", clock.column, nullable=False),
-        **_INNODB,
+        **_options(dialect),
     )
     log = Table(
         f"{prefix}_log",
@@ -131,7 +132,7 @@ def schema_for(dialect: str, prefix: str) -> Schema:
         Column("line", _body(dialect)),
         Column("written_at", clock.column, nullable=False),
         Index(f"{prefix}_log_name", "name", "id"),
-        **_INNODB,
+        **_options(dialect),
     )
     return Schema(documents, log, clock)
 

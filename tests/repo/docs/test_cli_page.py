@@ -9,14 +9,13 @@ import sys
 from typing import Any
 
 import pytest
-import typer
 
 from poller_cli import exits
 from poller_cli.main import build
 from scripts import docs_cli
 from tests.repo.docs.blocks import ROOT
 
-COMMANDS = dict(docs_cli._commands(typer.main.get_command(build()), ""))
+COMMANDS = dict(docs_cli._commands(build(), ""))
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,31 @@ DATABASES = ("sqlalchemy", "sqlglot")
 def test_the_embedded_poller_loads_no_azure_package() -> None:
     """A laptop's first run, and `poller --help`, do not wait for a cloud's client to load."""
     assert of(loaded("import poller.stores, poller.sources.sql_source", COMMAND.format(["--help"])), "azure") == []
+
+
+WRITERS_OF_OTHER_PAGES = ("markdown_it", "pygments")
+"""Of typer's: what renders Markdown and tracebacks, which is not used here."""
+
+
+def test_the_page_of_all_commands_makes_none_of_them() -> None:
+    assert of(loaded(COMMAND.format(["--help"])), *WRITERS_OF_OTHER_PAGES) == []
+    one = loaded(COMMAND.format(["status", "--help"]))
+    assert of(one, *WRITERS_OF_OTHER_PAGES, "sqlalchemy") == []
+    assert {name for name in one if name.startswith("poller_cli.commands.")} == {"poller_cli.commands.status"}
+
+
+def test_a_sqlite_poller_loads_no_other_dialect(tmp_path: Path) -> None:
+    """Nor sqlglot, where its configuration has no SQL."""
+    (tmp_path / "poller.toml").write_text(
+        'app_name = "shop"\n[state]\nstore = "sql"\n[pollers.orders.source]\nurl = "sqlite:///shop.db"\n'
+        'table = "orders"\ncursor_column = "updated_at"\ncursor_time_zone = "UTC"\npk_columns = ["id"]\n'
+    )
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, updated_at TEXT NOT NULL)")
+    seen = loaded(COMMAND.format(["status"]), cwd=tmp_path)
+    dialects = {name.split(".")[2] for name in seen if name.startswith("sqlalchemy.dialects.")}
+    assert {name for name in dialects if not name.startswith("_")} == {"sqlite"}
+    assert of(seen, "sqlglot", "azure") == []
 
 
 def test_who_asks_no_database_loads_none(azurite: Azurite, tmp_path: Path) -> None:
