@@ -71,10 +71,13 @@ class Batches:
         options = self._context.options
         while True:
             try:
+                if chosen.follows:
+                    self._delivery.begin_writes()
                 self._recorder.open(of_page(chosen.follows))
             except Unrecorded as refused:
                 self._progress.blocked = refused.why
                 rows.cut(refused.position)
+                self._delivery.begin_page()
                 chosen, begun = rows.plan(self._tenure.state, options.on_poison, options.limits), False
             else:
                 return chosen, begun

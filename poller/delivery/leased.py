@@ -215,6 +215,10 @@ class LeasedDelivery:
         asked = source.query_timeout.total_seconds() if isinstance(source, TimedSource) else 0.0
         self._heartbeat.expect("", max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit))
 
+    def begin_writes(self) -> None:
+        """From now on only the store is asked: many records that are written or removed are no hung handler."""
+        self._heartbeat.expect_no_end()
+
     def run(self, batch: Batch) -> Handled:
         """Run the handler on a batch that was begun. What it raises is a result, and which rows it names.
 
@@ -236,6 +240,7 @@ class LeasedDelivery:
             if result is None or raised is not result.error:
                 result = CallResult.of_error(reportable(raised))
         seconds = context.runtime.monotonic() - began
+        self.begin_writes()
         return Handled(seconds, result if context.options.error_text else result.without_text())
 
     def record_loss(self, reason: str) -> None:

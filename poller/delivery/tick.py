@@ -178,6 +178,7 @@ class Tick:
             self._drain(delivery, recorder, turn)
             if not delivery.tenure.released and not self.progress.unwritten:
                 if recorder.may_prune() and delivery.tenure.remaining() > 0:
+                    delivery.begin_writes()
                     recorder.prune()
                 if delivery.tenure.remaining() == 0:
                     return self._lost(delivery, "the lease was lost between two batches")
@@ -230,9 +231,9 @@ class Tick:
     def _rows_after(self, rows: PageRows, delivery: LeasedDelivery) -> PageRows:
         """The rows behind the checkpoint: those that were read, where it did not move."""
         cursor = self.progress.cursor
+        delivery.begin_page()
         if rows.after is cursor and not rows.was_cut:
             return rows
-        delivery.begin_page()
         page = self.reader.page(cursor, delivery.tenure.state)
         return PageRows(self.context.source, page, cursor, self.options.batch_size)
 

@@ -82,6 +82,11 @@ class Heartbeat:
             wake.set()
         return True
 
+    def expect_no_end(self) -> None:
+        """From now on only requests to the store are made, of which each ends by itself: however many there are, the
+        owner makes progress."""
+        self.expect("", float("inf"))
+
     def _end(self) -> None:
         self._stop.set()
         self._wake.set()
