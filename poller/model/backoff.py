@@ -50,7 +50,8 @@ def waits_until(state: State, now: datetime, backoff: Backoff) -> datetime | Non
     if retry_at is None or retry_at <= now or error is None:
         return None
     asked = 0.0 if error.at is None else (retry_at - error.at).total_seconds()
-    return retry_at if is_near(retry_at, now, max(backoff.most, asked)) else None
+    longest = max(backoff.most, min(asked, LONGEST_PAUSE.total_seconds()))
+    return retry_at if is_near(retry_at, now, longest) else None
 
 
 def is_near(retry_at: datetime, now: datetime, longest: float) -> bool:

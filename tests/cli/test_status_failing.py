@@ -74,10 +74,17 @@ def test_where_nothing_fails_nothing_is_said_of_it(shop: Console) -> None:
 
 
 def test_when_a_call_that_failed_is_made_again(shop: Console) -> None:
-    shop.edit(delivery={"attempts": 4, "failures": 4, "last_error": ERROR, "retry_at": "2100-04-07T03:12:05Z"})
+    at = (datetime.now(UTC) + timedelta(seconds=200)).replace(microsecond=0, tzinfo=None)
+    shop.edit(delivery={"attempts": 4, "failures": 4, "last_error": ERROR, "retry_at": f"{at.isoformat()}Z"})
     assert word(shop) == "failing"
-    assert "failing 4 failures in a row, tries again at 2100-04-07 03:12:05Z" in lines(shop)
-    assert failing(shop)["retry_at"] == "2100-04-07T03:12:05.000000Z"
+    assert f"failing 4 failures in a row, tries again at {at}Z" in lines(shop)
+    assert failing(shop)["retry_at"] == f"{at.isoformat()}.000000Z"
+
+
+def test_a_time_of_a_clock_that_was_ahead_is_the_next_tick(shop: Console) -> None:
+    shop.edit(delivery={"attempts": 1, "failures": 1, "last_error": ERROR, "retry_at": "2100-04-07T03:12:05Z"})
+    assert "failing 1 failure, tries again with the next tick" in lines(shop)
+    assert failing(shop)["retry_at"] is None
 
 
 def test_a_time_that_is_over_is_the_next_tick(shop: Console) -> None:
