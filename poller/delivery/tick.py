@@ -27,7 +27,7 @@ from poller.errors import CommitError, LeaseLost
 from poller.handler.call import Handler
 from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy
-from poller.model import aside, backoff, handover
+from poller.model import aside, backoff, handover, window
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
@@ -318,14 +318,16 @@ class Tick:
     def _next_command(self) -> tuple[str, ...]:
         """What a person can do about the row that failed, beside fixing it or the handler."""
         row, state, name = self.progress.culprit, self.state, self.context.name
-        if row is None or state is None:
+        if state is None:
             return ()
         waiting = {one.id for one in (*state.aside, *state.quarantine)}
-        if row.id in waiting or (waiting and self.options.on_poison == "quarantine"):
+        if row is not None and (row.id in waiting or (waiting and self.options.on_poison == "quarantine")):
             return "quarantine", "list", name
-        if self.options.on_poison == "quarantine" or not row.pk:
+        halted = window.alone(state) if row is None and state.control.halted else None
+        pk = row.pk if row is not None else (halted.tiebreaker or {}) if halted is not None else {}
+        if self.options.on_poison == "quarantine" or not pk:
             return ()
-        return "quarantine", "add", name, *(part for key in row.pk.items() for part in ("--pk", "{}={}".format(*key)))
+        return "quarantine", "add", name, *(part for key in pk.items() for part in ("--pk", "{}={}".format(*key)))
 
 
 def _backs_off(state: State, until: datetime) -> str:

@@ -77,9 +77,12 @@ def raise_on_failure(poller: Poller, result: TickResult) -> None:
 def _next_step(name: str, result: TickResult) -> str:
     """What comes of it, and what somebody can do."""
     command = _shown(shlex.join(["poller", *result.next_command])) if result.next_command else ""
+    adds = result.next_command[:2] == ("quarantine", "add")
+    if result.outcome == "halted" and command and adds:
+        return f"Fix it, or set the row aside: {command}; then: poller resume {name}"
     if result.outcome != "handler_failed" or not command:
         return _NEXT_STEPS[result.outcome].format(name=name)
-    if result.next_command[:2] == ("quarantine", "add"):
+    if adds:
         return f"The row comes again, and nothing behind it is delivered. Fix it, or set it aside: {command}"
     return f"Look at the rows that wait: {command}"
 

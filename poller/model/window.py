@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from poller.model import backoff
 from poller.model.cursor import Cursor
 from poller.model.document import State, Window
 
@@ -16,6 +17,12 @@ def standing(state: State) -> Window | None:
     if window is None or window.after != checkpoint.cursor or window.generation != checkpoint.generation:
         return None
     return window
+
+
+def alone(state: State) -> Cursor | None:
+    """The row that was handed over alone and failed, where the poller cannot pass it; None where none is known."""
+    found = standing(state)
+    return found.suspect if found is not None and backoff.failures_of(state) else None
 
 
 def opened(state: State, *, until: Cursor, suspect: Cursor) -> Window:

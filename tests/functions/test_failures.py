@@ -94,7 +94,11 @@ def test_halted_poller_fails_every_invocation_and_names_resume(one_by_one: Folde
     with pytest.raises(UnsuccessfulTick) as halted:
         worker.invoke("orders")
     assert halted.value.outcome == "halted"
-    assert halted.value.next_step == "Fix the cause, then: poller resume orders."
+    assert "row orders/id=1/" in str(halted.value)
+    for one in (halting.value, halted.value):
+        assert one.next_step == (
+            "Fix it, or set the row aside: poller quarantine add orders --pk id=1; then: poller resume orders"
+        )
     assert one_by_one.handlers.seen == []
 
 
