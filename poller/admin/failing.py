@@ -52,10 +52,11 @@ def failing(state: State, options: PollerOptions, now: datetime) -> FailingOutpu
     )
 
 
-def with_row(found: FailingOutput, first: Cursor | None, *, alone: bool) -> FailingOutput:
+def with_row(found: FailingOutput, first: Cursor | None, *, alone: bool, max_attempts: int) -> FailingOutput:
     """With the row that fails, if that is known: the first behind the checkpoint, where it is all that is left to
-    search, or was handed over alone from the beginning (`alone`)."""
-    if first is None or not found.failures:
+    search. One that was handed over alone from the beginning (`alone`) is not blamed before `max_attempts` failures: no
+    other row was tried, so what the handler calls may be down."""
+    if first is None or not found.failures or (alone and found.failures < max_attempts):
         return found
     up_to = found.searched_up_to
     is_known = alone if up_to is None else _place(up_to) == _place(first)

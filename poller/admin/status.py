@@ -214,6 +214,7 @@ def _bound(status: PollerStatus, poller: WiredPoller) -> PollerStatus:
     page = poller.source.page(status.cursor, 1)
     bound = BoundOutput.model_validate(page.bound, from_attributes=True)
     first = page.cursors[0] if page.cursors else None
-    known = with_row(status.failing, first, alone=status.pending == 1 or poller.options.batch_size == 1)
+    alone, most = status.pending == 1 or poller.options.batch_size == 1, poller.options.max_attempts
+    known = with_row(status.failing, first, alone=alone, max_attempts=most)
     above = bool(status.pending) and not page.rows
     return status.model_copy(update={"bound": bound, "above_bound": above, "failing": known})

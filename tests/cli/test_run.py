@@ -225,7 +225,11 @@ def _failing(project: Project, *options: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "step"),
     [
-        ("block", "Fix it, or set the row aside: poller quarantine add orders --pk id=3"),
+        (
+            "block",
+            "Nothing in an outage, where all rows fail alike; else fix it, or set the row aside: "
+            "poller quarantine add orders --pk id=3",
+        ),
         ("quarantine", "Look at them: poller quarantine list orders"),
     ],
 )

@@ -113,14 +113,30 @@ def test_the_row_that_fails_is_named_with_the_next_command(shop: Console) -> Non
     assert failing(shop)["row"] == cursor(6)
     shown = lines(shop)
     assert f"row {AT} / id=6 fails, and nothing behind it is delivered" in shown
-    assert next_step(shop) == "Fix it, or set the row aside: quarantine add orders --pk id=6"
+    assert next_step(shop) == (
+        "Nothing in an outage, where all rows fail alike; else fix it, or set the row aside: quarantine add orders "
+        "--pk id=6"
+    )
     assert "error ValueError: no such customer" in shown
 
 
 def test_a_row_handed_over_alone_needs_no_search(shop: Console) -> None:
     changed(shop.project, "[pollers.orders]", "[pollers.orders]\nbatch_size = 1")
-    shop.edit(delivery={"attempts": 2, "failures": 2, "last_error": ERROR})
+    shop.edit(delivery={"attempts": 5, "failures": 5, "last_error": ERROR})
     assert failing(shop)["row"] == cursor(6)
+
+
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_row_that_was_always_alone_is_not_blamed_at_once(shop: Console, searched: bool) -> None:
+    """Its first failures may be an outage: no other row was tried."""
+    changed(shop.project, "[pollers.orders]", "[pollers.orders]\nbatch_size = 1")
+    if searched:
+        window(shop, 6, failures=4)
+    else:
+        shop.edit(delivery={"attempts": 4, "failures": 4, "last_error": ERROR})
+    found = failing(shop)
+    assert (found["row"], found["searched_up_to"]) == (None, cursor(6) if searched else None)
+    assert not any(line.startswith("next") for line in lines(shop))
 
 
 def test_rows_that_wait_are_counted_with_the_oldest(shop: Console) -> None:

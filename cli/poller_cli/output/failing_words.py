@@ -58,12 +58,16 @@ def next_command(status: PollerStatus) -> tuple[str, tuple[str, ...]] | None:
         words = ("quarantine", "add", status.name, *pk)
     else:
         return None
-    return what_to_do(words), words
+    return what_to_do(words, halted=bool(status.halted)), words
 
 
-def what_to_do(words: Sequence[str]) -> str:
+def what_to_do(words: Sequence[str], *, halted: bool = False) -> str:
     """What comes before such a command."""
-    return "Look at them" if words[1] == "list" else "Fix it, or set the row aside"
+    if words[1] == "list":
+        return "Look at them"
+    if halted:
+        return "Fix it, or set the row aside"
+    return "Nothing in an outage, where all rows fail alike; else fix it, or set the row aside"
 
 
 def left_behind(result: TickResult) -> str:
