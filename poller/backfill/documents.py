@@ -16,7 +16,7 @@ from poller.backfill.ranges import Range
 from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
-from poller.model.part_names import base, part_of, part_suffix
+from poller.model.part_names import MOST_PARTS, base, part_of, part_suffix
 from poller.model.stamps import stamp
 from poller.ports import StateStore
 
@@ -24,7 +24,6 @@ ORIGIN = "backfill"
 """The key in a checkpoint's metadata that says whose range it is, who began it and when."""
 FINISHED = "backfill_finished_at"
 """The key that says that every row was delivered, and when."""
-MOST_PARTS = 32
 
 
 # --- its name

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from poller.backfill.claims import claimed
 from poller.backfill.documents import Document, default_name, recognised
 from poller.backfill.ranges import Range, RangeSource
 from poller.backfill.wired import Application, LivePoller, table_of
@@ -178,12 +179,12 @@ class Backfills:
 
 
 def begun_with(name: str, store: StateStore, app_name: str) -> int | None:
-    """In how many parts the backfill of that name was begun; None where it was not. Raises: StoreUnavailable,
-    StoreDenied."""
+    """In how many parts the backfill of that name was begun; None where it was not. Raises: StateCorrupt,
+    StoreUnavailable, StoreDenied."""
     found = list(_documents(store, app_name, name))
     for part in map(part_of, _parts(found, name)):
         return part and part[1]
-    return 1 if name in found else None
+    return 1 if name in found else claimed(name, store, app_name)
 
 
 def _documents(store: StateStore, app_name: str, beginning: str) -> Iterator[str]:

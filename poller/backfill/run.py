@@ -12,8 +12,9 @@ from poller.admin.effects import BACK, SAME, direction
 from poller.admin.refusals import Refused, WrongArgument, clean, shown, whole
 from poller.admin.request import identity
 from poller.admin.wired import operator_of
+from poller.backfill.claims import claim
 from poller.backfill.conversation import Conversation
-from poller.backfill.documents import LONGEST_NAME, MOST_PARTS, default_name, free_name, recognised
+from poller.backfill.documents import LONGEST_NAME, default_name, free_name, recognised
 from poller.backfill.listing import begun_with
 from poller.backfill.parts import Part, unsettled
 from poller.backfill.ranges import Range, is_settled, pending
@@ -23,7 +24,7 @@ from poller.config.types import is_name
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import PollerError, SourceError, SourceUnavailable, StateCorrupt
 from poller.handler.call import check_handler
-from poller.model.part_names import part_suffix
+from poller.model.part_names import MOST_PARTS, part_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -133,6 +134,7 @@ class Backfill:
         talk.confirm(self.poller.name)
         if handler is None:
             _ = self.poller.handler  # one that cannot be imported is an error before anything is written
+        self._claim()
         for part in self.parts:
             part.begin(self.poller.name, self.range, self._cuts, rename=self._rename)
         if request.retry:
@@ -271,6 +273,19 @@ class Backfill:
         """See `Preview`."""
         after = None if part.state is None else part.state.checkpoint.cursor
         return pending(self._whole, after, part.range)
+
+    def _claim(self) -> None:
+        """Be the one who begins it. Raises: Refused, where somebody else just did, in another number of parts."""
+        if self.begun_with is not None:
+            return
+        store, count, now = self.poller.store, len(self.parts), self.poller.runtime.utcnow()
+        begun = claim(self.name, count, store, self.poller.app_name, by=self._by, at=now)
+        if begun != count:
+            raise Refused(
+                f"Another call has just begun {self.name} with {self._talk.option('parallel', begun)}. Nothing was "
+                "delivered.",
+                next_step=f"To go on with it: {self._talk.again} again.",
+            )
 
     # --- delivery --------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+MOST_PARTS = 32
 _PART = re.compile(r"-(\d{1,2})of(\d{1,2})$")
 
 

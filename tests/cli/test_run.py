@@ -213,6 +213,7 @@ def handle(batch):
     assert re.search(rf"(?m)^{moment} INFO    orders: tick outcome=handler_failed", ended.err)
 
 
+OUTAGE = "Nothing in an outage, where all rows fail alike;"
 FAILING = NOTING + "    if any(row['id'] == 3 for row in batch): raise ValueError('no such customer')\n"
 
 
@@ -225,11 +226,7 @@ def _failing(project: Project, *options: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "step"),
     [
-        (
-            "block",
-            "Nothing in an outage, where all rows fail alike; else fix it, or set the row aside: "
-            "poller quarantine add orders --pk id=3",
-        ),
+        ("block", f"{OUTAGE} else fix it, or set the row aside: poller quarantine add orders --pk id=3"),
         ("quarantine", "Look at them: poller quarantine list orders"),
     ],
 )

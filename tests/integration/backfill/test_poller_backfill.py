@@ -18,6 +18,8 @@ from poller import Batch, ConfigError, Poller, load_app
 from poller.admin.clone import clone_checkpoint
 from poller.admin.refusals import Refused, WrongArgument
 from poller.backfill.changes import pause, resume
+from poller.backfill.conversation import Conversation, Preview
+from poller.backfill.run import Request, backfill
 from poller.ports import Found, Source
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -282,6 +284,38 @@ class Other:
 def test_a_source_without_ranges_is_refused(store: Store) -> None:
     with orders(Other(), store) as poller:  # type: ignore[arg-type]
         refused(lambda: poller.backfill(1, 2), ConfigError, "Other is no SqlSource", store)
+
+
+class Meanwhile(Conversation):
+    """Before it begins, another call of the same backfill is made."""
+
+    def __init__(self, other: Callable[[], object]) -> None:
+        super().__init__()
+        self._other = other
+
+    def preview(self, work: Preview) -> None:
+        self._other()
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_first_calls_with_other_numbers_deliver_a_range_once(shop: Path, store: Store, parallel: int) -> None:
+    """All of them find no document, and each would make its own."""
+    first, second = orders(source_of(shop), store), orders(source_of(shop), store)
+    seen = Seen()
+    talk = Meanwhile(lambda: second.backfill(BEGINS, ENDS, name="cut", parallel=2, handler=seen))
+    with pytest.raises(Refused, match="Another call has just begun cut with parallel=2"):
+        backfill(first, Request(BEGINS, ENDS, name="cut", parallel=parallel), talk, handler=seen)
+    assert sorted(seen.ids) == IN_RANGE
+    again = first.backfill(BEGINS, ENDS, name="cut", parallel=parallel, handler=seen)
+    assert (again.already_done, len(again.parts)) == (True, 2)
+
+
+def test_a_first_call_that_was_killed_is_gone_on_with(shop: Path, store: Store) -> None:
+    """It had said in how many parts, and made no document yet."""
+    store.write("backfills/shop/cut.json", b'{"version": 1, "parts": 2}', if_tag=None)
+    seen = Seen()
+    output = orders(source_of(shop), store).backfill(BEGINS, ENDS, name="cut", handler=seen)
+    assert (output.finished, len(output.parts), sorted(seen.ids)) == (True, 2, IN_RANGE)
 
 
 @pytest.mark.parametrize("name", ["cut", "cut-1of2"])
