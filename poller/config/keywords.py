@@ -65,6 +65,7 @@ class SourceKeywords(TypedDict, total=False):
     commit_delay: timedelta | str
     bound_wait: timedelta | str
     bound_ignore_users: Sequence[str]
+    json: Literal["parsed", "text"]
 
 
 def signature(taker: type, model: type[BaseModel]) -> inspect.Signature:

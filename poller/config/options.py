@@ -248,6 +248,10 @@ class SourceOptions(_Options):
     bound_ignore_users: tuple[Column, ...] = ()
     """Database users that only read, such as that of a nightly dump: their transactions do not hold the bound back."""
 
+    json_values: Literal["parsed", "text"] = Field(default="parsed", alias="json")
+    """What PostgreSQL's `json` and `jsonb` columns hold: Python's values, or the server's text, which costs less. The
+    other databases' drivers return text."""
+
     @field_validator("pk_columns", "columns")
     @classmethod
     def _once_each(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:

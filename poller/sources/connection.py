@@ -67,10 +67,11 @@ def quoter(engine: Engine) -> Callable[[str], str]:
 class Database:
     """The held connection. Used by one thread at a time."""
 
-    def __init__(self, engine: Engine, dialect: Dialect, timeout: timedelta) -> None:
+    def __init__(self, engine: Engine, dialect: Dialect, timeout: timedelta, *, parse_json: bool = True) -> None:
         self.engine = engine
         self.dialect = dialect
         self.timeout = timeout
+        self._parse_json = parse_json
         self.lenient = False
         """Whether values that the driver cannot convert are read as text: after a failure, while pages hold such
         text."""
@@ -127,6 +128,7 @@ class Database:
                 if not self._in_memory():
                     connection.detach()
                 self.dialect.adopt(self._driver, self.timeout)
+                self.dialect.read_json(self._driver, parsed=self._parse_json)
                 for statement in self.dialect.session(connection, self.timeout):
                     connection.execute(sa.text(escape_colons(statement)))
                 if not self._in_memory():

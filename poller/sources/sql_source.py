@@ -81,7 +81,8 @@ class SqlSource:
             relation = Relation.query(wrapped, condition, dialect)
 
         def session(on: Engine) -> Session:
-            return Session(Database(on, dialect, o.query_timeout), o, relation, quote)
+            database = Database(on, dialect, o.query_timeout, parse_json=o.json_values == "parsed")
+            return Session(database, o, relation, quote)
 
         self._session = session(first)
         self._another_session: Callable[[], Session] = lambda: session(engine())

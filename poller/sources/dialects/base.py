@@ -100,6 +100,10 @@ class Dialect:
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """Set up the driver's connection where a statement cannot."""
 
+    def read_json(self, dbapi: Any, *, parsed: bool) -> None:
+        """Set up how the driver's connection returns columns of JSON. Raises: ConfigError naming `json`, where the
+        driver cannot return them so."""
+
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """Called before each statement."""
 

@@ -12,8 +12,10 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DataError, DBAPIError
 
+from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
+from poller.sources.dialects import json_values
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import Reread, converted, plain
@@ -119,6 +121,21 @@ class PostgreSql(Dialect):
             limit = seconds + min(5.0, seconds)
             dbapi.wait = lambda generator, *args, **kwargs: consume(_bounded(generator, limit), *args, **kwargs)
             _check_intervals(dbapi)
+
+    def read_json(self, dbapi: Any, *, parsed: bool) -> None:
+        """Other drivers than psycopg parse it as they do."""
+        adapters = getattr(dbapi, "adapters", None)
+        if parsed:
+            if adapters is not None:
+                json_values.faster(dbapi)
+        elif adapters is None:
+            raise ConfigError(
+                "`json` is text, and this driver returns JSON parsed.",
+                key="json",
+                next_step="Use psycopg (postgresql+psycopg://), or a `query` that casts the column to text.",
+            )
+        else:
+            json_values.as_text(adapters)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The types as the server describes them, domains by their base type; also for a query without rows."""

@@ -1,0 +1,129 @@
+"""PostgreSQL's JSON: the same values whichever parser reads it, or the server's text."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from poller.errors import ConfigError
+from poller.sources import SqlSource
+from poller.sources.dialects import dialect_for
+from tests.integration.sources.tables import closing, drain, execute, orders
+
+DOCUMENTS = (
+    "null",
+    "-0",
+    "-0.0",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "9007199254740993",
+    "9007199254740993.0",
+    "123456789012345678901234567890",
+    '{"big": [99999999999999999999], "small": 1}',
+    '{"id": "12345678901234567890123"}',
+    "0.1000000000000000055511151231257827",
+    "1e400",
+    "-1e400",
+    "1E5",
+    "1e-400",
+    '"\\ud800"',
+    '{"\\udc00 half": 1}',
+    '"\\ud83d\\ude00 \\u00e9 \\u2028"',
+    '{"a": 1, "a": 2, "": {"b": [true, false, null, []]}}',
+    "[" * 1_200 + "]" * 1_200,
+    " [ 1 , 2 ] ",
+)
+
+
+def filled(url: str, kind: str, documents: tuple[str, ...]) -> None:
+    execute(
+        url, f"create table orders (id integer primary key, updated_at timestamptz not null, d {kind}, ds {kind}[])"
+    )
+    rows = [{"id": i, "d": text} for i, text in enumerate(documents)]
+    insert = f"insert into orders values (:id, '2026-01-05 10:00:00+00', cast(:d as {kind}), array[cast(:d as {kind})])"
+    execute(url, insert, rows=rows)
+
+
+def shown(rows: list[dict[str, Any]]) -> list[str]:
+    """By repr: 1 and 1.0 are equal, and so are 0 and -0.0."""
+    return [repr((row["d"], row["ds"])) for row in rows]
+
+
+def without_orjson(url: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    with monkeypatch.context() as context, closing(orders(url)) as source:
+        context.setitem(sys.modules, "orjson", None)
+        return drain(source, 7)
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonb"])
+def test_both_parsers_give_the_same_values(postgres_db: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Integers beyond 64 bits, half surrogate pairs, numbers beyond the largest float, deep nesting."""
+    orjson = pytest.importorskip("orjson")
+    only_json = {"\\ud800", "\\udc00"}
+    documents = tuple(d for d in DOCUMENTS if kind == "json" or not any(half in d for half in only_json))
+    filled(postgres_db, kind, documents)
+    plain = without_orjson(postgres_db, monkeypatch)
+    parsed: list[bytes] = []
+    loads = orjson.loads
+
+    def watched(data: bytes) -> Any:
+        parsed.append(data)
+        return loads(data)
+
+    monkeypatch.setattr(orjson, "loads", watched)
+    with closing(orders(postgres_db)) as source:
+        fast = drain(source, 7)
+    assert parsed, "orjson was used"
+    assert shown(fast) == shown(plain)
+    assert len(fast) == len(documents)
+
+
+def test_without_orjson_the_standard_library_parses(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(postgres_db, "jsonb", ('{"a": 1}',))
+    assert shown(without_orjson(postgres_db, monkeypatch)) == ["({'a': 1}, [{'a': 1}])"]
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonb"])
+def test_as_text_it_is_what_the_server_says(postgres_db: str, kind: str) -> None:
+    filled(postgres_db, kind, ('{"b":1,  "a": [1.10]}', "null"))
+    with closing(orders(postgres_db, json="text")) as source:
+        rows = drain(source, 10)
+    assert rows[0]["d"] == ('{"b":1,  "a": [1.10]}' if kind == "json" else '{"a": [1.10], "b": 1}')
+    assert rows[0]["ds"] == [rows[0]["d"]]
+    assert rows[1]["d"] == "null"
+
+
+@pytest.mark.parametrize("given", ["parsed", "text"])
+def test_a_parser_of_the_applications_own_stays(postgres_db: str, given: str) -> None:
+    """Where JSON is to be text, it is."""
+    filled(postgres_db, "jsonb", ('{"a": 1}',))
+    engine = sa.create_engine(postgres_db, poolclass=sa.NullPool, json_deserializer=lambda data: ("mine", data))
+    with closing(orders(engine, json=given)) as source:
+        (row,) = drain(source, 10)
+    assert row["d"] == (("mine", b'{"a": 1}') if given == "parsed" else '{"a": 1}')
+
+
+def test_other_connections_parse_as_before(postgres_db: str) -> None:
+    filled(postgres_db, "jsonb", ('{"a": 1}',))
+    engine = sa.create_engine(postgres_db)
+    with closing(orders(engine, json="text")) as source:
+        assert drain(source, 10)[0]["d"] == '{"a": 1}'
+        with engine.connect() as connection:
+            assert connection.execute(sa.text("select d from orders")).scalar_one() == {"a": 1}
+    engine.dispose()
+
+
+def test_a_driver_that_cannot_return_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="returns JSON parsed") as error:
+        dialect_for("postgresql").read_json(object(), parsed=False)
+    assert error.value.key == "json"
+
+
+def test_only_two_values_are_known() -> None:
+    with pytest.raises(ConfigError) as error:
+        SqlSource("postgresql://h/d", table="t", cursor_column="c", pk_columns=["id"], json="bytes")  # type: ignore[arg-type]
+    assert error.value.key == "json"
