@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,23 @@ from tests.support import flights, mariadb, mysql, postgres
 from tests.support.azurite import Azurite
 from tests.support.mysql_family import MySqlFamilyServer
 from tests.support.server import DatabaseServer
-from tests.support.services import Unavailable, unavailable
+from tests.support.services import Unavailable, keep_files_in_memory, unavailable
 
 # Where the tests are started in the background of a shell, SIGINT is ignored, and so it would be in every process that
 # they start: those that show what Ctrl-C does could not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+keep_files_in_memory()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What pytest makes of the tests' sources is kept, also where the environment forbids it for all else."""
+    forbidden, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = forbidden
 
 
 @pytest.hookimpl(wrapper=True)

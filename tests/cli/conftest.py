@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from tests.cli.built import built
 from tests.cli.console import Console
 from tests.cli.databases import configure
 from tests.cli.forge import Forge
 from tests.cli.fuzzing import crowded
 from tests.cli.project import NOTING, Project
 from tests.support.azurite import Azurite
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_once() -> Iterator[None]:
+    with patch("poller_cli.main.build", built):
+        yield
 
 
 @pytest.fixture

@@ -109,6 +109,11 @@ def _preload() -> None:
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    from poller_cli import main
+    from tests.cli.built import built
+
+    main.build = built
+    built()
 
 
 def _die_at(wanted: int, when: str, steps_file: Path) -> None:
