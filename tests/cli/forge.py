@@ -27,9 +27,11 @@ class Forge:
     Attributes:
         folder, environ: where they work, and what they find in the environment beside the forge's own.
         busy: whether one was started and not waited for.
+        anybody: whether they heed permissions though root starts them.
     """
 
     busy = False
+    anybody = False
 
     def __init__(self) -> None:
         self.folder = Path()
@@ -44,7 +46,7 @@ class Forge:
     def start(self, *arguments: str, step: int = 0, when: str = "") -> int:
         """Its process id. Before, within or after that step (from 1) of those in `steps` it kills itself; `stop-before`
         and `stop-after`: it stops itself."""
-        order = {"arguments": arguments, "step": step, "when": when}
+        order = {"arguments": arguments, "step": step, "when": when, "anybody": self.anybody}
         order |= {"folder": str(self.folder), "environ": dict(self.environ), "written": str(self._written)}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
@@ -155,6 +157,7 @@ def _die_at(wanted: int, when: str, steps_file: Path) -> None:
 def _command(order: dict[str, Any]) -> None:
     """Become the command. It ends at once: to take down so much that was imported is what would take long."""
     from poller_cli.main import execute
+    from tests.cli.project import as_anybody
 
     os.chdir(order["folder"])
     os.environ.update(order["environ"])
@@ -165,7 +168,13 @@ def _command(order: dict[str, Any]) -> None:
         os.close(opened)
     (written / "steps").write_text("")
     _die_at(order["step"], order["when"], written / "steps")
-    code = execute(order["arguments"])
+    if order["anybody"]:
+        as_anybody()
+    try:
+        code = execute(order["arguments"])
+    except SystemExit as ended:  # what a shell asks for its completion
+        code = int(ended.code or 0)
+        sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 

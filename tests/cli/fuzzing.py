@@ -21,7 +21,7 @@ LINES = {"run", "watch"}
 """Whose --json is a document for each line."""
 FIXTURES = Path(__file__).parent / "fixtures"
 SECRET = "s3cret"
-EXAMPLES = 12
+EXAMPLES = 8
 """Of each command, in a round."""
 LEAST, ROUNDS = 5, 4
 """So many of them, at least, must be more than a wrong command line, and one must be done; they come in swarms that are

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from unittest.mock import patch
 
 import pytest
 
@@ -16,18 +17,12 @@ def complete(project: Project, shell: str, line: str, **environ: str) -> list[st
     protocol = (
         {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)} if shell == "bash" else {"_TYPER_COMPLETE_ARGS": line}
     )
-    done = subprocess.run(
-        COMMAND,
-        cwd=project.folder,
-        env={**os.environ, "_POLLER_COMPLETE": f"complete_{shell}", **protocol, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr == ""
+    with patch.dict(project.environ, {"_POLLER_COMPLETE": f"complete_{shell}", **protocol, **environ}):
+        done = project.run()
+    assert done.err == ""
     if shell == "bash":
-        return done.stdout.split()
-    offered = done.stdout.strip()
+        return done.out.split()
+    offered = done.out.strip()
     if offered == "_files":  # nothing of ours: zsh offers files then
         return []
     parts = offered.removeprefix("_arguments '*: :((").removesuffix("))'").splitlines()

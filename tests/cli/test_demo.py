@@ -27,6 +27,7 @@ def test_every_flight_arrives_and_only_a_killed_batch_comes_twice(project: Proje
     assert list(project.folder.iterdir()) == [], "everything stays in a folder of its own"
 
 
+@pytest.mark.soak
 def test_one_bad_flight_stops_no_other_and_arrives_once_fixed(project: Project) -> None:
     ended = project.run("demo", "--poison", "--json", seconds=110)
     assert ended.code == 0, ended.err
@@ -55,7 +56,9 @@ def begun_in(folder: Path) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc to see processes in")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [pytest.param(one, marks=pytest.mark.soak) for one in (signal.SIGTERM, signal.SIGHUP)] + [signal.SIGINT]
+)
 def test_a_demo_that_is_ended_leaves_no_worker_and_no_folder(
     project: Project, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from azure_functions_db import SqlAlchemySource
 
@@ -40,6 +41,7 @@ def test_the_library_still_makes_that_fingerprint() -> None:
     assert source.source_descriptor.fingerprint == THEIRS
 
 
+@pytest.mark.soak
 def test_the_library_still_writes_what_the_fixtures_hold(azurite: Azurite, postgres_db: str, tmp_path: Path) -> None:
     engine = sa.create_engine(postgres_db)
     with engine.begin() as connection:

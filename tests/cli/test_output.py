@@ -189,7 +189,7 @@ def said(project: Project, encoding: str, *arguments: str) -> tuple[int, bytes, 
     return ended.returncode, ended.stdout, ended.stderr
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("cp1252", marks=pytest.mark.soak)])
 def test_rows_of_all_scripts_are_shown(project: Project, encoding: str) -> None:
     project.configure("orders")
     project.execute("ALTER TABLE orders ADD COLUMN note TEXT")

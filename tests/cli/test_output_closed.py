@@ -45,7 +45,7 @@ def test_a_dry_run_that_cannot_be_printed_claims_no_change(project: Project) -> 
     assert not any("was changed" in line for line in lines)
 
 
-@pytest.mark.parametrize("where", ["> /dev/full", "| true"])
+@pytest.mark.parametrize("where", [pytest.param("> /dev/full", marks=pytest.mark.soak), "| true"])
 def test_run_stops_where_its_reader_has_gone(project: Project, where: str) -> None:
     project.configure("orders", handlers=NOTING, poller='batch_size = 1\nschedule = "* * * * * *"')
     project.insert(5)

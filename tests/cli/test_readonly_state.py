@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from tests.cli.console import Console
-from tests.cli.project import COMMAND, Ended, Project, as_anybody
+from tests.cli.project import Ended, Project
 
 LOOKS = [
     ("status",),
@@ -35,17 +35,9 @@ def shop(project: Project) -> Iterator[Project]:
 
 
 def run(project: Project, *arguments: str) -> Ended:
-    ended = subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=project.folder,
-        preexec_fn=as_anybody,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
+    assert project.forge is not None
+    with patch.object(project.forge, "anybody", True):
+        return project.run(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -40,22 +40,27 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
     return found
 
 
-@pytest.mark.parametrize(("bound", "beside"), [("exact", 2), ("observed-strict", 0)])
+@pytest.mark.parametrize(
+    ("bound", "beside"), [("exact", 2), pytest.param("observed-strict", 0, marks=pytest.mark.soak)]
+)
 def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: BoundChoice, beside: int) -> None:
     """`beside`: other pollers whose samples are shared; without any, the restart in the middle begins cold."""
     spared(replace(PLAN, url=postgres_db, bound=bound, beside=beside), bound)
 
 
+@pytest.mark.soak
 def test_postgresql_observed_loses_nothing_but_the_documented(postgres_db: str) -> None:
     spared(replace(PLAN, url=postgres_db, bound="observed", features=GENTLE), "observed")
 
 
-@pytest.mark.parametrize("kind", ["xid8+pk", "integer+pk"])
+@pytest.mark.parametrize("kind", [pytest.param("xid8+pk", marks=pytest.mark.soak), "integer+pk"])
 def test_postgresql_numbers_lose_nothing(postgres_db: str, kind: CursorKind) -> None:
     spared(replace(PLAN, url=postgres_db, kind=kind), "exact")
 
 
-@pytest.mark.parametrize(("kind", "beside"), [("timestamp+pk", 2), ("integer+pk", 0)])
+@pytest.mark.parametrize(
+    ("kind", "beside"), [("timestamp+pk", 2), pytest.param("integer+pk", 0, marks=pytest.mark.soak)]
+)
 def test_mariadb_loses_nothing(mariadb_db: str, kind: CursorKind, beside: int) -> None:
     spared(replace(PLAN, url=mariadb_db, kind=kind, beside=beside), "observed")
 
@@ -77,7 +82,9 @@ def test_a_guess_loses_nothing_where_no_transaction_outlasts_it(postgres_db: str
     assert spared(plan, "heuristic").took_longest < 5
 
 
-@pytest.mark.parametrize("database", ["postgres_db", "mariadb_db", "mysql_db"])
+@pytest.mark.parametrize(
+    "database", ["postgres_db", *(pytest.param(name, marks=pytest.mark.soak) for name in ("mariadb_db", "mysql_db"))]
+)
 def test_without_a_bound_rows_are_lost(database: str, request: pytest.FixtureRequest) -> None:
     """Else the torture would prove nothing."""
     url = request.getfixturevalue(database)
@@ -86,6 +93,7 @@ def test_without_a_bound_rows_are_lost(database: str, request: pytest.FixtureReq
     assert set(found.bounds) == {"none"}
 
 
+@pytest.mark.soak
 def test_a_sample_in_one_statement_with_the_page_loses_rows(postgres_db: str) -> None:
     """The page's snapshot is older than what the sample sees."""
     assert torture(replace(RACING, url=postgres_db), settles=1.0).lost > 0

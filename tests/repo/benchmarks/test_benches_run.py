@@ -47,7 +47,8 @@ def test_a_thread_of_the_writers_that_ends_early_is_reported(tmp_path: Path) -> 
     assert "unable to open" in died["idle"]
 
 
-@pytest.mark.parametrize("name", ["postgres_db", pytest.param("mariadb_db", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["postgres_db", "mariadb_db"])
 def test_our_own_reader_is_compared(
     name: str, request: pytest.FixtureRequest, azurite: Azurite, container: str
 ) -> None:
@@ -110,6 +111,7 @@ def test_full_pages_are_measured_by_the_command_line(
     assert set(without["ms"]) == {"raw", "poller", "one_bound"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("what", ["sample", "delay"])
 def test_what_a_bound_costs_is_printed_line_by_line(
     what: str,

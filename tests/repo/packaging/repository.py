@@ -68,6 +68,7 @@ def modules() -> dict[str, str]:
     return found
 
 
+@functools.cache
 def owner(module: str) -> str | None:
     """The distribution that an imported module (or a name in it) comes from; its own name where it is not installed.
 
@@ -76,15 +77,21 @@ def owner(module: str) -> str | None:
     parts = module.split(".")
     prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     found = next((modules()[prefix] for prefix in prefixes if prefix in modules()), None)
-    shared = any(known.startswith(f"{module}.") for known in modules())
-    return found or (None if shared else normal(parts[0]))
+    if found is None and not any(known.startswith(f"{module}.") for known in modules()):
+        return normal(parts[0])
+    return found
 
 
 def sources(*folders: str) -> Iterator[tuple[str, ast.Module]]:
     """`(path relative to the repository, syntax tree)` of each Python file below these folders."""
     for folder in folders:
         for path in sorted((REPOSITORY / folder).rglob("*.py")):
-            yield path.relative_to(REPOSITORY).as_posix(), ast.parse(path.read_bytes())
+            yield path.relative_to(REPOSITORY).as_posix(), _tree(path)
+
+
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
 
 
 def imported(tree: ast.Module) -> set[str]:

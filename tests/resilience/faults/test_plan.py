@@ -117,7 +117,7 @@ def test_under_mixed_faults_the_log_knows_what_landed(proxy: FaultProxy, direct:
         client = BlobClient.from_connection_string(
             proxy.connection_string, direct.container_name, direct.blob_name, retry_total=0, read_timeout=5
         )
-        for _ in range(75):
+        for _ in range(25):
             etag = client.get_blob_properties().etag
             try:
                 client.upload_blob(

@@ -149,6 +149,7 @@ def test_a_restarted_database_server_is_outlived(azurite: Azurite, container: st
             fleet.close()
 
 
+@pytest.mark.soak
 def test_a_hanging_database_is_given_up_at_the_query_timeout(
     fleets: Callable[..., Fleet], postgres_db: str, relay: Relay
 ) -> None:

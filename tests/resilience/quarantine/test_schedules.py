@@ -11,7 +11,9 @@ from tests.resilience.quarantine.schedule import many, play
 
 SCHEDULES = 10_000
 SHARE = 1_000
-"""How many of them the ordinary suite runs."""
+"""How many of them the ordinary suite and the soak run."""
+TELLING = 400
+"""How many of those it takes until everything that they are to prove has happened more than once or twice."""
 REACHED = (
     *("backing off", "blocked", "delivered later", "quarantined", "superseded", "killed alone", "killed try"),
     *("bad", "named", "crash", "later", "reject", "rejects", "outage", "older version"),
@@ -27,9 +29,14 @@ def held(broken: list[tuple[int, str]]) -> None:
 
 
 def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
-    broken, seen = many(0, SHARE)
+    broken, seen = many(0, TELLING)
     held(broken)
     assert {name: seen[name] for name in REACHED if seen[name] < 3} == {}
+
+
+@pytest.mark.soak
+def test_no_law_is_broken() -> None:
+    held(many(TELLING, SHARE)[0])
 
 
 @pytest.mark.prove
