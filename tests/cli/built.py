@@ -16,6 +16,6 @@ def built() -> Any:
     return _at(shutil.get_terminal_size().columns)
 
 
-@functools.cache
-def _at(columns: int) -> Any:  # noqa: ARG001 - what `build` looks at
+@functools.cache  # by what `build` looks at
+def _at(columns: int) -> Any:
     return typer.main.get_command(build())
