@@ -46,7 +46,8 @@ def translate(
             f"Access to {place} was refused: {said}.",
             document=name,
             next_step="Check user and password of state.url, and its rights: SELECT, INSERT and UPDATE on the tables, "
-            "CREATE for the first use; for SQLite, who may write the file and its directory.",
+            "DELETE for old records of rows, CREATE for the first use; for SQLite, who may write the file and its "
+            "directory.",
         )
     if number == 1049 or state == "3D000" or _NO_DATABASE.search(said):
         return StoreError(f"{place} cannot be reached: {said}.", document=name, next_step="Create the database.")
