@@ -220,6 +220,16 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class ReusingSource(Protocol):
+    """A source that can read several pages below one bound: sampling what is open costs more than a page."""
+
+    def next_page(self, after: Cursor | None, limit: int) -> Page:
+        """As `Source.page`, for a further page of the same tick: below the bound of the page before, where that is
+        young and of the same connection, and the page is full; else below a new one (throughput.md, "Reader")."""
+        ...
+
+
+@runtime_checkable
 class TimedSource(Protocol):
     """A source that says how long one of its queries may take. The tick keeps its lease for the few queries of a page,
     with any other source for a fixed time."""

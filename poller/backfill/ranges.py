@@ -146,6 +146,12 @@ class RangeSource:
         self.bound = page.bound
         return page
 
+    def next_page(self, after: Cursor | None, limit: int) -> Page:
+        """See `poller.ports.ReusingSource.next_page`."""
+        page = self._whole.next_page(after or self._part.low, limit, until=self._part.high)
+        self.bound = page.bound
+        return page
+
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         """See `poller.ports.Source.lag`. A range of the past is not behind anything: only the rows are counted."""
         count, capped = self._whole.count_between(after or self._part.low, self._part.high, cap=cap)

@@ -21,6 +21,7 @@ from poller.config.types import (
     Name,
     PositiveDuration,
     ScheduleText,
+    Size,
     StartFrom,
 )
 from poller.model.aside import Limits
@@ -111,6 +112,17 @@ class PollerOptions(_Options):
 
     quarantine_ttl: PositiveDuration = timedelta(days=90)
     """How long the record of a row that waited is kept after it was delivered, replayed or discarded."""
+
+    read_ahead: int = Field(default=1, ge=0, le=1)
+    """How many pages are read while the handler works on what was read before. `0`: every batch is read when the one
+    before is committed, so that it shows what the handler wrote to the table."""
+
+    page_size: int | None = Field(default=None, ge=1, le=1_000_000)
+    """The most rows that one query reads, for several batches; rounded down to whole batches. Default: 1000, or two
+    batches where that is more. With `read_ahead = 0` a page is one batch."""
+
+    read_ahead_bytes: Size = 64_000_000
+    """About how much memory a page may take; pages of large rows hold fewer of them, but at least one batch."""
 
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child

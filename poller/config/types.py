@@ -31,6 +31,28 @@ def _duration(value: Any) -> timedelta:
     raise PydanticCustomError("duration", 'is not a duration; write it like "750ms", "15s", "4m30s" or "2h"')
 
 
+_LARGEST_SIZE = 1000 * 1000**3
+_UNITS = {"B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB)", re.ASCII)
+
+
+def _size(value: Any) -> int:
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is not None:
+        value = int(float(found[1]) * _UNITS[found[2]])
+    if type(value) is not int:
+        raise PydanticCustomError("size", 'is not a size; write it like "750KB", "8MB" or "1GB"')
+    if not 0 < value <= _LARGEST_SIZE:
+        raise PydanticCustomError("size", "must be greater than 0 and at most 1000GB")
+    return value
+
+
+def _size_text(value: int) -> str:
+    """As it is written in a file."""
+    unit = next((unit for unit in ("GB", "MB", "KB") if value % _UNITS[unit] == 0), "B")
+    return f"{value // _UNITS[unit]}{unit}"
+
+
 def _longer_than_nothing(value: timedelta) -> timedelta:
     if value <= timedelta(0):
         raise PydanticCustomError("duration", "must be greater than 0")
@@ -89,6 +111,14 @@ Duration = Annotated[
     ),
 ]
 """A span of time, zero allowed; `"4m30s"` or a timedelta."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(_size),
+    PlainSerializer(_size_text, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?(B|KB|MB|GB)$", "examples": ["750KB", "8MB"]}),
+]
+"""A number of bytes greater than 0: `"8MB"` (a thousand thousands each) or an int."""
 
 PositiveDuration = Annotated[Duration, AfterValidator(_longer_than_nothing)]
 """A span of time greater than 0."""

@@ -32,6 +32,8 @@ from sqlalchemy.engine import Connection
 from poller import forks
 from poller.errors import SourceError
 
+FOUR_BYTES = 2**32
+"""Some drivers know no more of a session's number than these."""
 WINDOW = 0.05
 """Seconds: how old another reader's sample may be. A reader that asks again sooner gets a later sample only."""
 PATIENCE = 2.0

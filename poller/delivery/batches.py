@@ -57,7 +57,7 @@ class Batches:
         self._tenure.yield_to_operator()
         verdict = self._ruling(chosen, call)
         more = verdict.passes == 0 or len(rows.page.rows) > verdict.passes or self._has_other_work()
-        if not self._write(chosen, call, verdict, release=not (more and may_go_on() and not self._delivery.hung)):
+        if not self._write(chosen, call, verdict, rows, release=not (more and may_go_on() and not self._delivery.hung)):
             return False
         self._recorder.listed(of_page(verdict.opens), call.errors)
         if verdict.passes:
@@ -131,11 +131,11 @@ class Batches:
             return judged("block")
         return verdict
 
-    def _write(self, chosen: Plan, call: Call, verdict: Ruling, *, release: bool) -> bool:
+    def _write(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows, *, release: bool) -> bool:
         """The PUT after the call; whether it was made. Raises: LeaseLost, CommitError."""
-        source, columns = self._context.source, self._context.options.ordering_key
+        columns = self._context.options.ordering_key
         ends = release or verdict.releases
-        memory, made = (source.remember(), source.describe().made) if verdict.passes else (None, None)
+        memory, made = (rows.memory, rows.made) if verdict.passes else (None, None)
 
         def ended(state: State, now: datetime) -> State:
             after = ruling.ended(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from poller.model import handover
 from poller.model.aside import Limits, RowFacts
@@ -63,14 +64,31 @@ def of_page(rows: Iterable[RowFacts]) -> list[RowOfPage]:
 class PageRows:
     """At most `size` rows of a page that was read after a cursor.
 
+    Args:
+        alone: called before the source is asked, so that nobody else asks it.
+
     Attributes:
         after: the cursor. facts: the rows, in order. was_cut: whether there are more that do not count.
+        memory, made: what a commit of them stores of the source.
     """
 
-    def __init__(self, source: Source, page: Page, after: Cursor | None, size: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        page: Page,
+        after: Cursor | None,
+        size: int,
+        *,
+        memory: dict[str, Any] | None = None,
+        made: str | None = None,
+        alone: Callable[[], None] = lambda: None,
+    ) -> None:
         self.source = source
         self.page = page
         self.after = after
+        self.memory = memory
+        self.made = made
+        self._alone = alone
         self.was_cut = False
         self.facts = [RowOfPage(self, at, cursor) for at, cursor in enumerate(page.cursors[:size])]
 
@@ -99,6 +117,7 @@ class PageRows:
             return known or 0
         if not isinstance(self.source, InspectableSource):
             return 0
+        self._alone()
         found = self.source.span(self.after, cursor, 2 * len(self.facts))
         return max((self._places.get(_place(one), 0) for one in found.cursors), default=0)
 

@@ -79,12 +79,15 @@ class Tick:
 
     def run(self) -> TickResult:
         """Enter, and where there is something to do, drain."""
-        entered = self._enter()
-        if isinstance(entered, TickResult):
-            return entered
-        delivery, turn = entered
-        with delivery:
-            return self._drained(delivery, turn)
+        try:
+            entered = self._enter()
+            if isinstance(entered, TickResult):
+                return entered
+            delivery, turn = entered
+            with delivery:
+                return self._drained(delivery, turn)
+        finally:
+            self.reader.rest()
 
     # --- before the lease ------------------------------------------------------------------------------------------
 
@@ -130,8 +133,7 @@ class Tick:
     def _turn(self, known: State | None, start: Cursor | None) -> _Turn:
         """Read a page, and choose what to do first."""
         options, now = self.options, self.file.clock.now()
-        page = self.reader.page(start, known)
-        rows = PageRows(self.context.source, page, start, options.batch_size)
+        rows = self.reader.first(start, known)
         state = known or State(poller_name=self.context.name)
         jitter = self.runtime.jitter(0.0, 1.0)
         seen = aside.parking_ended(aside.killed(state, limits=options.limits, jitter=jitter, now=now))
@@ -213,6 +215,8 @@ class Tick:
             if tries is not None:
                 began = tried.hand_over(tries, named=entered)
             else:
+                if chosen.window is None:  # rows that are searched for the one that fails are tried again
+                    self.reader.go_ahead(batches=self._batches_left(begun=1))
                 began = batches.hand_over(chosen, rows, begun=entered, may_go_on=lambda: self._may_go_on(delivery))
                 batch_first = batch_first and (not chosen.rows or chosen.killed)
             if not began or tenure.released:
@@ -234,13 +238,16 @@ class Tick:
         delivery.begin_page()
         if rows.after is cursor and not rows.was_cut:
             return rows
-        page = self.reader.page(cursor, delivery.tenure.state)
-        return PageRows(self.context.source, page, cursor, self.options.batch_size)
+        return self.reader.rows(cursor, delivery.tenure.state, batches=self._batches_left())
+
+    def _batches_left(self, *, begun: int = 0) -> int | None:
+        """How many calls may still be made, less those that begin now; None: no limit."""
+        limit = self.options.max_batches_per_tick
+        return None if limit == 0 else limit - self.progress.calls - begun
 
     def _may_go_on(self, delivery: LeasedDelivery) -> bool:
         """Whether another call may follow the one that just ended."""
-        limit = self.options.max_batches_per_tick
-        return (limit == 0 or self.progress.calls < limit) and self._wanted(delivery)
+        return self._batches_left() != 0 and self._wanted(delivery)
 
     def _wanted(self, delivery: LeasedDelivery) -> bool:
         """Whether a batch may start now: nobody wants us to stop, and it may be finished in time, judged by the longest
@@ -285,6 +292,7 @@ class Tick:
 
     def _result(self, outcome: Outcome, *, error: str | None = None, lag: bool = True) -> TickResult:
         progress, failed = self.progress, self.progress.failed
+        self.reader.rest()
         in_time = self.runtime.monotonic() < self.ends  # past `functionTimeout` the host ends all pollers in it
         known = self.context.lag(progress.cursor, outcome in ("idle", "delivered")) if lag and in_time else None
         shown, state = outcome in ("handler_failed", "halted"), self.state

@@ -204,6 +204,12 @@ class SqlSource:
         self._refuse_foreign(until)
         return self._guard(lambda: self._session.page(after, limit, until))
 
+    def next_page(self, after: Cursor | None, limit: int, *, until: Cursor | None = None) -> Page:
+        """See `poller.ports.ReusingSource.next_page`; `until` as for `page`."""
+        self._refuse_foreign(after)
+        self._refuse_foreign(until)
+        return self._guard(lambda: self._session.page(after, limit, until, again=True))
+
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         """See `poller.ports.Source.lag`. Rows above the bound count too: they wait as well."""
         self._refuse_foreign(after)
@@ -296,10 +302,12 @@ class SqlSource:
                 database.end_work()
                 return done
             except SourceError as error:
+                self._session.bounding.drop()
                 if not self.error_text:
                     error.hide_values()
                 raise
             except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+                self._session.bounding.drop()
                 if database.read_leniently(error):
                     continue
                 if isinstance(error, DBAPIError):

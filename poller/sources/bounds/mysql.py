@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from poller.databases.samplers import Reading, SharedSampler, join, session_of
+from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, join, session_of
 from poller.sources.bounds.base import BoundContext, BoundStrategy, on_copy
 from poller.sources.bounds.mysql_engines import engines
 from poller.sources.bounds.mysql_look import lacking, look, sessions_statement
@@ -25,7 +25,6 @@ _AUTO_COLUMN = sa.text(
     " and table_name = :table and extra like '%auto_increment%'"
 )
 _SERVER = "select concat_ws('/', @@hostname, @@port, @@server_id)"
-_FOUR_BYTES = 1 << 32
 _READING = (
     "select concat_ws('/', @@hostname, @@port, @@server_id, cast(unix_timestamp() - variable_value as signed))"
     " as server, current_user() as username, connection_id() as session, @@session.{reads} as only_reads"
@@ -127,7 +126,7 @@ def _reading(connection: Connection, *, mariadb: bool) -> Reading | None:
     session = session_of(connection)
     if row is None or not row.only_reads or session is None:
         return None
-    if session % _FOUR_BYTES != row.session % _FOUR_BYTES:  # drivers know no more of it
+    if session % FOUR_BYTES != row.session % FOUR_BYTES:  # drivers know no more of it
         return None
     url = connection.engine.url
     address = f"{url.host}:{url.port}{url.query.get('unix_socket', '')}"

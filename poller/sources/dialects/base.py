@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, CursorResult
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases.samplers import FOUR_BYTES, session_of
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
@@ -84,6 +85,8 @@ class Dialect:
     """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
     takes_z: ClassVar[bool] = True
     """Whether the text of an instant may end with `Z` where a time is bound."""
+    session_number: ClassVar[str] = ""
+    """A SELECT of the server's number of this session; empty where drivers do not know theirs."""
     one_row: ClassVar[str] = ""
     """What a SELECT without a table needs after it."""
 
@@ -106,6 +109,15 @@ class Dialect:
 
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """Called before each statement."""
+
+    def holds_session(self, connection: Connection) -> bool:
+        """Whether all statements of this connection surely reach one session of one server: what was sampled on it may
+        then be used again. Behind a pooler the driver's number of the session differs from the server's."""
+        if not self.session_number:
+            return False
+        number = connection.execute(sa.text(self.session_number)).scalar()
+        driver = session_of(connection)
+        return number is not None and driver is not None and (int(number) - driver) % FOUR_BYTES == 0
 
     # --------------------------------------------------------------------------- values that the driver cannot convert
 

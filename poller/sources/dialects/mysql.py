@@ -66,6 +66,7 @@ class MySql(Dialect):
     where it expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
 
     family: ClassVar[str] = "mysql"
+    session_number: ClassVar[str] = "SELECT connection_id()"
     takes_z: ClassVar[bool] = False
     holds_impossible_dates: ClassVar[bool] = True
     forced: ClassVar[frozenset[str]] = frozenset({"use_unicode"})

@@ -85,6 +85,7 @@ class PostgreSql(Dialect):
     """Row values use an index at any depth; `statement_timeout` ends a query on the server."""
 
     family: ClassVar[str] = "postgresql"
+    session_number: ClassVar[str] = "SELECT pg_backend_pid()"
     form: ClassVar[PageForm] = PageForm.ROW_VALUES
     forced: ClassVar[frozenset[str]] = frozenset({"client_encoding"})
     conversion_breaks: ClassVar[bool] = False

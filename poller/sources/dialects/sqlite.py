@@ -39,6 +39,10 @@ class Sqlite(Dialect):
         """How long to wait for a writer's lock."""
         return [f"PRAGMA busy_timeout = {max(1, round(timeout.total_seconds() * 1000))}"]
 
+    def holds_session(self, connection: Connection) -> bool:
+        """There is no server: a connection reads the one file that it opened."""
+        return True
+
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """There is no server that ends a query: the progress handler does."""
         deadline = time.monotonic() + timeout.total_seconds()

@@ -22,6 +22,10 @@ from poller.sources.reading.page import Statements
 
 ZONE_EVERY = 60.0
 """Seconds between two looks at the zone in which the database stamps: the setting may change."""
+AGAIN_FOR = 1.0
+"""For so many seconds from just before its sample a bound may serve again (throughput.md, "Reader")."""
+SAMPLED_BEFORE = 0.2
+"""A sample may have begun so many seconds before it was asked for: another reader's, or MariaDB's last one."""
 USUAL_MARGIN = timedelta(seconds=1)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
@@ -38,9 +42,39 @@ class CurrentBound:
         self._bound: bounds.MonotonicBound | None = None
         self._made_for: tuple[Column, Connection] | None = None
         self._memory: dict[str, Any] = {}
+        self._last: tuple[Bound, float] | None = None
+        """The last bound, and when its sample may have begun; None once anything happened that it may not outlive."""
+        self._holds_session: bool | None = None
+        """Whether this connection leads to one session; None until somebody asked."""
+
+    def again(self, known: Inspection) -> Bound | None:
+        """The last bound, where it may serve for another page: it is younger than `AGAIN_FOR`, of this connection to
+        this one server, and nothing went wrong since. Its age counts on. None: take another sample."""
+        if self._last is None or self._made_for is None:
+            return None
+        (bound, began), (column, connection) = self._last, self._made_for
+        passed = self._monotonic() - began
+        if passed > AGAIN_FOR or column != known.cursor or connection is not self._database.connection():
+            return None
+        if bound.clock_went_back or bound.below_checkpoint or (bound.value is None and bound.kind != "none"):
+            return None
+        if self._holds_session is None:
+            self._holds_session = self._database.dialect.holds_session(connection)
+        if not self._holds_session:
+            return None
+        return (
+            bound
+            if bound.age_seconds is None
+            else replace(bound, age_seconds=bound.age_seconds + passed - SAMPLED_BEFORE)
+        )
+
+    def drop(self) -> None:
+        """The last bound serves no other page: something failed, or was looked at anew."""
+        self._last = None
 
     def sample(self, known: Inspection, statements: Statements, after: Cursor | None = None) -> Bound:
         """The present bound, in its own statements, before the page that begins at the checkpoint `after`."""
+        self.drop()
         connection, made_for = self._database.connection(), self._made_for
         if self._bound is None or made_for is None or made_for[0] != known.cursor or made_for[1] is not connection:
             self._refuse_other_stamps(known)
@@ -48,13 +82,16 @@ class CurrentBound:
             context = self.context(known, statements)
             bound = bounds.MonotonicBound(bounds.choose(self._options.bound, context, connection), context)
             memory = self.remember() or {}
-            self._bound, self._made_for = bound, (known.cursor, connection)
+            self._bound, self._made_for, self._holds_session = bound, (known.cursor, connection), None
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
             self._refuse_other_stamps(known)  # a refusal is repeated at every page
             self._zone_seen = self._monotonic()
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
-        return self._bound.sample(connection, after)
+        began = self._monotonic() - SAMPLED_BEFORE
+        taken = self._bound.sample(connection, after)
+        self._last = taken, began
+        return taken
 
     def _refuse_other_stamps(self, known: Inspection) -> None:
         """The database must stamp with the present time, in the configured zone, before rows are read below a bound.
@@ -104,6 +141,7 @@ class CurrentBound:
     def recall(self, memory: Mapping[str, Any]) -> None:
         """See `ports.Source.recall`. After an operator's reset, earlier knowledge is dropped: a clock that was wrong
         would hold the bound for ever, in this process if not in the document."""
+        self.drop()
         if memory.get("reset") != self._memory.get("reset"):
             self._bound = self._made_for = None
         self._memory = dict(memory)
@@ -114,11 +152,11 @@ class CurrentBound:
     def close(self) -> None:
         """Leave the shared samples; the next connection continues from what is known."""
         self._memory = self.remember() or {}
-        self._bound = self._made_for = None
+        self._bound = self._made_for = self._last = None
 
     def reset_after_fork(self) -> None:
         """In a child process: as after `close`, but without reading what other threads of the parent may hold."""
-        self._bound = self._made_for = None
+        self._bound = self._made_for = self._last = None
 
     def context(self, known: Inspection, statements: Statements) -> bounds.BoundContext:
         """What a strategy may know."""

@@ -48,9 +48,15 @@ class Session(Learned):
         self.error_text = True
         """Whether messages may quote what a row holds."""
 
-    def page(self, after: Cursor | None, limit: int, until: Cursor | None = None) -> Page:
-        """See `ports.Source.page`; `until`: no row beyond it."""
-        return self._anew(lambda: self._page(after, limit, until))
+    def forget(self) -> None:
+        """As `Learned.forget`; the last bound serves no other page."""
+        super().forget()
+        self.bounding.drop()
+
+    def page(self, after: Cursor | None, limit: int, until: Cursor | None = None, *, again: bool = False) -> Page:
+        """See `ports.Source.page`; `until`: no row beyond it; `again`: below the last bound where it may serve again
+        (`ports.ReusingSource.next_page`)."""
+        return self._anew(lambda: self._page(after, limit, until, again=again))
 
     def _anew(self, work: Callable[[], Page]) -> Page:
         try:
@@ -59,7 +65,7 @@ class Session(Learned):
             self.forget()
             return work()
 
-    def _page(self, after: Cursor | None, limit: int, until: Cursor | None) -> Page:
+    def _page(self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool = False) -> Page:
         self._looked_through = None
         known = self.learn()
         if known is None:
@@ -68,7 +74,8 @@ class Session(Learned):
         after, until = self._settled(after, known), self._settled(until, known)
         refuse_changed(after, known, self.options)
         self.forms.look_at_times(known.cursor, after)
-        bound = self.sample(known, after)
+        reused = self.bounding.again(known) if again else None
+        bound = reused or self.sample(known, after)
         if bound.value is None and bound.kind != "none":
             self._refuse_nulls()
             bound = self.bounding.wait(bound, known, self.statements(), lambda: self._waiting(after))
@@ -77,6 +84,8 @@ class Session(Learned):
         intervals = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
         page = self._read(known, intervals, limit, bound)
         rows, cursors = page.rows, page.cursors
+        if reused is not None and len(rows) < limit:
+            return self._page(after, limit, until)  # rows that became ready since must not wait
         if len(rows) < limit or after is None:
             self._refuse_nulls()
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:

@@ -38,7 +38,7 @@ def slow_once(world: World, seconds: float) -> Callable[[Batch], None]:
 
 
 def test_after_a_slow_query_no_batch_starts_without_a_heartbeat(worlds: Worlds) -> None:
-    world = worlds(rows=30, tick_timeout="30m", **SHORT)
+    world = worlds(rows=30, tick_timeout="30m", read_ahead=0, **SHORT)
     result = world.tick(slow_once(world, 130))
     assert (result.outcome, result.rows, world.delivered) == ("delivered", 10, list(range(1, 11)))
     assert world.emitted(LeaseLostEvent) == []
@@ -46,7 +46,7 @@ def test_after_a_slow_query_no_batch_starts_without_a_heartbeat(worlds: Worlds) 
 
 
 def test_a_query_reported_as_too_long_is_no_handler(worlds: Worlds) -> None:
-    world = worlds(rows=30, tick_timeout="30m", **SHORT)
+    world = worlds(rows=30, tick_timeout="30m", read_ahead=0, **SHORT)
     world.tick(slow_once(world, 130))
     assert world.emitted(HandlerTimedOut) == []
     (event,) = world.emitted(QueryTimedOut)

@@ -201,7 +201,7 @@ def test_a_tick_starts_no_batch_that_it_may_not_finish(worlds: Worlds) -> None:
 
 
 def test_a_slow_database_in_mid_tick_counts_too(worlds: Worlds) -> None:
-    world = settled(worlds(tick_timeout="60s"))
+    world = settled(worlds(tick_timeout="60s", read_ahead=0))
     add(world, 1, 100)
     world.table.page_seconds = 20
     result = world.tick(world.busy(15))
