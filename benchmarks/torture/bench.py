@@ -30,7 +30,7 @@ class Result:
             waiting included.
         died: threads of the writers that ended with an error, by name.
         done: how often the writers did what; a feature that is not there was not exercised.
-        polls: ticks; bounds: how many ticks under which kind.
+        polls: ticks; bounds: how many ticks under which kind; again: full pages below a bound that served before.
         settled: seconds until all was delivered after the writers had ended; slowest: the longest tick.
     """
 
@@ -48,6 +48,7 @@ class Result:
     settled: float
     slowest: float
     bounds: dict[str, int]
+    again: int
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,6 +102,7 @@ def torture(plan: Plan, *, restart: bool = True, settles: float = SETTLES) -> Re
         settled=round(settled, 2),
         slowest=round(slowest, 3),
         bounds=polled.bounds if isinstance(polled, Shipped) else {},
+        again=polled.again if isinstance(polled, Shipped) else 0,
     )
 
 

@@ -32,6 +32,7 @@ class Plan:
             bound; control: instead of a bound, a reader that must lose rows.
         rest: how long a writer rests between two transactions at most; while somebody is always open, the clock that
             a sample reads hardly matters.
+        batch_size, page_size: of the poller; small ones make full pages, below a bound that serves again.
         beside: other pollers of the same process and database, which take samples all the time and share them.
     """
 
@@ -49,4 +50,6 @@ class Plan:
     control: str = ""
     seed: int = 1
     rest: float = 0.0
+    batch_size: int = 1000
+    page_size: int = 1000
     beside: int = 0

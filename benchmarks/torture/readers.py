@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from benchmarks.torture.plan import Plan
 from poller import Batch, Poller
-from poller.ports import Bound
+from poller.ports import Bound, Page
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 
@@ -38,6 +38,7 @@ class Shipped:
         self._store = MemoryStore()
         self._seen: list[Version] = []
         self.bounds: dict[str, int] = {}
+        self.again = 0
         self.last: Bound | None = None
         self._over = threading.Event()
         self._beside = [threading.Thread(target=self._sample, args=(number,)) for number in range(plan.beside)]
@@ -63,9 +64,29 @@ class Shipped:
 
     def _open(self) -> None:
         self._source = self._source_of_plan()
+        self._count(self._source)
         self._poller = Poller(
-            "torture", source=self._source, store=self._store, app_name="bench", batch_size=1000, observers=()
+            "torture",
+            source=self._source,
+            store=self._store,
+            app_name="bench",
+            batch_size=self._plan.batch_size,
+            page_size=self._plan.page_size,
+            observers=(),
         )
+
+    def _count(self, source: SqlSource) -> None:
+        """Count the full pages below a bound that served before."""
+        read = source.next_page
+        below: list[object] = []
+
+        def counted(*args: Any, **options: Any) -> Page:
+            page = read(*args, **options)
+            self.again += bool(below) and below[-1] == (page.bound.value, page.bound.clock)
+            below[:] = [(page.bound.value, page.bound.clock)]
+            return page
+
+        source.next_page = counted  # type: ignore[method-assign]
 
     def _source_of_plan(self) -> SqlSource:
         column = {"xid8+pk": "xid", "integer+pk": "id"}.get(self._plan.kind, "updated_at")

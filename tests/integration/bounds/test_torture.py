@@ -17,7 +17,7 @@ from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(240)
 
-PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s")
+PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s", batch_size=2, page_size=4)
 GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 RACING = Plan(url="", control="one-statement", seconds=4.0, longest=0.3, writers=6, rest=0.3, poll=0.0)
 """What is polled without a pause, and writers that rest, so that now and then nobody is open."""
@@ -27,7 +27,8 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
     """All that the plan asks for was done, the bound was never another than `under`, and nothing came wrong."""
     found = torture(plan)
     print(
-        f"{under}: {found.rows} rows in {found.transactions} transactions, the longest open {found.took_longest:.1f} s"
+        f"{under}: {found.rows} rows in {found.transactions} transactions, the longest open {found.took_longest:.1f} s,"
+        f" {found.again} pages below a bound that served before"
     )
     assert found.rows > least, "there was something to lose"
     assert not found.died, "a thread of the writers ended with an error"
@@ -37,6 +38,7 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
     assert found.refused <= found.transactions / 10, found
     assert {name.removesuffix(" held") for name in found.bounds} == {under}
     assert (found.lost, found.duplicates, found.disorder) == (0, 0, 0), found
+    assert found.again > 0, "no bound served for another page"
     return found
 
 

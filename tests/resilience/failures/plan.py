@@ -92,4 +92,6 @@ def draw(seed: int) -> FailurePlan:
         operators=pick((0, 0, 0, 1, 2)),
         breaks=rng.random() < 0.1,
         touches=pick((0, 0, 0, 2)),
+        read_ahead=pick((0, 1, 1)),
+        page_size=pick((0, 2, 4)),
     )

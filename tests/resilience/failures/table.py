@@ -71,7 +71,7 @@ class ChangingSource(SimSource):
         self.table = table
         self._looked = looked
 
-    def page(self, after: Cursor | None, limit: int) -> Page:
+    def _page(self, after: Cursor | None, limit: int) -> Page:
         self._query()
         found = self.table.versions.page(after, limit)
         self.pages += 1
@@ -90,8 +90,9 @@ class AskedSource(ChangingSource):
     error_text = True
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
-        self._query()
-        found = self.table.versions.page(low, limit)
+        with self._alone():
+            self._query()
+            found = self.table.versions.page(low, limit)
         return _page([row for row in found if high is None or row.place <= place(high)])
 
     def locate(self) -> SourceDescription:

@@ -17,7 +17,7 @@ class Plan:
         seed: everything that is not said here.
         processes, ttl, beats, other_ttl: how many pollers, their lease, how many beats in it; `other_ttl`: the second
             process is configured with half the lease, as in the middle of a deployment.
-        rows, batch_size, max_batches, max_attempts: the work.
+        rows, batch_size, max_batches, max_attempts: the work. read_ahead, page_size: how it is read; 0: its default.
         period, aligned: how often each ticks, in ttls; whether all in the same instant.
         trouble: for how many ttls things go wrong. Afterwards everything must come right by itself.
         faults, dribbles, latency, lateness, denied, outages: of the store; `faults`, `dribbles` (late answers) and
@@ -42,6 +42,8 @@ class Plan:
     rows: int = 8
     batch_size: int = 2
     max_batches: int = 0
+    read_ahead: int = 1
+    page_size: int = 0
     max_attempts: int = 50
     period: float = 0.4
     aligned: bool = False
@@ -158,4 +160,6 @@ def draw(seed: int) -> Plan:
         touches=pick((0, 0, 0, 2)),
         meddling=meddling,
         cold=rng.random() < 0.15,
+        read_ahead=pick((0, 1, 1)),
+        page_size=pick((0, 2, 4)),
     )

@@ -117,6 +117,8 @@ class Schedule:
         return PollerOptions(
             batch_size=plan.batch_size,
             max_batches_per_tick=plan.max_batches,
+            read_ahead=plan.read_ahead,
+            page_size=plan.page_size or None,
             max_attempts=plan.max_attempts,
             tick_timeout=timedelta(seconds=plan.ttl * 3),
             handler_timeout=timedelta(seconds=plan.ttl * 1.5),

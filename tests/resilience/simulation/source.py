@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +75,7 @@ class SimSource:
         self.pages = 0
         self.found_rows = False
         self._looks = 0 if trouble.cold else 2
+        self._used = False
 
     def begin_tick(self) -> None:
         """Count pages from here."""
@@ -92,6 +94,20 @@ class SimSource:
         return None
 
     def page(self, after: Cursor | None, limit: int) -> Page:
+        with self._alone():
+            return self._page(after, limit)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A source is used by one thread at a time (`poller.ports.Source`)."""
+        assert not self._used, "two threads use the source"
+        self._used = True
+        try:
+            yield
+        finally:
+            self._used = False
+
+    def _page(self, after: Cursor | None, limit: int) -> Page:
         self._query()
         table = self._table
         at = table.position(None if after is None else {"value": after.value, "tiebreaker": after.tiebreaker})
@@ -106,6 +122,8 @@ class SimSource:
         return Page(rows, tuple(table.cursors[at : at + len(rows)]), bound)
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
+        with self._alone():
+            pass
         return Lag(None, 0)
 
     def key(self, row: Row, cursor: Cursor) -> str:

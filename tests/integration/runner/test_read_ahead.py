@@ -1,0 +1,137 @@
+"""Rows that are read while the handler works: in order, each once, of one thread at a time, and never old ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from poller.errors import SourceUnavailable
+from poller.handler.batch import Batch
+from poller.observability import LeaseLostEvent
+from poller.ports import Page
+from tests.integration.runner.fakes import Table, World, Worlds, row
+
+
+def pages(world: World) -> list[int]:
+    """The ids after which pages were read."""
+    return [
+        0 if after is None or after.tiebreaker is None else int(after.tiebreaker["id"]) for after in world.table.pages
+    ]
+
+
+def test_one_page_serves_several_batches(worlds: Worlds) -> None:
+    world = worlds(rows=70, page_size=30)
+    result = world.tick()
+    assert (result.rows, result.batches, world.delivered) == (70, 7, list(range(1, 71)))
+    assert pages(world) == [0, 10, 40]
+
+
+def test_a_page_is_read_while_the_handler_works(worlds: Worlds) -> None:
+    world = worlds(rows=30, page_size=10)
+    world.table.page_seconds = 2
+    result = world.tick(world.busy(2))
+    assert (result.rows, result.duration_seconds) == (30, 8), "one page, then three calls"
+
+
+def test_off_it_sees_what_the_handler_wrote(worlds: Worlds) -> None:
+    world = worlds(rows=20, read_ahead=0)
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.table.rows = [one for one in world.table.rows if one["id"] != 15]
+
+    world.tick(handle)
+    assert 15 not in world.delivered
+    assert pages(world) == [0, 10]
+
+
+def test_rows_that_waited_too_long_are_read_again(worlds: Worlds) -> None:
+    """Another program deletes a row while a slow handler works on earlier ones: it is not delivered."""
+    world = worlds(rows=40, page_size=30)
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == 2:
+            world.table.rows = [one for one in world.table.rows if one["id"] != 25]
+        world.runtime.sleep(6)
+
+    world.tick(handle)
+    assert world.delivered == [*range(1, 25), *range(26, 41)]
+
+
+def test_an_error_ahead_is_none_of_the_batch_before_it(worlds: Worlds) -> None:
+    world = worlds(rows=30, page_size=10)
+    world.table.faults.extend([None, SourceUnavailable("The database does not answer.", table="orders")])
+    with pytest.raises(SourceUnavailable):
+        world.tick()
+    assert world.delivered == list(range(1, 11))
+    assert world.state.checkpoint.cursor is not None
+    assert world.state.checkpoint.cursor.tiebreaker == {"id": 10}
+    assert world.state.lease.owner_id is None
+    assert world.tick().rows == 20
+
+
+def test_no_more_is_read_than_may_be_handed_over(worlds: Worlds) -> None:
+    world = worlds(rows=100, max_batches_per_tick=2)
+    sizes: list[int] = []
+    read = world.table.page
+
+    def page(after: Any, limit: int) -> Page:
+        sizes.append(limit)
+        return read(after, limit)
+
+    world.table.page = page  # type: ignore[method-assign]
+    assert world.tick().rows == 20
+    assert sizes == [11, 11]
+
+
+def test_large_rows_make_small_pages(worlds: Worlds) -> None:
+    world = worlds(rows=0, page_size=1000, read_ahead_bytes="100KB")
+    world.table.rows = [{**row(number), "text": "x" * 4000} for number in range(1, 101)]
+    world.tick()
+    assert world.delivered == list(range(1, 101))
+    assert pages(world) == [0, 10, 30, 50, 70, 90]
+
+
+def test_nothing_read_ahead_outlives_a_lost_lease(worlds: Worlds) -> None:
+    """The successor delivers what the table holds then, and this tick hands over nothing more."""
+    world = worlds(rows=40, page_size=10)
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == 2:
+            world.take_over()
+
+    assert world.tick(handle).outcome == "lease_lost"
+    assert world.emitted(LeaseLostEvent)
+    assert world.delivered == list(range(1, 21))
+
+
+class OneAtATime(Table):
+    """Fails where two threads use it at once."""
+
+    used = False
+
+    def page(self, after: Any, limit: int) -> Page:
+        assert not self.used
+        self.used = True
+        try:
+            return super().page(after, limit)
+        finally:
+            self.used = False
+
+    def lag(self, after: Any, *, cap: int) -> Any:
+        assert not self.used
+        return super().lag(after, cap=cap)
+
+
+def test_the_source_is_one_threads_at_a_time(worlds: Worlds) -> None:
+    world = worlds(rows=0, page_size=20, tick_timeout="60s")
+    table = OneAtATime(world.runtime)
+    table.rows, table.page_seconds = World(90).table.rows, 3.0
+    world.table = table
+    world.worker = world.another()
+    for seconds in (1, 4, 7):
+        world.tick(world.busy(seconds))
+    assert world.delivered == list(range(1, 91))
