@@ -147,6 +147,8 @@ def _type(schema: dict[str, Any]) -> str:
         return ", ".join(f'`"{value}"`' for value in schema["enum"])
     if "750ms" in schema.get("examples", ()):
         return "duration"
+    if "750KB" in schema.get("examples", ()):
+        return "size"
     if schema.get("format") in {"date", "date-time"}:
         return "date"
     return {"integer": "whole number", "boolean": "true or false", "array": "list of texts"}.get(schema["type"], "text")

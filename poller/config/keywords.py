@@ -33,13 +33,13 @@ class PollerKeywords(TypedDict, total=False):
     on_poison: Mode
     retry_backoff: timedelta | str
     retry_backoff_max: timedelta | str
-    read_ahead: int
-    page_size: int | None
-    read_ahead_bytes: int | str
     ordering_key: Sequence[str]
     max_aside: int
     max_quarantined: int
     quarantine_ttl: timedelta | str
+    read_ahead: int
+    page_size: int | None
+    read_ahead_bytes: int | str
     isolation: Literal["thread", "process"]
     error_text: bool
     audit_window: timedelta | str | None

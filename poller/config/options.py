@@ -121,7 +121,7 @@ class PollerOptions(_Options):
     """The most rows that one query reads, for several batches; rounded down to whole batches. Default: 1000, or two
     batches where that is more. With `read_ahead = 0` a page is one batch."""
 
-    read_ahead_bytes: Size = 64_000_000
+    read_ahead_bytes: Size = Field(default="64MB", validate_default=True)
     """About how much memory a page may take; pages of large rows hold fewer of them, but at least one batch."""
 
     isolation: Literal["thread", "process"] = "thread"
