@@ -13,12 +13,15 @@ from poller.admin.cursors import changed_source, impossible, is_foreign, located
 from poller.admin.editor import Operator
 from poller.admin.effects import Effect, measure
 from poller.admin.plans import Plan
+from poller.admin.quarantine.relisting import unlisted
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import WrongArgument, clean, whole
 from poller.admin.request import Request
 from poller.admin.waiting_rows import left_waiting
 from poller.admin.wired import WiredPoller, operator_of
+from poller.delivery.ordering import key_columns
 from poller.errors import FingerprintMismatch, SourceError, StateCorrupt
+from poller.model import aside
 from poller.model.changes import Transition
 from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
 from poller.model.cursor import Cursor
@@ -218,14 +221,18 @@ class _Restoring:
         recovery = Recovery(operator)
         start = begin(self.editor.name, self.source, self.origin, now=operator.file.clock.now())
         token = max(self._token, recovery.highest_token + 1)
+        again = unlisted(self.poller, operator, start)
+        columns = key_columns(self.poller.source, self.poller.options.ordering_key)
+        restored = self._transition(token)
         notes = [f"It goes back to the {self.origin.location}.", *self._foreign_notes(), _found(recovery)]
+        notes += again.notes(self.poller.name)
         if self.origin.export.fencing_token > recovery.highest_token:
             notes.append(f"The highest fencing token is that of the {self._of_token}: it goes on above it.")
         return self.editor.create(
             recovery,
             KIND,
             start,
-            self._transition(token),
+            lambda state, change, now: aside.relisted(restored(state, change, now), again.rows, columns),
             lines=lambda after: [
                 ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),
                 ("token", f"-> {after.lease.fencing_token}"),

@@ -206,6 +206,16 @@ def parking_ended(state: State) -> State:
     return _with(state, aside=aside, quarantine=(*state.quarantine, *stale))
 
 
+def relisted(state: State, rows: Sequence[WaitingRow], columns: Sequence[str]) -> State:
+    """Rows of a document that is gone wait for a person, as rows from before a reset do (failures 10)."""
+    if not rows:
+        return state
+    before = max(0, state.checkpoint.generation - 1)
+    again = tuple(row.model_copy(update={"generation": min(row.generation, before)}) for row in rows)
+    changed = _with(state, quarantine=(*state.quarantine, *again))
+    return changed if waiting(state) else keyed(changed, columns)
+
+
 def keyed(state: State, columns: Sequence[str]) -> State:
     """The columns by whose values the listed rows were keyed, kept while any row waits (failures 8); empty: by the key
     columns."""

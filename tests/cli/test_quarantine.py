@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.console import Console, at_work, ran
+from tests.cli.console import Console, at_work, deleted, exported, ran
 from tests.cli.project import Project
 from tests.support.schemas import validator
 from tests.support.waiting import SECRET_NAME, WHY, row_id, waits
@@ -231,3 +231,26 @@ def test_other_documents_are_left_as_they_are(project: Project) -> None:
     after, state = documents(), "state/shop/orders.json"
     assert all(after[name] == body for name, body in others.items() if name != state)
     assert json.loads(others[state])["checkpoint"] == json.loads(after[state])["checkpoint"]
+
+
+# --- a document that is gone -----------------------------------------------------------------------------------------
+
+
+def test_an_export_over_a_deleted_document_lists_what_waits(project: Project) -> None:
+    """An export holds no list: the records would wait, and nothing would show them."""
+    console = with_rows(project)
+    file = exported(console)
+    console.done("quarantine", "discard", "orders", "--id", row_id(4), "--yes")
+    deleted(console)
+    dry = console.done("reset-to-checkpoint", "orders", str(file), "--dry-run")
+    output = console.done("reset-to-checkpoint", "orders", str(file), "--yes")
+    for notes in (dry["notes"], output["notes"]):
+        assert any("records of 3 rows say that they wait: listed again, for a person" in note for note in notes)
+    assert {which: sorted(ids) for which, ids in listed(console).items()} == {
+        "aside": [],
+        "pending": sorted([row_id(2), row_id(5), row_id(7)]),
+    }
+    found = console.run("quarantine", "list", "orders", "--json").json["pending"]
+    assert {(row["passed"], row["current"]) for row in found} == {(True, False)}
+    console.done("quarantine", "discard", "orders", "--all", "--break-lease", "--yes")
+    assert listed(console) == {"aside": [], "pending": []}
