@@ -254,3 +254,21 @@ def test_an_export_over_a_deleted_document_lists_what_waits(project: Project) ->
     assert {(row["passed"], row["current"]) for row in found} == {(True, False)}
     console.done("quarantine", "discard", "orders", "--all", "--break-lease", "--yes")
     assert listed(console) == {"aside": [], "pending": []}
+
+
+# --- records that were not told --------------------------------------------------------------------------------------
+
+
+def test_a_record_that_was_not_told_is_shown_and_settled(project: Project) -> None:
+    """As a replay leaves it that was killed after the write that unlists the row."""
+    console = with_rows(project)
+    console.edit(quarantine=[])
+    assert listed(console)["pending"] == []
+    output = console.run("quarantine", "list", "orders", "--json").json
+    assert output["unlisted"] == [row_id(7)]
+    assert f"quarantine discard orders --id {row_id(7)}" in console.run("quarantine", "list", "orders").out
+    assert "waits no longer" in console.run("quarantine", "show", "orders", "--id", row_id(7)).out
+    ended = console.done("quarantine", "discard", "orders", "--id", row_id(7), "--reason", "replayed", "--yes")
+    assert ended["changed"] is False
+    assert (record(console, 7)["status"], record(console, 2)["status"]) == ("discarded", "aside")
+    assert console.run("quarantine", "list", "orders", "--json").json["unlisted"] == []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def listed(output: QuarantineOutput, session: Session) -> str:
     """The rows by what they wait for, and what to do next."""
     if not output.aside and not output.pending:
-        return f"{output.name}: no row waits."
+        return "\n".join([f"{output.name}: no row waits.", *_unlisted(output, session)])
     full = "" if output.room > 0 else ", and no other may wait (max_quarantined)"
     lines = [f"{output.name}: {len(output.aside):,} aside, {len(output.pending):,} pending{full}"]
     for title, colour, rows in (("aside", "yellow", output.aside), ("pending", "red", output.pending)):
@@ -38,7 +38,21 @@ def listed(output: QuarantineOutput, session: Session) -> str:
             lines += [line for row in rows for line in _block(row)]
     first = (output.pending or output.aside)[0]
     lines.append(f"Look at one: {session.command('quarantine', 'show', output.name, '--id', first.id)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_unlisted(output, session)])
+
+
+def _unlisted(output: QuarantineOutput, session: Session) -> list[str]:
+    """About records of rows that wait no longer, and do not say so."""
+    ids = output.unlisted
+    if not ids:
+        return []
+    many = f"{len(ids):,} more record{'s say' if len(ids) > 1 else ' says'} of a row that it waits, and it does not"
+    why = "who delivered it or gave it up was killed before its record said so, or a worker lost its lease"
+    return [
+        f"{many}: {why}. It holds nothing up.",
+        f"Look at it: {session.command('quarantine', 'show', output.name, '--id', ids[0])}",
+        f"Settle its record: {session.command('quarantine', 'discard', output.name, '--id', ids[0])}",
+    ]
 
 
 def shown(output: QuarantineShowOutput, session: Session) -> str:
@@ -123,7 +137,9 @@ def _state(row: WaitingRowOutput) -> str:
 def _settled(record: ContentOutput) -> list[tuple[str, str]]:
     """Of one that waits no longer."""
     settled = record.settled
-    return [("state", record.status if settled is None else f"{record.status} {_act(settled)}")]
+    if settled is None:
+        return [("state", f"waits no longer; its record was not told, and says {record.status}")]
+    return [("state", f"{record.status} {_act(settled)}")]
 
 
 def _history(record: ContentOutput) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from poller.admin.change_result import ChangedRow, ChangeOutput
 from poller.admin.changes import StateEditor
 from poller.admin.conversation import Conversation
 from poller.admin.counts import rows as rows_of
+from poller.admin.editor import Operator
 from poller.admin.effects import Effect
 from poller.admin.plans import Plan
 from poller.admin.quarantine.choice import Choice, check_choice, chosen
@@ -58,7 +59,7 @@ def discard(
     elif editor.request.dry_run:
         notes = []
     else:
-        notes = _finish(records, copy.state, choice.ids)
+        notes = _finish(records, copy.state, choice.ids) or _settle_unlisted(records, operator, copy.state, choice.ids)
     return output.model_copy(update={"notes": [*output.notes, *notes]}) if notes else output
 
 
@@ -74,6 +75,20 @@ def _finish(records: Quarantine, state: State, ids: Sequence[str]) -> list[str]:
         records, left, "discarded", by=change.by, reason=change.reason, fencing_token=token, generation=generation
     )
     return notes or (["Their records say so now."] if left else [])
+
+
+def _settle_unlisted(records: Quarantine, operator: Operator, state: State, ids: Sequence[str]) -> list[str]:
+    """Rows that the document does not list wait no longer, whatever their records say. One that is set aside at this
+    moment has the token of the worker who is about to list it, and stays."""
+    over = state.lease.fencing_token + (state.lease.owner_id is None)
+    found = records.records([id_ for id_ in ids if id_ not in every_row(state)])
+    known = [one for one in found.values() if isinstance(one, QuarantineRecord) and one.waits]
+    left = [one.id for one in known if one.fencing_token < over]
+    token, generation = state.lease.fencing_token, state.checkpoint.generation
+    notes = settle(
+        records, left, "discarded", by=operator.by, reason=operator.reason, fencing_token=token, generation=generation
+    )
+    return notes or (["Nothing listed it. Its record says now that it waits no longer."] if left else [])
 
 
 def _plan(poller: WiredPoller, ids: Sequence[str]) -> Plan:

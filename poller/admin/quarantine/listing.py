@@ -21,6 +21,9 @@ from poller.model.document import DeliveryError, State, WaitingRow
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 
+OTHERS_READ = 200
+"""So many records of rows that are not listed are looked at: most of them are settled."""
+
 
 class RowError(ResultModel):
     """How a row failed last."""
@@ -77,6 +80,10 @@ class QuarantineOutput(ResultModel):
     """Those that wait for a person, the oldest first."""
     room: int
     """How many more may wait (`max_quarantined`); below 0 where a report named more."""
+    unlisted: list[str]
+    """Ids of records that say that their rows wait, of rows that the document does not list: who delivered them or gave
+    them up was killed before the record said so, or lost its lease before it listed them. They hold nothing up, and a
+    discard by id settles them. At most 200 records are looked at."""
 
 
 class ActOutput(ResultModel):
@@ -131,7 +138,10 @@ def list_waiting(poller: WiredPoller) -> QuarantineOutput:
     operator = operator_of(poller, "quarantine")
     state = aside.parking_ended(operator.look().state)
     listed = every_row(state)
-    records = records_of(poller, operator).records(list(listed))
+    reader = records_of(poller, operator)
+    records = reader.records(list(listed))
+    others = [id_ for id_ in reader.ids() if id_ not in listed][:OTHERS_READ]
+    left = {id_ for id_, one in reader.records(others).items() if isinstance(one, QuarantineRecord) and one.waits}
 
     def outputs(rows: tuple[WaitingRow, ...]) -> list[WaitingRowOutput]:
         return [_row(poller, state, row, records.get(row.id)) for row in oldest_first(rows)]
@@ -143,6 +153,7 @@ def list_waiting(poller: WiredPoller) -> QuarantineOutput:
         aside=outputs(state.aside),
         pending=outputs(state.quarantine),
         room=aside.room(state, poller.options.limits),
+        unlisted=sorted(left.difference(every_row(aside.parking_ended(operator.look().state))) if left else ()),
     )
 
 
