@@ -80,14 +80,19 @@ def plan(
     until = reach(standing.until) if standing is not None else 0
     if standing is not None and until == 0:
         standing = None  # its rows have gone
-    within = rows[:until] if standing is not None else rows
+    within = window.searchable(rows[:until]) if standing is not None else rows
+    if standing is not None and not within:
+        standing, within = None, rows
     counts = mode == "quarantine" or aside.waiting(state) > 0
     sorted_ = _Sorted(state, within, reach, limits, space=aside.space(state, rows) if counts else LARGEST_BODY)
     if standing is not None:
         standing = window.killed(standing)
-    elif entering and rows and state.delivery.attempts >= limits.max_attempts:
-        suspect = sorted_.hands[-1] if sorted_.hands else len(rows) - 1
-        standing = window.opened(state, until=rows[-1].cursor, suspect=rows[suspect].cursor)
+    elif entering and state.delivery.attempts >= limits.max_attempts and window.searchable(rows):
+        within = window.searchable(rows)
+        if len(within) < len(rows):
+            sorted_ = _Sorted(state, within, reach, limits, space=sorted_.space)
+        suspect = sorted_.hands[-1] if sorted_.hands else len(within) - 1
+        standing = window.opened(state, until=within[-1].cursor, suspect=within[suspect].cursor)
     chosen, end = _chosen(standing, sorted_, reach)
     if mode == "quarantine":
         many = aside.failing(state) >= limits.max_aside or sorted_.room <= 0
@@ -110,7 +115,7 @@ def plan(
         gone=tuple((id_, before) for id_, before in sorted_.gone.items() if before < end),
         drops=tuple(id_ for index, id_ in sorted_.drops if index < end),
         window=standing,
-        last=standing is None or end >= until > 0 or end >= len(rows),
+        last=standing is None or end >= len(within),
         killed=killed,
         blocked=bool(within) and end == 0,
         space=sorted_.space,

@@ -3,11 +3,23 @@ window is kept as cursors, never as sizes: rows leave it while it stands."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 from poller.model import backoff
 from poller.model.cursor import Cursor
 from poller.model.document import State, Window
+from poller.model.limits import LONGEST_CURSOR
+
+
+class Placed(Protocol):
+    """A row with its place."""
+
+    @property
+    def cursor(self) -> Cursor: ...
+
+
+R = TypeVar("R", bound=Placed)
 
 
 def standing(state: State) -> Window | None:
@@ -23,6 +35,14 @@ def alone(state: State) -> Cursor | None:
     """The row that was handed over alone and failed, where the poller cannot pass it; None where none is known."""
     found = standing(state)
     return found.suspect if found is not None and backoff.failures_of(state) else None
+
+
+def searchable(rows: Sequence[R]) -> Sequence[R]:
+    """The rows that can be searched: those up to the first whose cursor is too long to be stored. It can be handed over
+    in a batch that goes on behind it, and nothing else."""
+    if all(row.cursor.size() <= LONGEST_CURSOR for row in rows):
+        return rows
+    return rows[: next(index for index, row in enumerate(rows) if row.cursor.size() > LONGEST_CURSOR)]
 
 
 def opened(state: State, *, until: Cursor, suspect: Cursor) -> Window:

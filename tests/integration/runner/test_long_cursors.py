@@ -51,3 +51,26 @@ def test_a_report_names_no_more_rows_than_can_be_listed(worlds: Worlds) -> None:
     for _ in range(3):
         world.tick_when_due()
     assert (len(world.delivered), world.state.aside) == (50, ())
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_row_too_long_for_a_document_ends_no_search(worlds: Worlds, place: int) -> None:
+    """In mid-batch it passes; a window that named it could not be written, and every tick would fail for ever."""
+    world = worlds(batch_size=7, on_poison="block", max_attempts=1)
+    for number in range(7):
+        key = "k" * 900_000 if number == place else "k"
+        world.table.rows.append({"id": f"{number}{key}", "updated_at": f"2026-04-01T00:00:0{number}.000000Z"})
+    done: list[str] = []
+    down = True
+
+    def handle(batch: Batch) -> None:
+        if down:
+            raise OSError("down")
+        done.extend(row["id"][0] for row in batch)
+
+    for _ in range(4):
+        assert world.tick_when_due(handle).outcome == "handler_failed"
+    down = False
+    for _ in range(4):
+        world.tick_when_due(handle)
+    assert done == list("0123456")
