@@ -27,6 +27,7 @@ from poller.stores.opening import open_store
 
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
+    from poller.admin.wired import WiredPoller
     from poller.backfill.documents import Document
     from poller.backfill.listing import Backfills
     from poller.backfill.survey import Survey
@@ -102,6 +103,19 @@ class App:
     def poller(self, name: str) -> Poller:
         """One poller. Raises: as `known`; ConfigError for a source or store that cannot be made."""
         return self.pollers[self.known(name)]
+
+    def without_source(self, named: Named) -> WiredPoller:
+        """What stands behind the name, for what needs only its document. Raises: WrongArgument, as `Named.only`;
+        ConfigError, for a store that cannot be made."""
+        from poller.admin.wired import WithoutSource
+
+        return WithoutSource(
+            name=named.only,
+            app_name=self.app_name,
+            store=self.store,
+            options=self.config.pollers[named.of],
+            runtime=self.runtime,
+        )
 
     def known(self, name: str) -> str:
         """The name itself. Raises: ConfigError where the file has no such poller, with what it has; Refused, for the

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 from poller.admin.editor import Operator
@@ -28,6 +29,27 @@ class WiredPoller(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Nothing else uses its source in this process meanwhile. Raises (when entered): LeaseHeld."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutSource:
+    """A configured poller for what only reads or changes its document: no source is made, so that the database's
+    toolkit is not loaded, and its driver need not be installed."""
+
+    name: str
+    app_name: str
+    store: StateStore
+    options: PollerOptions
+    runtime: Runtime
+
+    @property
+    def source(self) -> Source:
+        """Raises: NotImplementedError."""
+        raise NotImplementedError(f"{self.name} was made without its source")
+
+    def alone(self) -> AbstractContextManager[None]:
+        """See `WiredPoller`: there is no source."""
+        return nullcontext()
 
 
 def operator_of(

@@ -35,11 +35,12 @@ def cancel(
     """
     from poller.admin.cancel import cancel
     from poller_cli.output.change_report import Report
-    from poller_cli.output.part_report import change_backfill
 
     with session.app() as app:
         named = app.named(name)
         if named.documents:
+            from poller_cli.output.part_report import change_backfill
+
             return change_backfill(session, app, named, consent, "cancel", wait=not no_wait)
         report = Report(session, app, consent, name)
-        return report.report(cancel(app.poller(name), consent, report, wait=not no_wait))
+        return report.report(cancel(app.without_source(named), consent, report, wait=not no_wait))

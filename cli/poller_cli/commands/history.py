@@ -24,21 +24,13 @@ def history(
 
     Example: poller history orders --limit 5
     """
-    from poller.admin.editor import Operator
     from poller.admin.history import read_history
+    from poller.admin.wired import operator_of
     from poller_cli.terminal.printing import print_json, printable
 
     with session.app() as app:
-        named = app.named(name)
-        operator = Operator(  # without the poller's source: its driver need not be installed here
-            app.store,
-            app_name=app.app_name,
-            poller_name=named.only,
-            runtime=app.runtime,
-            timing=app.config.pollers[named.of].timing,
-            by="history",
-        )
-        output = read_history(operator, limit)
+        poller = app.without_source(app.named(name))
+        output = read_history(operator_of(poller, "history"), limit)
     if session.json:
         print_json(output)
         return exits.DONE

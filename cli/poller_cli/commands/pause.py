@@ -21,11 +21,12 @@ def pause(
     from poller.admin.changes import StateEditor
     from poller.admin.plans import pause_plan
     from poller_cli.output.change_report import Report
-    from poller_cli.output.part_report import change_backfill
 
     with session.app() as app:
         named = app.named(name)
         if named.documents:
+            from poller_cli.output.part_report import change_backfill
+
             return change_backfill(session, app, named, consent, "pause")
         report = Report(session, app, consent, name)
-        return report.report(StateEditor(app.poller(name), consent, report).carry_out(pause_plan(name)))
+        return report.report(StateEditor(app.without_source(named), consent, report).carry_out(pause_plan(name)))

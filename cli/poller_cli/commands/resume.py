@@ -20,11 +20,12 @@ def resume(
     from poller.admin.changes import StateEditor
     from poller.admin.plans import resume_plan
     from poller_cli.output.change_report import Report
-    from poller_cli.output.part_report import change_backfill
 
     with session.app() as app:
         named = app.named(name)
         if named.documents:
+            from poller_cli.output.part_report import change_backfill
+
             return change_backfill(session, app, named, consent, "resume")
         report = Report(session, app, consent, name)
-        return report.report(StateEditor(app.poller(name), consent, report).carry_out(resume_plan(name)))
+        return report.report(StateEditor(app.without_source(named), consent, report).carry_out(resume_plan(name)))

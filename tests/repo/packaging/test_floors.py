@@ -123,3 +123,7 @@ def test_who_asks_no_database_loads_none(azurite: Azurite, tmp_path: Path) -> No
     seen = loaded(store, COMMAND.format(["history", "orders"]), cwd=tmp_path)
     assert "azure.storage.blob" in seen, "the store was asked"
     assert of(seen, *DATABASES) == []
+    no_document = "from poller_cli.main import execute; assert execute(['pause', 'orders', '--yes']) == 1"
+    seen = loaded(store, no_document, cwd=tmp_path)
+    assert "azure.storage.blob" in seen, "the store was asked"
+    assert of(seen, *DATABASES) == []
