@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from poller_cli import exits
-from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, page_of
+from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, own_process, page_of
 from poller_cli.terminal.help_pages import Command, Commands, new
 from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, show_trace
 
@@ -124,6 +124,7 @@ def _outline(name: str) -> Any:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and leave the process with its exit code."""
     fix_streams()
+    own_process()
     sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
 
 

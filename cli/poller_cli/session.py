@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     from poller.observability import Observer
 
 DEFAULT_CONFIG = Path("poller.toml")
+_owns_process = False
+
+
+def own_process() -> None:
+    """This process does nothing but this command: it was not called by a program."""
+    global _owns_process
+    _owns_process = True
+
+
+def owns_process() -> bool:
+    """Whether `own_process` was called."""
+    return _owns_process
+
 
 ConfigOption = Annotated[
     Path | None,

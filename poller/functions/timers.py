@@ -33,6 +33,7 @@ from poller.functions.outcome import raise_on_failure
 from poller.handler.call import Handler, check_handler
 from poller.observability.events import log_failure, raised
 from poller.poller import Poller
+from poller.runtime import collect_less
 
 logger = logging.getLogger("poller")
 
@@ -76,6 +77,8 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
     for name, why in wrong.items():
         logger.error("%s: %s", name, why)
         _register_wrong(timers, why, function=names.find(name), schedule=schedule_of(file, name))
+    if "FUNCTIONS_WORKER_RUNTIME" in os.environ:  # the host sets it for its workers
+        collect_less()
     return timers
 
 

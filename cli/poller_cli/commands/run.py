@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.session import NamesArgument, Session
+from poller_cli.session import NamesArgument, Session, owns_process
 
 if TYPE_CHECKING:
     from poller.app import App
@@ -43,6 +43,7 @@ def run(
     Example: poller run orders --until-idle
     """
     from poller import worker
+    from poller.runtime import collect_less
     from poller_cli.output.events import EventPrinter
     from poller_cli.output.log import log_to_stderr
     from poller_cli.terminal.printing import claim_stdout, do_without_stdout
@@ -69,6 +70,8 @@ def run(
         if progress is not None:
             progress.show_times(app.config)
         before = None if progress is None else progress.count_pending
+        if owns_process():
+            collect_less()
         ends = worker.run(pollers, mode, stop, before=before, ended=partial(_explain, session, mode))
     if printer.output_closed:
         codes.append(exits.FAILED)
