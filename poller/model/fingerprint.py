@@ -97,10 +97,9 @@ class SourceDescription(BaseModel):
     def belongs(self, fingerprint: str, stored: Mapping[str, Any] | None) -> bool:
         """Whether a checkpoint with this fingerprint and `source` belongs to this source, as far as that is known now:
         one without a fingerprint does, and one that was written before the server was asked."""
-        if fingerprint in UNKNOWN_FINGERPRINTS or fingerprint in (
-            self.fingerprint(),
-            self.as_configured().fingerprint(),
-        ):
+        if fingerprint in UNKNOWN_FINGERPRINTS or fingerprint == self.fingerprint():
+            return True
+        if self.configured is not None and fingerprint == self.configured.fingerprint():
             return True
         return self.as_stored(fingerprint, stored) is not None
 
