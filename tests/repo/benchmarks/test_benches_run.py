@@ -18,6 +18,7 @@ from benchmarks.bound_cost.crowd import crowd
 from benchmarks.bound_cost.delay import WAYS, Way, delays
 from benchmarks.bound_cost.sample import sample_ms, sessions
 from benchmarks.full_page import __main__ as full_page
+from benchmarks.overhead import __main__ as overhead
 from benchmarks.pages import __main__ as pages
 from benchmarks.pages.__main__ import measure
 from benchmarks.pages.table import Size
@@ -112,6 +113,36 @@ def test_full_pages_are_measured_by_the_command_line(
 
 
 @pytest.mark.soak
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("what", "measured"),
+    [
+        ("start", ["nothing", "--help", "status of one SQLite poller", "history with a blob store"]),
+        ("index", ["libraries", "function_app.py"]),
+    ],
+)
+def test_starts_are_measured_against_the_first(
+    what: str, measured: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["overhead", what, "--rounds", "1"])
+    overhead.main()
+    versions, first, *others = printed(capsys)
+    assert "sqlalchemy" in versions
+    assert (first["ratio_wall"], first["ratio_cpu"]) == (1, 1)
+    assert [one["what"] for one in (first, *others)] == measured
+
+
+@pytest.mark.soak
+def test_an_idle_tick_is_measured_beside_the_raw_pair(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["overhead", "tick", "--rounds", "1", "--ticks", "3"])
+    overhead.main()
+    _, found = printed(capsys)
+    assert found["statements"] > 0
+    assert min(found["ours_ms"], found["raw_ms"], found["ratio"]) > 0
+
+
 @pytest.mark.parametrize("what", ["sample", "delay"])
 def test_what_a_bound_costs_is_printed_line_by_line(
     what: str,
