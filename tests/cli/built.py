@@ -1,12 +1,10 @@
-"""The console's commands, made once for each width of a terminal: to make all of them takes longer than most do."""
+"""The console's commands, each made once for each width of a terminal: to make one takes longer than most do."""
 
 from __future__ import annotations
 
 import functools
 import shutil
 from typing import Any
-
-import typer.main
 
 from poller_cli.main import build
 
@@ -18,4 +16,4 @@ def built() -> Any:
 
 @functools.cache  # by what `build` looks at
 def _at(columns: int) -> Any:
-    return typer.main.get_command(build())
+    return build()
