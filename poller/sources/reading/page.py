@@ -120,13 +120,20 @@ class Statements:
 
     # --------------------------------------------------------------------------------------------------- the counts
 
-    def lag(self, interval: Range, cap: int) -> tuple[str, Params]:
-        """Of an interval: how many rows up to `cap`, the oldest cursor as text, and the server's clock."""
+    def lag(self, interval: Range, cap: int, *, nulls: int | None = None) -> tuple[str, Params]:
+        """Of an interval: how many rows up to `cap`, the oldest cursor as text, and the server's clock. With `nulls`
+        also, as `nulls` counts it, how many rows have no cursor."""
         rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
         inner = self._dialect.limited(f"{self._c} {self._dialect.alias_word}poller_c", rest, cap)
         timed = self._cursor.family in MOMENTS or self._cursor.form is not None  # not every type that sorts has a MIN
         oldest = self._dialect.render("MIN(poller_c)", self._cursor) if timed else "NULL"
-        sql = f"SELECT COUNT(*), {oldest}, {self._dialect.clock} FROM ({inner}) {self._dialect.alias_word}poller_p"
+        word = self._dialect.alias_word
+        found = {"poller_many": "COUNT(*)", "poller_oldest": oldest, "poller_clock": self._dialect.clock}
+        named = ", ".join(f"{expression} {word}{name}" for name, expression in found.items())
+        sql = f"SELECT {named} FROM ({inner}) {word}poller_p"
+        if nulls is not None:
+            missing = self.nulls(nulls, f" {word}poller_missing")[0]
+            sql = f"SELECT * FROM ({sql}) {word}poller_l CROSS JOIN ({missing}) {word}poller_n"
         return sql, interval.params
 
     def between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[str, Params]:
@@ -140,11 +147,11 @@ class Statements:
         rest = f"FROM {self._relation.sql} WHERE {where} ORDER BY {self._order}"
         return self._dialect.at(self._select, rest, number - 1), params
 
-    def nulls(self, cap: int) -> tuple[str, Params]:
+    def nulls(self, cap: int, named: str = "") -> tuple[str, Params]:
         """How many rows have no cursor, up to `cap`."""
         claimed = self._cursor.nullable is None and not self._relation.wrapped
         missing = self._dialect.is_null(self._c) if claimed else f"{self._c} IS NULL"
-        return self._counted(_join([self._relation.condition, missing]), cap), {}
+        return self._counted(_join([self._relation.condition, missing]), cap, named), {}
 
     def holding(self) -> str:
         """Whether any row's cursor is this very value (`:v`)."""
@@ -249,11 +256,11 @@ class Statements:
         # The first key's range as well, so that an index on it is used.
         return f"{self._k[0]} {strict}= {binds[0]} AND {condition}", params
 
-    def _counted(self, where: str, cap: int) -> str:
+    def _counted(self, where: str, cap: int, named: str = "") -> str:
         inner = self._dialect.limited(
             f"1 {self._dialect.alias_word}poller_1", f"FROM {self._relation.sql} WHERE {where}", cap
         )
-        return f"SELECT COUNT(*) FROM ({inner}) {self._dialect.alias_word}poller_p"
+        return f"SELECT COUNT(*){named} FROM ({inner}) {self._dialect.alias_word}poller_p"
 
 
 def _join(conditions: Sequence[str | None]) -> str:

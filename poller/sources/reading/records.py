@@ -100,7 +100,11 @@ def refuse_bad_keys(database: Database, options: Options, checks: Iterable[tuple
 
 def refuse_null_cursors(database: Database, options: Options, statements: Statements) -> None:
     """Return if every row has a cursor. Raises: SourceError with the number of others, counted up to `PROBE`."""
-    count = int(database.run(*statements.nulls(PROBE)).rows[0][0])
+    refuse_nulls(options, int(database.run(*statements.nulls(PROBE)).rows[0][0]))
+
+
+def refuse_nulls(options: Options, count: int) -> None:
+    """As `refuse_null_cursors`, where they were counted."""
     if count:
         many = f"{count} rows have" if count > 1 else "1 row has"
         many = f"at least {many}" if count == PROBE else many

@@ -6,7 +6,9 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -32,8 +34,26 @@ from poller.sources.reading.keys import LazyCursors, LazyOrdering, is_later
 from poller.sources.reading.learned import Learned, TypesChanged
 from poller.sources.reading.page import Range, Relation
 from poller.sources.reading.parsing import parse_keys
-from poller.sources.reading.records import refuse_bad_records, refuse_escaped, refuse_null_cursors
+from poller.sources.reading.records import (
+    PROBE,
+    refuse_bad_records,
+    refuse_escaped,
+    refuse_null_cursors,
+    refuse_nulls,
+)
 from poller.sources.reading.rows import rows_of
+
+LAG_KEPT = 1.0
+"""Seconds: how old a lag may be that was counted with an empty page."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TakenLag:
+    """A lag that was counted with an empty page: for which cursor and cap, and when, by the monotonic clock."""
+
+    of: tuple[Cursor | None, int]
+    at: float
+    lag: Lag
 
 
 class Session(Learned):
@@ -43,6 +63,10 @@ class Session(Learned):
         super().__init__(database, options, relation, quote)
         self._looked_through: tuple[Cursor | None, str] | None = None
         """The cursor and the bound between which the last page left no row."""
+        self._lag_cap: int | None = None
+        """Of the last question for the lag; None while nobody asks for it."""
+        self._taken_lag: _TakenLag | None = None
+        self.monotonic = time.monotonic
         self.bounding = CurrentBound(database, options)
         self.forms = FormWatch(database, options, relation, quote)
         self.error_text = True
@@ -66,7 +90,8 @@ class Session(Learned):
             return work()
 
     def _page(self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool = False) -> Page:
-        self._looked_through = None
+        self._looked_through = self._taken_lag = None
+        asked = after
         known = self.learn()
         if known is None:
             self._refuse_nulls()
@@ -86,10 +111,16 @@ class Session(Learned):
         rows, cursors = page.rows, page.cursors
         if reused is not None and len(rows) < limit:
             return self._page(after, limit, until)  # rows that became ready since must not wait
-        if len(rows) < limit or after is None:
-            self._refuse_nulls()
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
             self._looked_through = cursors[-1] if rows else after, bound.value
+        if rows or until is not None or self._lag_cap is None or not self._nulls_matter:
+            if len(rows) < limit or after is None:
+                self._refuse_nulls()
+            return page
+        cap = self._lag_cap  # the lag is asked for next: both counts in one statement
+        at = self.monotonic()
+        lag = self._lag(known, self._not_looked_through(after), cap, with_nulls=True)
+        self._taken_lag = _TakenLag((asked, cap), at, lag)
         return page
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
@@ -172,19 +203,28 @@ class Session(Learned):
 
     def lag(self, after: Cursor | None, cap: int) -> Lag:
         """See `ports.Source.lag`."""
+        taken, self._taken_lag, self._lag_cap = self._taken_lag, None, cap
+        if taken is not None and taken.of == (after, cap) and self.monotonic() - taken.at < LAG_KEPT:
+            return taken.lag
         known = self.learn()
-        if known is not None:
-            after = self._settled(after, known)
-            refuse_changed(after, known, self.options)
-            after = self._not_looked_through(after)
-        timed = self.options.cursor_kind == "timestamp+pk"
         if known is None:
-            return Lag(seconds=0.0 if timed else None, pending=0)
-        count, seconds = 0, 0.0 if timed else None
+            return Lag(seconds=0.0 if self._timed else None, pending=0)
+        after = self._settled(after, known)
+        refuse_changed(after, known, self.options)
+        return self._lag(known, self._not_looked_through(after), cap)
+
+    def _lag(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool = False) -> Lag:
+        """`with_nulls`: in the same statement, rows without a cursor are counted, and refused."""
+        count, seconds = 0, 0.0 if self._timed else None
         statements = self.statements()
-        for interval in statements.ranges(after, None):
-            more, oldest, clock = self.database.run(*statements.lag(interval, cap + 1 - count)).rows[0]
-            if timed and more and not count:
+        for at, interval in enumerate(statements.ranges(after, None)):
+            nulls = PROBE if with_nulls and not at else None
+            more, oldest, clock, *missing = self.database.run(
+                *statements.lag(interval, cap + 1 - count, nulls=nulls)
+            ).rows[0]
+            for number in missing:
+                refuse_nulls(self.options, int(number))
+            if self._timed and more and not count:
                 if known.cursor.form is not None and not known.cursor.form.pattern().fullmatch(str(oldest)):
                     self.forget()  # it may sort above every bound, where no page finds it: the next look refuses it
                 moment = parse_utc(str(oldest), self.options.zone)
@@ -194,6 +234,10 @@ class Session(Learned):
             if count > cap:
                 break
         return Lag(seconds=seconds, pending=min(count, cap), pending_capped=count > cap)
+
+    @property
+    def _timed(self) -> bool:
+        return self.options.cursor_kind == "timestamp+pk"
 
     def _not_looked_through(self, after: Cursor | None) -> Cursor | None:
         """Right after a page that was not full: its bound, since no row was left below. With a filter that few rows
@@ -284,6 +328,9 @@ class Session(Learned):
     def _refuse_nulls(self) -> None:
         """`on_null_cursor`: checked at the first page and at every page that is not full; costs nothing for a column
         that is NOT NULL."""
-        if self.options.skip_nulls or (self._known is not None and self._known.cursor.nullable is False):
-            return
-        refuse_null_cursors(self.database, self.options, self.statements())
+        if self._nulls_matter:
+            refuse_null_cursors(self.database, self.options, self.statements())
+
+    @property
+    def _nulls_matter(self) -> bool:
+        return not (self.options.skip_nulls or (self._known is not None and self._known.cursor.nullable is False))

@@ -162,6 +162,7 @@ def test_every_other_statement_compiles(family: str) -> None:
     statements = _statements(family)
     for sql in (
         *(statements.lag(stretch, 5)[0] for stretch in statements.ranges(AFTER, None)),
+        statements.lag(statements.ranges(AFTER, None)[0], 5, nulls=9)[0],
         statements.between(None, AFTER, 5)[0],
         statements.between(AFTER, AFTER, 5)[0],
         statements.nulls(5)[0],
