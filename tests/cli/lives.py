@@ -4,6 +4,7 @@ moment, and in the end."""
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -56,6 +57,8 @@ def handle(batch):
             REJECT
     note(done=[one for one in ids if one not in bad])
 """
+PASSING = re.compile(r'\d{4}-\d\d-\d\dT[\d:.]+Z|batch_\d+_\d+_|shop/[^/"]+/[0-9a-f]{8}|"write_ids": \[[^\]]*\]')
+"""What every run makes anew: moments and random ids."""
 WAYS = {
     "raises": ('raise ValueError("no")', 'raise Reject(row, "no")'),
     "reports": ('batch.fail(row, "no")', 'batch.reject(row, "no")'),
@@ -212,6 +215,13 @@ class Life:
         for index, call in enumerate(calls):
             again = {one for other in calls[index + 1 :] for one in other.ids}
             assert call in last or not again.intersection(call.done), f"{call} was done, and came again"
+
+    def sight(self) -> str:
+        """All that a later tick can see, but for moments and random ids."""
+        store = self.place.store
+        names = sorted([*store.names("state/"), *store.names("quarantine/")])
+        bodies = "".join(f"{name} {(self.place.stored(name) or b'').decode()}" for name in names)
+        return PASSING.sub("", f"{self.ticks} {self.rows()} {self.place.project.lines('calls')} {bodies}")
 
     def is_done(self) -> bool:
         """Whether no row waits, and each is done."""
