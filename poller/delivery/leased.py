@@ -206,7 +206,9 @@ class LeasedDelivery:
 
     def begin(self, batch: Batch) -> bool:
         """From now on the handler works on this batch. False where what went before took too long: the batch would run
-        without a heartbeat, and must not."""
+        without a heartbeat, and must not. Raises: LeaseLost, where that is known: the last write landed, and then
+        another's."""
+        self.tenure.check()
         return self._heartbeat.expect(batch.batch_id, self._limit + self._context.executor.spare)
 
     def begin_page(self) -> None:

@@ -17,7 +17,7 @@ from poller.observability import (
     WriteResent,
     WriteResolved,
 )
-from tests.integration.runner.fakes import Worlds, cursor_of, once, row
+from tests.integration.runner.fakes import Worlds, cursor_of, once, raising, row
 from tests.integration.runner.wire import Fault, fine, lost_after, lost_before, preceded, then_lost
 
 TTL = 60.0
@@ -132,6 +132,19 @@ def test_an_operator_who_writes_after_a_commit_is_no_thief(worlds: Worlds) -> No
     assert world.state.control.paused
     assert world.delivered == [1, 2, 3, 4, 5]
     assert world.emitted(LeaseLostEvent) == []
+
+
+def test_no_call_begins_once_the_loss_is_known(worlds: Worlds) -> None:
+    """The write that names the next piece landed, but its answer was lost, and another took the lease then."""
+    world = worlds(rows=4, max_attempts=1).begun()
+    world.tick(raising(ValueError("no")))
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        world.wire.write_faults.extend([fine, then_lost(world.take_over)])
+
+    assert world.tick_when_due(handle).outcome == "lease_lost"
+    assert world.delivered == [1, 2]
 
 
 def test_a_resume_after_an_acquire_keeps_the_attempt(worlds: Worlds) -> None:

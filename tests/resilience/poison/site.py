@@ -65,6 +65,7 @@ class Site(Fleet):
         self.store = BlobStore.from_connection_string(self.connection, options["container"])
         self.rows = self.kills = 0
         self.killed: set[int] = set()
+        self._delivered = 0
         (folder / "bad.json").write_text(json.dumps(vars(bad)))
         self.execute(
             "CREATE TABLE calls (place bigserial, token bigint, batch_id text, retry bool, replay bool, ids int[], "
@@ -80,38 +81,43 @@ class Site(Fleet):
     # --- workers
 
     def drain(self, *, kills: int, every: tuple[float, float], chance: random.Random, seconds: float) -> None:
-        """Until every row was delivered or waits for a person. Whoever works is killed meanwhile, and whoever ended is
-        replaced. Single rows that follow in the end tell the last ones that fail from an outage."""
-        ends, due = time.monotonic() + seconds, time.monotonic() + chance.uniform(*every)
-        while not self.is_drained():
+        """Until every row was delivered or waits for a person, and so many workers were killed: each a while after
+        something was delivered, `every` of so many seconds at least and at most. Else on a busy machine none would ever
+        have started. Whoever ended is replaced. Rows follow where all arrived before: more for the kills, and in the
+        end single ones, which tell the last rows that fail from an outage."""
+        ends = time.monotonic() + seconds
+        while self.kills < kills or not self.is_drained():
             assert time.monotonic() < ends, f"not drained: {self.seen()}"
             alive = [worker for worker in self.workers if worker.process.poll() is None]
             for _ in range(self.size - len(alive)):
                 self.start()
-            if self.kills < kills and time.monotonic() >= due and self.kill_one(chance):
-                due = time.monotonic() + chance.uniform(*every)
+            if self.kills < kills:
+                self.kill_one(chance, wait=chance.uniform(*every))
             if self.behind() == 0:
-                self.grow(1)
-            time.sleep(0.3)
-        assert self.kills >= kills, "it was drained before all kills: more rows are needed"
+                self.grow(1 if self.kills >= kills else 100)
+            time.sleep(1.0 if self.kills >= kills else 0.2)
 
-    def kill_one(self, chance: random.Random) -> bool:
-        """Whoever works; whether somebody did. One that only starts is not killed: on a busy machine none would ever
-        have started."""
-        alive = [worker for worker in self.workers if worker.process.poll() is None]
-        working = [worker for worker in alive if worker.tenure is not None]
+    def kill_one(self, chance: random.Random, *, wait: float) -> None:
+        """Kill whoever works, so long after something was delivered since the last kill, where it was."""
+        if len(self._emitted("batch_committed")) == self._delivered:
+            return
+        time.sleep(wait)
+        working = [worker for worker in self.workers if worker.process.poll() is None and worker.tenure is not None]
         if not working:
-            return False
+            return
         victim: Worker = chance.choice(working)
         victim.kill()
         self.kills += 1
+        self._delivered = len(self._emitted("batch_committed"))
         if victim.tenure is not None:
             self.killed.add(victim.tenure)
-        return True
+
+    def _emitted(self, name: str) -> list[dict[str, Any]]:
+        return [event for worker in self.workers for event in worker.emitted(name)]
 
     def ended(self) -> set[int]:
         """Tokens of tenures that did not end in order. All workers have ended."""
-        lost = {event["fencing_token"] for worker in self.workers for event in worker.emitted("lease_lost")}
+        lost = {event["fencing_token"] for event in self._emitted("lease_lost")}
         dead = {worker.tenure for worker in self.workers if worker.process.returncode != 0 and worker.tenure}
         return self.killed | lost | dead
 
@@ -192,7 +198,7 @@ class Site(Fleet):
         that was `killed` or lost, it `failed` because of a bad row in it, took too long without one (`slow`: the
         machine is busy), was `done`, or is `unexplained`."""
         calls, ended = self.calls(), self.ended()
-        failures = (event for worker in self.workers for event in worker.emitted("handler_failed"))
+        failures = self._emitted("handler_failed")
         slow = {(event["fencing_token"], event["batch_id"]) for event in failures if "HandlerTimeout" in event["error"]}
         fail = self.bad.ids - set(self.bad.fails if self.bad.reports else ())
         last = {call.token: call.place for call in calls}
