@@ -127,8 +127,8 @@ class App:
         going_on = shlex.join(["poller", *words]) if words else "the same poller backfill command"
         raise Refused(
             f"{name} is a backfill of {first.of}, and this is for configured pollers; nothing was done.",
-            next_step="status, watch, peek, history, pause, cancel, resume and export-checkpoint take it. To go on "
-            f"with it: {going_on}; to deliver its range once more, add --as NEW.",
+            next_step="status, watch, peek, history, pause, cancel, resume, quarantine and export-checkpoint take it."
+            f" To go on with it: {going_on}; to deliver its range once more, add --as NEW.",
         )
 
     def named(self, name: str) -> Named:

@@ -21,7 +21,7 @@ from poller.model.changes import to_resume
 from poller.model.document import Change, State
 from poller.model.fingerprint import differences
 from poller.model.stamps import stamp, to_the_second
-from poller.observability import BatchCommitted, PollerEvent
+from poller.observability import BatchCommitted, PollerEvent, RowDeliveredLater
 from poller.ports import Bound
 from poller.worker import Ended
 
@@ -56,6 +56,8 @@ class Part:
     def _count(self, event: PollerEvent) -> None:
         if isinstance(event, BatchCommitted):
             self.rows += event.rows
+        elif isinstance(event, RowDeliveredLater):
+            self.rows += 1
 
     # --- what its document says ------------------------------------------------------------------------------------
 
@@ -169,15 +171,18 @@ class Part:
         if not self.source.settled():
             raise Refused(unsettled(self.source.bound, ends), next_step="Run it again later.")
         copy = self.operator.look()
-        if aside := len(copy.state.aside):
+        aside, waiting = len(copy.state.aside), len(copy.state.quarantine)
+        if waiting:
+            more = f", and {rows(aside)} {_are(aside)} set aside" if aside else ""
+            raise Refused(
+                f"{rows(waiting)} of it {_are(waiting)} not delivered, and wait{'s' * (waiting == 1)} for a person"
+                f"{more}.",
+                next_step=f"Replay or discard {_them(waiting)}, then run it again: poller quarantine list {self.name}.",
+            )
+        if aside:
             raise Refused(
                 f"{rows(aside)} of it {_are(aside)} set aside and not delivered yet.",
                 next_step=f"Run it again to try {_them(aside)}: poller quarantine list {self.name} says when.",
-            )
-        if waiting := len(copy.state.quarantine):
-            raise Refused(
-                f"{rows(waiting)} of it {_are(waiting)} not delivered, and wait{'s' * (waiting == 1)} for a person.",
-                next_step=f"Replay or discard {_them(waiting)}, then run it again: poller quarantine list {self.name}.",
             )
         if FINISHED not in copy.state.checkpoint.metadata:
             copy = replace(copy, state=self.operator.change("backfill", _finished, base=copy).after)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -128,6 +128,15 @@ class RangeSource:
         self.bound: Bound | None = None
 
     @property
+    def ordering_key(self) -> tuple[str, ...]:
+        """See `poller.ports.OrderedSource`."""
+        return self._whole.ordering_key
+
+    @ordering_key.setter
+    def ordering_key(self, columns: tuple[str, ...]) -> None:
+        self._whole.ordering_key = columns
+
+    @property
     def query_timeout(self) -> timedelta:
         """As of the whole source."""
         return self._whole.query_timeout
@@ -160,6 +169,17 @@ class RangeSource:
     def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
         """Rows of the range between two cursors, and whether `cap` cut the count. Raises: as `lag`."""
         return self._whole.count_between(low or self._part.low, high or self._part.high, cap=cap)
+
+    def row_of(self, pk: Mapping[str, str]) -> Page:
+        """See `poller.delivery.current_row`: empty also for a row that lies outside of the range."""
+        page = self._whole.row_of(pk)
+        return page if all(map(self._holds, page.cursors)) else replace(page, rows=(), cursors=(), ordering=None)
+
+    def _holds(self, cursor: Cursor) -> bool:
+        """Whether a row of the table is one of the range, by the database's order."""
+        behind, _ = self._whole.count_between(self._part.low, cursor, cap=1)
+        beyond, _ = self._whole.count_between(self._part.high, cursor, cap=1)
+        return behind > 0 and beyond == 0
 
     def key(self, row: Row, cursor: Cursor) -> str:
         """See `poller.ports.Source.key`."""

@@ -335,6 +335,9 @@ class Backfill:
         if not left:
             return None
         stopped = sorted((part for part in left if part.paused or part.halted), key=lambda part: part.paused is None)
+        unfinished = next((part.end.exception for part in left if part.end is not None and part.end.exception), None)
+        if not stopped and isinstance(unfinished, Refused):
+            return unfinished.next_step
         again = f"{self._talk.again} again to go on."
         return self._advice(stopped[0]) if stopped else again[0].upper() + again[1:]
 

@@ -15,11 +15,15 @@ from poller.ports import Page, Row, Source
 
 @runtime_checkable
 class KeyedSource(Source, Protocol):
-    """A source that finds one row by its key."""
+    """A source that finds one row by its key, and knows what stands before it."""
 
     def row_of(self, pk: Mapping[str, str]) -> Page:
         """The row with this key, typed as text by column, whatever the bound is; empty where the table has none, or
         `filter` leaves it out. Raises: SourceError naming a column that does not take its text; as `page`."""
+        ...
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        """See `poller.ports.InspectableSource.count_between`."""
         ...
 
 

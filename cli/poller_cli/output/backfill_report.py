@@ -12,7 +12,7 @@ from poller.admin.counts import number
 from poller.backfill.conversation import Conversation, Preview
 from poller_cli import exits
 from poller_cli.terminal.confirmation import Consent, confirm
-from poller_cli.terminal.printing import claim_stdout, complain, notice, of_poller, print_json, printable
+from poller_cli.terminal.printing import claim_stdout, complain, copyable, notice, of_poller, print_json, printable
 
 if TYPE_CHECKING:
     from poller.backfill.parts import Part
@@ -131,7 +131,7 @@ class BackfillReport(Conversation):
         elif output.finished:
             print(f"Done: {delivered}. Every row of the range was; {output.name} is released.")
         elif output.next_step is not None:
-            print(f"Not finished: {delivered}. {output.next_step}")
+            print(copyable(f"Not finished: {delivered}. {output.next_step}"))
         return exits.worst(self._codes)
 
 

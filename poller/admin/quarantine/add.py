@@ -18,14 +18,13 @@ from poller.admin.quarantine.records import every_row, records_of, settle
 from poller.admin.refusals import Refused, WrongArgument, clean, shown
 from poller.admin.request import Request
 from poller.admin.wired import WiredPoller
-from poller.delivery.current_row import CurrentRow, current_row
+from poller.delivery.current_row import CurrentRow, KeyedSource, current_row
 from poller.delivery.ordering import check_ordering_key, key_columns
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import SourceError, SourceUnavailable
 from poller.journal.quarantine.records import Entry, Quarantine
 from poller.model import aside, backoff, transitions, window
 from poller.model.document import Change, DeliveryError, State
-from poller.ports import InspectableSource
 
 KIND = "quarantine add"
 
@@ -84,7 +83,7 @@ def _check_key(poller: WiredPoller, pk: Mapping[str, str]) -> None:
 def _read(poller: WiredPoller, pk: Mapping[str, str]) -> CurrentRow:
     """Raises: WrongArgument, where the table has no such row, or the key cannot hold the value; SourceError."""
     source = poller.source
-    if isinstance(source, InspectableSource):
+    if isinstance(source, KeyedSource):
         source.lag(None, cap=1)  # a table that cannot be read is no fault of the arguments'
     try:
         row = current_row(source, pk)
@@ -97,7 +96,7 @@ def _read(poller: WiredPoller, pk: Mapping[str, str]) -> CurrentRow:
     if row is None:
         raise WrongArgument(
             f"{poller.name!r} reads no row with this key: it is not there, has no value in the cursor column, or the "
-            "`filter` leaves it out.",
+            "`filter` or a backfill's range leaves it out.",
             next_step="Nothing was changed.",
         )
     return row
@@ -168,7 +167,7 @@ class _Adding:
     def _is_passed(self, state: State) -> bool:
         """Whether the checkpoint stands at or behind the row, by the database's order."""
         source = self._poller.source
-        if state.checkpoint.cursor is None or not isinstance(source, InspectableSource):
+        if state.checkpoint.cursor is None or not isinstance(source, KeyedSource):
             return False
         return source.count_between(state.checkpoint.cursor, self._row.cursor, cap=1)[0] == 0
 
