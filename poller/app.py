@@ -20,7 +20,6 @@ from poller.config.problems import suggestion
 from poller.errors import ConfigError, PollerError, StateCorrupt, StoreError
 from poller.model.finding import error
 from poller.observability import Observer
-from poller.poller import Poller
 from poller.ports import Runtime, StateStore
 from poller.runtime import SystemRuntime
 from poller.stores.opening import open_store
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from poller.backfill.documents import Document
     from poller.backfill.listing import Backfills
     from poller.backfill.survey import Survey
+    from poller.poller import Poller
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +221,8 @@ class App:
         return list(dict.fromkeys(map(self.known, _each(names) or self.pollers)))
 
     def _wire(self, name: str) -> Poller:
+        from poller.poller import Poller
+
         return Poller.of(
             self.config, name, path=self.path, store=self.store, observers=self._observers, runtime=self.runtime
         )
@@ -238,7 +240,7 @@ def _each(names: str | Sequence[str] | None) -> Sequence[str]:
     return [names] if isinstance(names, str) else names or []
 
 
-class _Wired(Mapping[str, Poller]):
+class _Wired(Mapping[str, "Poller"]):
     """The pollers of an app by name, each made when it is first asked for."""
 
     def __init__(self, wire: Callable[[str], Poller], config: AppConfig) -> None:
