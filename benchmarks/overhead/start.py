@@ -53,7 +53,7 @@ def commands(home: Path) -> dict[str, tuple[Path, Sequence[str]]]:
     """Each with the folder that it runs in; `STORE` in the environment is a storage account."""
     own = folder(home / "sqlite", state='store = "sql"', url="sqlite:///shop.db")
     blob = folder(home / "blob", state='connection = "STORE"', url="sqlite:///shop.db")
-    console = ("-m", "poller_cli.main")
+    console = ("-c", "from poller_cli.main import main; main()")  # as the script that pip writes
     return {
         "nothing": (own, NOTHING),
         "--help": (own, (*console, "--help")),

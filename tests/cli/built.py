@@ -16,4 +16,6 @@ def built() -> Any:
 
 @functools.cache  # by what `build` looks at
 def _at(columns: int) -> Any:
-    return build()
+    root = build()
+    list(root.commands.values())  # each is made, and its module imported, when it is first asked for
+    return root
