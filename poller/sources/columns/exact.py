@@ -22,20 +22,23 @@ class Exact:
     Attributes:
         kind: the only type that they may have. text: of one value, as `Dialect.render` has it written.
         zoned: whether the values are times with a zone (of any zone: instants); None where they are no times.
+        alike: whether the driver gives all values of the column this type, or fails.
     """
 
     kind: type
     text: Callable[[Any], str]
     zoned: bool | None = None
+    alike: bool = False
 
     def covers(self, records: Sequence[Sequence[Any]], place: int) -> bool:
         """Whether the text of each of these, in the column's order, can be made here. The ends of Python's calendar are
         left to the database: an instant of them may be of another year in UTC."""
         if not records:
             return True
-        if set(map(type, map(itemgetter(place), records))) != {self.kind}:
-            return False
         first, last = records[0][place], records[-1][place]
+        looked_at = (records[0], records[-1]) if self.alike else records
+        if set(map(type, map(itemgetter(place), looked_at))) != {self.kind}:
+            return False
         if not isinstance(first, date):
             return True
         return first.year > 1 and last.year < 9999 and self.zoned == (getattr(first, "tzinfo", None) is not None)

@@ -7,9 +7,15 @@ largest float, deep nesting.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 from collections.abc import Callable
 from typing import Any, cast
+
+orjson: Any = None
+with contextlib.suppress(ImportError):
+    orjson = importlib.import_module("orjson")
 
 _LOADERS = {"json": (114, "JsonLoader"), "jsonb": (3802, "JsonbLoader")}
 """Oids (pg_type.dat) and psycopg's loaders of them."""
@@ -28,8 +34,7 @@ def as_text(adapters: Any) -> None:
 def faster(connection: Any) -> None:
     """Let this connection parse with orjson, unless that is not installed, or JSON is parsed by another function than
     psycopg's standard one."""
-    loads = _fast_loads()
-    if loads is None:
+    if orjson is None:
         return
     for oid, name in _LOADERS.values():
         loader = connection.adapters.get_loader(oid, 0)
@@ -37,22 +42,14 @@ def faster(connection: Any) -> None:
             return
     from psycopg.types.json import set_json_loads
 
-    set_json_loads(cast("Callable[[str | bytes], Any]", loads), connection)  # its loader passes bytes
+    set_json_loads(cast("Callable[[str | bytes], Any]", _loads), connection)  # its loader passes bytes
 
 
-def _fast_loads() -> Callable[[bytes], Any] | None:
+def _loads(data: bytes) -> Any:
+    """Of this module: for a function made per connection psycopg would keep new classes for ever."""
+    if _MANY_DIGITS in data.translate(_ZEROS):
+        return json.loads(data)
     try:
-        import orjson
-    except ImportError:
-        return None
-    fast = orjson.loads
-
-    def loads(data: bytes) -> Any:
-        if _MANY_DIGITS in data.translate(_ZEROS):
-            return json.loads(data)
-        try:
-            return fast(data)
-        except ValueError:
-            return json.loads(data)
-
-    return loads
+        return orjson.loads(data)
+    except ValueError:
+        return json.loads(data)

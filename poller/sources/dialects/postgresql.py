@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -186,13 +187,14 @@ class PostgreSql(Dialect):
     def exact(self, column: Column, dbapi: Any) -> Exact | None:
         """Psycopg's own loaders lose nothing, and fail on what Python cannot hold; psycopg2 returns infinities as the
         ends of Python's calendar."""
-        if column.family is Family.INTEGER:
-            return exact_of(column)
+        found = exact_of(column)
+        if found is None or column.family is Family.INTEGER:
+            return found
         oid, name = _LOADERS.get(column.family, (0, ""))
         loader = dbapi.adapters.get_loader(oid, 0) if oid and hasattr(dbapi, "adapters") else None
         if loader is None or loader.__name__ != name or loader.__module__.partition(".")[0] not in _OWN_LOADERS:
             return None
-        return exact_of(column)
+        return replace(found, alike=True)
 
     def unreadable(self, error: BaseException) -> bool:
         """Errors of the server carry a SQLSTATE; a driver's own about a value do not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from poller.errors import ConfigError
 from poller.sources import SqlSource
-from poller.sources.dialects import dialect_for
+from poller.sources.dialects import dialect_for, json_values
 from tests.integration.sources.tables import closing, drain, execute, orders
 
 DOCUMENTS = (
@@ -55,7 +55,7 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
 
 def without_orjson(url: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     with monkeypatch.context() as context, closing(orders(url)) as source:
-        context.setitem(sys.modules, "orjson", None)
+        context.setattr(json_values, "orjson", None)
         return drain(source, 7)
 
 
@@ -74,7 +74,7 @@ def test_both_parsers_give_the_same_values(postgres_db: str, kind: str, monkeypa
         parsed.append(data)
         return loads(data)
 
-    monkeypatch.setattr(orjson, "loads", watched)
+    monkeypatch.setattr(json_values, "orjson", SimpleNamespace(loads=watched))
     with closing(orders(postgres_db)) as source:
         fast = drain(source, 7)
     assert parsed, "orjson was used"
@@ -115,6 +115,18 @@ def test_other_connections_parse_as_before(postgres_db: str) -> None:
         with engine.connect() as connection:
             assert connection.execute(sa.text("select d from orders")).scalar_one() == {"a": 1}
     engine.dispose()
+
+
+def test_a_connection_leaves_nothing_behind_in_the_driver(postgres_db: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Psycopg makes a class for every function that parses, and keeps it."""
+    filled(postgres_db, "jsonb", ('{"a": 1}',))
+    loaders = set()
+    for _ in range(3):
+        with closing(orders(postgres_db)) as source:
+            drain(source, 10)
+            loaders.add(source._session.database.driver_connection().adapters.get_loader(3802, 0))
+    assert len(loaders) == 1
+    assert [record.message for record in caplog.records if record.name.startswith("psycopg")] == []
 
 
 def test_a_driver_that_cannot_return_text_is_refused() -> None:

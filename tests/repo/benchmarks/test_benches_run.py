@@ -109,7 +109,7 @@ def test_full_pages_are_measured_by_the_command_line(
     full_page.main()
     without, with_json = printed(capsys)
     assert (without["database"], without["rows"], without["json"], with_json["json"]) == ("sqlite", 2000, False, True)
-    assert set(without["ms"]) == {"raw", "poller", "one_bound"}
+    assert set(without["ms"]) == {"raw", "sampled", "reused"}
 
 
 @pytest.mark.soak
