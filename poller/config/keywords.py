@@ -40,6 +40,8 @@ class PollerKeywords(TypedDict, total=False):
     read_ahead: int
     page_size: int | None
     read_ahead_bytes: int | str
+    commit: Literal["each", "grouped"]
+    max_uncommitted: int
     isolation: Literal["thread", "process"]
     error_text: bool
     audit_window: timedelta | str | None

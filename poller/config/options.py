@@ -124,6 +124,14 @@ class PollerOptions(_Options):
     read_ahead_bytes: Size = Field(default="64MB", validate_default=True)
     """About how much memory a page may take; pages of large rows hold fewer of them, but at least one batch."""
 
+    commit: Literal["each", "grouped"] = "each"
+    """When a batch is committed. `each`: before the next one begins, so that a crash repeats the batch in hand and
+    nothing else. `grouped`: while the handler goes on; what is done meanwhile shares the next write. Faster with small
+    batches; a crash repeats up to `max_uncommitted` batches."""
+
+    max_uncommitted: int = Field(default=4, ge=1, le=1000)
+    """The most batches that are begun beyond the last one that is committed, with `commit = "grouped"`."""
+
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
     process, which is ended at `handler_timeout`; its start does not count."""

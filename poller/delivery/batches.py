@@ -10,17 +10,18 @@ from dataclasses import replace
 from datetime import datetime
 
 from poller.delivery.calls import Call, Calls
+from poller.delivery.committer import Committer, Done
 from poller.delivery.context import Context
 from poller.delivery.leased import LeasedDelivery
 from poller.delivery.progress import Progress
 from poller.delivery.recorder import Recorder, Unrecorded
 from poller.delivery.rows import PageRows, of_page
 from poller.errors import StoreError
+from poller.lease.state_file import Rewrite
 from poller.model import aside, handover, ruling, transitions
 from poller.model.document import State
 from poller.model.handover import Mode, Plan
 from poller.model.ruling import Ruling
-from poller.observability import BatchCommitted
 from poller.ports import Row
 
 logger = logging.getLogger("poller")
@@ -30,13 +31,20 @@ class Batches:
     """The batches of one tenure."""
 
     def __init__(
-        self, context: Context, delivery: LeasedDelivery, calls: Calls, recorder: Recorder, progress: Progress
+        self,
+        context: Context,
+        delivery: LeasedDelivery,
+        calls: Calls,
+        recorder: Recorder,
+        committer: Committer,
+        progress: Progress,
     ) -> None:
         self._context = context
         self._delivery = delivery
         self._tenure = delivery.tenure
         self._calls = calls
         self._recorder = recorder
+        self._committer = committer
         self._progress = progress
 
     def hand_over(self, chosen: Plan, rows: PageRows, *, begun: bool, may_go_on: Callable[[], bool]) -> bool:
@@ -46,22 +54,33 @@ class Batches:
         may, or nothing is left to do, the same PUT gives the lease back.
         Raises: LeaseLost, CommitError, StoreError.
         """
+        plain = chosen.window is None and not (chosen.follows or chosen.gone or chosen.drops)
+        if not plain:
+            self._committer.settle()
         chosen, begun = self._with_records(chosen, rows, begun=begun)
         if not chosen.passes:
             return False
         if not begun:
             self._begin(chosen)
+        self._committer.leave_room()
         call = self._call(chosen, rows)
         if call is None:
             return False
-        self._tenure.yield_to_operator()
+        if call.failure is not None:
+            self._committer.settle()
         verdict = self._ruling(chosen, call)
         more = verdict.passes == 0 or len(rows.page.rows) > verdict.passes or self._has_other_work()
-        if not self._write(chosen, call, verdict, rows, release=not (more and may_go_on() and not self._delivery.hung)):
-            return False
+        goes_on = more and may_go_on() and not self._delivery.hung
+        if not verdict.passes:
+            return self._failed(chosen, call, verdict, release=not goes_on)
+        done = self._done(chosen, call, verdict, rows, release=not goes_on)
+        all_done = not verdict.failed and not verdict.opens and verdict.passes == len(chosen.passes)
+        if self._context.options.commit == "grouped" and plain and all_done and goes_on:
+            self._committer.later(done)
+        else:
+            self._committer.now(done, ends=verdict.releases or not goes_on)
+        self._progress.reached = done.cursors[-1]
         self._recorder.listed(of_page(verdict.opens), call.errors)
-        if verdict.passes:
-            self._passed(chosen, call, verdict, rows)
         return True
 
     # --- before the call -------------------------------------------------------------------------------------------
@@ -84,8 +103,10 @@ class Batches:
 
     def _begin(self, chosen: Plan) -> None:
         """The PUT before the call, where it says something new."""
-        if handover.begun(self._tenure.state, chosen) == self._tenure.state:
+        state = self._tenure.state
+        if handover.begun(state, chosen) == state:
             return
+        self._committer.settle()
         self._tenure.put(lambda state, now: transitions.renew(handover.begun(state, chosen), now=now))
         self._recorder.superseded(chosen.drops)
 
@@ -96,12 +117,13 @@ class Batches:
             return self._calls.none()
         if chosen.killed:
             return self._calls.killed(handed[0], handed[0].row_key)
-        page = rows.page_of(handed)
+        page, ahead = rows.page_of(handed), self._committer.positions
         batch = self._delivery.batch(
             replace(page, rows=[_copied(row) for row in page.rows]),
             rows.after,
             cursor_to=chosen.passes[-1].cursor,
-            passes=chosen.count(len(chosen.passes)),
+            passes=ahead + chosen.count(len(chosen.passes)),
+            attempt=1 if ahead else None,
             untried=self._progress.failed is None,
         )
         return self._calls.run(batch, handed)
@@ -131,11 +153,34 @@ class Batches:
             return judged("block")
         return verdict
 
-    def _write(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows, *, release: bool) -> bool:
-        """The PUT after the call; whether it was made. Raises: LeaseLost, CommitError."""
+    def _done(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows, *, release: bool) -> Done:
+        """What the PUT passes."""
+        return Done(
+            change=self._ended(chosen, call, verdict, rows, release=release),
+            batch_id=call.batch_id,
+            rows=verdict.delivered,
+            seconds=call.seconds,
+            after=rows.after,
+            cursors=rows.page.cursors[: verdict.passes],
+            positions=chosen.count(verdict.passes),
+        )
+
+    def _failed(self, chosen: Plan, call: Call, verdict: Ruling, *, release: bool) -> bool:
+        """The PUT after a call that passes no row; whether it was made. Raises: LeaseLost."""
+        self._tenure.yield_to_operator()
+        ended = self._ended(chosen, call, verdict, None, release=release)
+        try:
+            self._tenure.put(ended, ends=release or verdict.releases)
+        except StoreError as unwritten:
+            logger.warning("%s: the failure could not be written: %s", self._context.name, unwritten)
+            self._progress.unwritten = True
+            return False
+        self._recorder.listed(of_page(verdict.opens), call.errors)
+        return True
+
+    def _ended(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows | None, *, release: bool) -> Rewrite:
+        """What the PUT after a call changes; `rows`: of which it passes some."""
         columns = self._context.options.ordering_key
-        ends = release or verdict.releases
-        memory, made = (rows.memory, rows.made) if verdict.passes else (None, None)
 
         def ended(state: State, now: datetime) -> State:
             after = ruling.ended(
@@ -148,38 +193,12 @@ class Batches:
                 release=release,
                 now=now,
                 blame=call.blame,
-                memory=memory,
-                made=made,
+                memory=None if rows is None else rows.memory,
+                made=None if rows is None else rows.made,
             )
             return aside.keyed(after, columns)
 
-        if verdict.passes:
-            self._tenure.commit(ended, batch_id=call.batch_id, ends=ends)
-            return True
-        try:
-            self._tenure.put(ended, ends=ends)
-        except StoreError as unwritten:
-            logger.warning("%s: the failure could not be written: %s", self._context.name, unwritten)
-            self._progress.unwritten = True
-            return False
-        return True
-
-    def _passed(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows) -> None:
-        """Rows were passed: count them, and tell who listens."""
-        progress = self._progress
-        progress.rows += verdict.delivered
-        progress.batches += 1
-        progress.cursor = chosen.passes[verdict.passes - 1].cursor
-        self._context.emit(
-            BatchCommitted(
-                batch_id=call.batch_id,
-                rows=verdict.delivered,
-                cursor=str(progress.cursor),
-                handler_seconds=round(call.seconds, 6),
-                **self._tenure.facts(),
-            )
-        )
-        self._context.delivery_log.add(rows.after, rows.page.cursors[: verdict.passes])
+        return ended
 
     def _has_other_work(self) -> bool:
         """Whether something is left for this tenure although no row is behind the batch."""

@@ -28,7 +28,8 @@ class Progress:
 
     Attributes:
         rows, batches: how much was delivered and committed. calls: how often the handler was called.
-        cursor: where the checkpoint stands. token: of the tenure, or of the document.
+        cursor: where the checkpoint stands. reached: the cursor behind the last row that is done.
+        token: of the tenure, or of the document.
         longest: seconds of the longest call.
         failed: the last call that failed; error: what is said of it in one line; exception: what it raised;
             culprit: the row that failed, where it is known.
@@ -40,6 +41,7 @@ class Progress:
     batches: int = 0
     calls: int = 0
     cursor: Cursor | None = None
+    reached: Cursor | None = None
     token: int | None = None
     longest: float = field(default=float("-inf"))
     failed: Failure | None = None

@@ -110,7 +110,7 @@ class Reader:
         Raises: FingerprintMismatch, where the server just said that the names in the configuration mean another table
             than that of `state`; SourceUnavailable, SourceError.
         """
-        return self._taken(self._read(after, self._context.options.batch_size + 1, again=False), state)
+        return self._taken(self._read(after, self._context.options.batch_size + 1, again=False), after, state)
 
     def rows(self, after: Cursor | None, state: State, *, batches: int | None) -> PageRows:
         """The rows of the next batch: those that were read already, as far as they are not too old.
@@ -124,14 +124,14 @@ class Reader:
         held = self._held
         if held is not None and self._stands_at(after):
             if self._next < held.usable and self._is_young(held):
-                return self._slice()
+                return self._slice(after)
             if self._next == held.usable and self._ahead is not None:
                 ahead, self._ahead = self._ahead, None
                 read = ahead.result()
                 if self._is_young(read):
-                    return self._taken(read, state)
+                    return self._taken(read, after, state)
         self.rest()
-        return self._taken(self._read(after, self._limit(batches), again=True), state)
+        return self._taken(self._read(after, self._limit(batches), again=True), after, state)
 
     def go_ahead(self, *, batches: int | None) -> None:
         """Read the page behind the held one meanwhile, where there is one. `batches`: how many may still follow the one
@@ -210,16 +210,16 @@ class Reader:
             described=described if described is not before else None,
         )
 
-    def _taken(self, read: _Read, state: State | None) -> PageRows:
+    def _taken(self, read: _Read, after: Cursor | None, state: State | None) -> PageRows:
         """The page is handed over from now on."""
         context = self._context
         if state is not None and read.described is not None:  # the server was asked what the names mean
             check_fingerprint(context.name, state, context.source)
         self._held, self._next, self.bound = read, 0, read.page.bound
         context.watch_bound(context.name, context.runtime.utcnow(), read.page.bound)
-        return self._slice()
+        return self._slice(after)
 
-    def _slice(self) -> PageRows:
+    def _slice(self, after: Cursor | None) -> PageRows:
         """The rows of the next batch, with the one behind them where there is one."""
         read, first = self._held, self._next
         self._given = self._context.runtime.monotonic()
@@ -230,5 +230,4 @@ class Reader:
         if first or end < len(page.rows):
             ordering = None if page.ordering is None else page.ordering[first:end]
             page = Page(page.rows[first:end], page.cursors[first:end], page.bound, ordering)
-        after = read.after if first == 0 else read.page.cursors[first - 1]
         return PageRows(self._context.source, page, after, size, memory=read.memory, made=read.made, alone=self.rest)

@@ -14,6 +14,7 @@ from datetime import datetime
 from poller.delivery import idle_writes, retries
 from poller.delivery.batches import Batches
 from poller.delivery.calls import Calls
+from poller.delivery.committer import Committer
 from poller.delivery.context import Context
 from poller.delivery.leased import POLL, LeasedDelivery
 from poller.delivery.preflight import refusal_of, stopped_by
@@ -101,7 +102,7 @@ class Tick:
                 return refusal
             if self.stop.is_set():
                 return self._result("idle", lag=False)
-            self.progress.cursor = start = self.reader.start(copy)
+            self.progress.cursor = self.progress.reached = start = self.reader.start(copy)
             turn = self._turn(None if copy is None else copy.state, start)
             try:
                 if turn.is_idle:
@@ -177,7 +178,8 @@ class Tick:
         """Drain, and say how it went."""
         recorder = Recorder(self.context, delivery.tenure)
         try:
-            self._drain(delivery, recorder, turn)
+            with Committer(self.context, delivery.tenure, self.progress) as committer:
+                self._drain(delivery, recorder, committer, turn)
             if not delivery.tenure.released and not self.progress.unwritten:
                 if recorder.may_prune() and delivery.tenure.remaining() > 0:
                     delivery.begin_writes()
@@ -198,13 +200,13 @@ class Tick:
         self.state = delivery.tenure.state
         return self._done()
 
-    def _drain(self, delivery: LeasedDelivery, recorder: Recorder, turn: _Turn) -> None:
+    def _drain(self, delivery: LeasedDelivery, recorder: Recorder, committer: Committer, turn: _Turn) -> None:
         """Batch after batch, and rows aside that are due between them, until nothing is left, the time is over, or
         somebody wants us to stop. A batch comes after a try that failed: else rows whose tries take long, of which one
         is always due, would hold up all others."""
         tenure, progress = delivery.tenure, self.progress
         calls = Calls(self.context, delivery, progress)
-        batches = Batches(self.context, delivery, calls, recorder, progress)
+        batches = Batches(self.context, delivery, calls, recorder, committer, progress)
         tried = Retries(self.context, delivery, calls, recorder, progress)
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
         entered = True
@@ -213,6 +215,7 @@ class Tick:
             recorder.superseded(chosen.drops)
         while (tries is not None or chosen.passes) and self._wanted(delivery):
             if tries is not None:
+                committer.settle()
                 began = tried.hand_over(tries, named=entered)
             else:
                 if chosen.window is None:  # rows that are searched for the one that fails are tried again
@@ -234,7 +237,7 @@ class Tick:
 
     def _rows_after(self, rows: PageRows, delivery: LeasedDelivery) -> PageRows:
         """The rows behind the checkpoint: those that were read, where it did not move."""
-        cursor = self.progress.cursor
+        cursor = self.progress.reached
         delivery.begin_page()
         if rows.after is cursor and not rows.was_cut:
             return rows

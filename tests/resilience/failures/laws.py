@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from poller.model import window
@@ -17,7 +17,7 @@ from tests.resilience.quarantine.handler import Call
 from tests.resilience.quarantine.laws import Laws as Rules
 from tests.resilience.quarantine.tick import Settings
 from tests.resilience.quarantine.truth import Truth
-from tests.resilience.quarantine.world import Table, Target, Version
+from tests.resilience.quarantine.world import Table, Target, Version, place
 from tests.resilience.simulation.laws import Document, Laws, Sent
 from tests.resilience.simulation.runtime import EPOCH
 from tests.resilience.simulation.store import Client
@@ -97,9 +97,9 @@ class FailureLaws(Laws):
         self.settings = settings
         self.rules = RealRules(self.truth, settings)
         self.rules.strict = settings.mode == "quarantine" and not plan.operators
-        self._calls: dict[str, Call] = {}
-        """By owner: the call that it made last, until something came of it."""
-        self._of_write: dict[str, Call] = {}
+        self._calls: dict[str, tuple[Call, ...]] = {}
+        """By owner: the calls that it made, until something came of them."""
+        self._of_write: dict[str, tuple[Call, ...]] = {}
         self._read: dict[str, tuple[Version, ...]] = {}
 
     # --- calls -----------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class FailureLaws(Laws):
     def called(self, owner: str, call: Call, token: int) -> None:
         """It returned or raised."""
         self.rules.returned(Tenant(token, self.settings), call)
-        self._calls[owner] = call
+        self._calls[owner] = (*self._calls.get(owner, ()), call)
         self.delivered.update(self.truth.table.history[id_].pk for id_ in call.done)
 
     def looked(self, process: str, rows: tuple[Version, ...]) -> None:
@@ -122,8 +122,8 @@ class FailureLaws(Laws):
 
     def sending(self, client: Client, name: str, body: bytes, if_tag: str | None) -> Sent:
         sent = super().sending(client, name, body, if_tag)
-        if sent.owner in self._calls:
-            self._of_write[sent.document["write_ids"][-1]] = self._calls[sent.owner]
+        if self._calls.get(sent.owner or ""):
+            self._of_write[sent.document["write_ids"][-1]] = self._calls[sent.owner or ""]
         return sent
 
     def landed(self, sent: Sent, tag: str, modified_at: datetime | None) -> None:
@@ -156,13 +156,25 @@ class FailureLaws(Laws):
         tenant = Tenant(after.lease.fencing_token, self.settings)
         what, call = self._what(sent, before, after), None
         if what == "ended":
-            call = self._of_write.get(sent.document["write_ids"][-1]) or self._killed(before)
-            self._calls.pop(sent.owner or "", None)
+            call = self._settled(sent, before, after) or self._killed(before)
             if call is not None and call.retries is not None:
                 what = "tried"
         self._count(before, after)
         self.rules.read = self._read.get(sent.client, ())
         self.rules.landed(tenant, before, after, what, call)
+
+    def _settled(self, sent: Sent, before: State, after: State) -> Call | None:
+        """The call that the write is about. One write may commit several that did every row: they count as one."""
+        calls, reached = self._of_write.get(sent.document["write_ids"][-1], ()), after.checkpoint.cursor
+        if reached is not None and reached != before.checkpoint.cursor and len(calls) > 1:
+            calls = tuple(call for call in calls if place(call.rows[-1].cursor) <= place(reached)) or calls
+        settled, made = set(map(id, calls)), self._calls.get(sent.owner or "", ())
+        self._calls[sent.owner or ""] = tuple(one for one in made if id(one) not in settled)
+        if len(calls) < 2:
+            return calls[0] if calls else None
+        if any(len(call.done) < len(call.rows) for call in calls):
+            self.truth.fail("a write commits several calls, and not all of their rows were done")
+        return replace(calls[0], rows=tuple(row for call in calls for row in call.rows), through=calls[-1].through)
 
     def _what(self, sent: Sent, before: State, after: State) -> str:
         """Which write of a tick this is: by what it changed, and whether a call waited for it."""

@@ -94,4 +94,5 @@ def draw(seed: int) -> FailurePlan:
         touches=pick((0, 0, 0, 2)),
         read_ahead=pick((0, 1, 1)),
         page_size=pick((0, 2, 4)),
+        uncommitted=pick((0, 0, 2, 4)),
     )

@@ -55,6 +55,10 @@ class ChangingTable(Table):
     def position(self, cursor: dict[str, Any] | None) -> int:
         return 0 if cursor is None else bisect_right(self._places, place(Cursor.model_validate(cursor)))
 
+    def place_of(self, text: str) -> int:
+        found = next(row for row in self.versions.history.values() if str(row.facts.cursor) == text)
+        return bisect_right(self._places, found.place)
+
 
 class ChangingSource(SimSource):
     """Reads it, for one process; it cannot be asked where a row stood."""

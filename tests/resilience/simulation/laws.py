@@ -72,6 +72,7 @@ class Laws:
         self._acquired: set[str] = set()
         self._released: set[str] = set()
         self._committed: dict[tuple[str, str], int] = {}
+        self._committed_to: dict[str, int] = {}
         """By owner and batch: how many writes had landed when its commit did, itself among them."""
         self._refused: set[tuple[str, str]] = set()
 
@@ -258,6 +259,7 @@ class Laws:
         if batch in self._refused:
             self._fail(f"{sent.label} landed after its tenure learned that it is lost")
         self._committed[batch] = self.landed_writes
+        self._committed_to[owner] = now
 
     def passed_unhandled(self, owner: str, was: int, now: int) -> list[int]:
         """Which of the rows that its commit passes this tenure's handler did not do."""
@@ -289,6 +291,12 @@ class Laws:
     def stands_beside(self, name: str, body: bytes | None) -> None:
         """Another document than the state was written, or removed. No law of the lease is about it."""
 
+    def _has_landed(self, owner: str, event: PollerEvent) -> bool:
+        """A write may commit several batches; the document names the last one."""
+        if (owner, getattr(event, "batch_id", "")) in self._committed:
+            return True
+        return self._table.place_of(getattr(event, "cursor", "")) <= self._committed_to.get(owner, 0)
+
     # --- what processes reported ----------------------------------------------------------------------------------
 
     def observe(self, process: Process, event: PollerEvent) -> None:
@@ -298,7 +306,7 @@ class Laws:
             self._fail(f"{process.name} believes in an acquire that never landed")
         elif event.name == "lease_released" and owner not in self._released:
             self._fail(f"{process.name} believes in a release that never landed")
-        elif event.name == "batch_committed" and (owner, getattr(event, "batch_id", "")) not in self._committed:
+        elif event.name == "batch_committed" and not self._has_landed(owner, event):
             self._fail(f"{process.name} believes in a commit that never landed")
         elif event.name == "stale_commit_refused":
             batch = (owner, getattr(event, "batch_id", ""))

@@ -18,6 +18,7 @@ class Plan:
         processes, ttl, beats, other_ttl: how many pollers, their lease, how many beats in it; `other_ttl`: the second
             process is configured with half the lease, as in the middle of a deployment.
         rows, batch_size, max_batches, max_attempts: the work. read_ahead, page_size: how it is read; 0: its default.
+        uncommitted: how many batches are committed together at most; 0: each by itself.
         period, aligned: how often each ticks, in ttls; whether all in the same instant.
         trouble: for how many ttls things go wrong. Afterwards everything must come right by itself.
         faults, dribbles, latency, lateness, denied, outages: of the store; `faults`, `dribbles` (late answers) and
@@ -44,6 +45,7 @@ class Plan:
     max_batches: int = 0
     read_ahead: int = 1
     page_size: int = 0
+    uncommitted: int = 0
     max_attempts: int = 50
     period: float = 0.4
     aligned: bool = False
@@ -162,4 +164,5 @@ def draw(seed: int) -> Plan:
         cold=rng.random() < 0.15,
         read_ahead=pick((0, 1, 1)),
         page_size=pick((0, 2, 4)),
+        uncommitted=pick((0, 0, 2, 4)),
     )

@@ -119,6 +119,8 @@ class Schedule:
             max_batches_per_tick=plan.max_batches,
             read_ahead=plan.read_ahead,
             page_size=plan.page_size or None,
+            commit="grouped" if plan.uncommitted else "each",
+            max_uncommitted=plan.uncommitted or 1,
             max_attempts=plan.max_attempts,
             tick_timeout=timedelta(seconds=plan.ttl * 3),
             handler_timeout=timedelta(seconds=plan.ttl * 1.5),

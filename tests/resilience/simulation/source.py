@@ -49,6 +49,10 @@ class Table:
             return bisect_left(self.keys, (value, 0))
         return bisect_right(self.keys, (value, tiebreaker["id"]))
 
+    def place_of(self, text: str) -> int:
+        """How many rows a cursor, as an event says it, has passed."""
+        return next(number for number, cursor in enumerate(self.cursors, 1) if str(cursor) == text)
+
 
 @dataclass
 class Trouble:

@@ -98,6 +98,7 @@ PLANS = st.builds(
     max_attempts=st.integers(1, 60),
     read_ahead=st.integers(0, 1),
     page_size=st.integers(0, 8),
+    uncommitted=st.integers(0, 5),
     period=st.floats(0.05, 1.0),
     aligned=st.booleans(),
     trouble=st.floats(0.5, 8.0),

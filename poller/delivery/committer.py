@@ -1,0 +1,174 @@
+"""Committing what is done: the only one who moves the checkpoint, by one PUT at a time (throughput.md, "Committer").
+
+With `commit = "each"` a batch has landed before the next one begins. With `"grouped"` the handler goes on while a PUT
+is on its way, and what is done meanwhile shares the next one; so a crash repeats what had not landed, at most
+`max_uncommitted` batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from poller.delivery.context import Context
+from poller.delivery.progress import Progress
+from poller.errors import PollerError
+from poller.lease.state_file import Rewrite
+from poller.lease.tenure import Tenure
+from poller.model.cursor import Cursor
+from poller.model.document import State
+from poller.observability import BatchCommitted
+from poller.ports import Event, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Rows that may be passed.
+
+    Attributes:
+        change: what the PUT changes for them. batch_id, rows, seconds: of the call; how many rows it did.
+        after: the cursor before them; cursors: of all rows that are passed, in order.
+        positions: how many positions they take.
+    """
+
+    change: Rewrite
+    batch_id: str
+    rows: int
+    seconds: float
+    after: Cursor | None
+    cursors: Sequence[Cursor]
+    positions: int
+
+
+class Committer:
+    """The commits of one tenure. A context manager: at its end everything that is done has landed, or the error says
+    that it did not. Used by the tick's thread; only `_work` runs in another."""
+
+    def __init__(self, context: Context, tenure: Tenure, progress: Progress) -> None:
+        self._context = context
+        self._tenure = tenure
+        self._progress = progress
+        self._lock = threading.Lock()  # held for a few statements, never over a request
+        self._waiting: list[Done] = []
+        self._sent: list[Done] = []
+        self._landed: list[Done] = []
+        self._error: BaseException | None = None
+        self._task: Task | None = None
+        self._working = False
+        self._moved: Event = context.runtime.event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.settle()
+        except PollerError:
+            if kind is None or issubclass(kind, Exception):
+                raise
+
+    @property
+    def positions(self) -> int:
+        """How many positions the rows take that are done and have not landed."""
+        with self._lock:
+            return sum(done.positions for done in (*self._sent, *self._waiting))
+
+    def later(self, done: Done) -> None:
+        """Commit it by the next PUT, while the handler goes on. Raises: as `settle`, of an earlier one."""
+        self._tell()
+        with self._lock:
+            self._waiting.append(done)
+            if self._working:
+                return
+            self._working = True
+        try:
+            self._task = self._context.runtime.spawn(self._work, f"poller-committer-{self._tenure.fencing_token}")
+        except RuntimeError:  # no further thread can be started
+            self._work()
+            self._tell()
+
+    def now(self, done: Done, *, ends: bool) -> None:
+        """Commit it, with all that waits, before this returns; `ends`: the same PUT gives the lease back.
+
+        Raises: LeaseLost, CommitError.
+        """
+        with self._lock:
+            together, self._waiting = [*self._waiting, done], []
+        self.settle()
+        self._put(together, ends=ends)
+        with self._lock:
+            self._landed.extend(together)
+        self._tell()
+
+    def leave_room(self) -> None:
+        """Wait until one batch more may be begun than have landed. Raises: as `settle`."""
+        most = self._context.options.max_uncommitted
+        while True:
+            self._tell()
+            with self._lock:
+                if len(self._sent) + len(self._waiting) < most:
+                    return
+                moved = self._moved = self._context.runtime.event()
+            moved.wait()
+
+    def settle(self) -> None:
+        """Wait until nothing is on its way. Raises: LeaseLost, CommitError, where something did not land."""
+        if self._task is not None:
+            self._task.join()
+        self._tell()
+
+    def _work(self) -> None:
+        """PUT after PUT, until nothing waits."""
+        while True:
+            with self._lock:
+                if not self._waiting or self._error is not None:
+                    self._working = False
+                    return
+                self._sent, self._waiting = self._waiting, []
+            try:
+                self._put(self._sent, ends=False)
+            except BaseException as error:  # noqa: BLE001 - raised in the tick's thread
+                with self._lock:
+                    self._error = error
+            with self._lock:
+                if self._error is None:
+                    self._landed.extend(self._sent)
+                    self._sent = []
+                self._moved.set()
+
+    def _put(self, together: Sequence[Done], *, ends: bool) -> None:
+        def change(state: State, now: datetime) -> State:
+            for done in together:
+                state = done.change(state, now)
+            return state
+
+        self._tenure.yield_to_operator()
+        self._tenure.commit(change, batch_id=together[-1].batch_id, ends=ends)
+
+    def _tell(self) -> None:
+        """Count what landed, and tell who listens. Raises: what did not land."""
+        with self._lock:
+            landed, self._landed, error = self._landed, [], self._error
+        progress = self._progress
+        for done in landed:
+            progress.rows += done.rows
+            progress.batches += 1
+            progress.cursor = done.cursors[-1]
+            self._context.emit(
+                BatchCommitted(
+                    batch_id=done.batch_id,
+                    rows=done.rows,
+                    cursor=str(progress.cursor),
+                    handler_seconds=round(done.seconds, 6),
+                    **self._tenure.facts(),
+                )
+            )
+            self._context.delivery_log.add(done.after, done.cursors)
+        if error is not None:
+            raise error
