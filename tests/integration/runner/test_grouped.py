@@ -1,0 +1,183 @@
+"""`commit = "grouped"`: the handler goes on while a commit is on its way; what landed counts, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from poller.errors import SourceUnavailable, StoreUnavailable
+from poller.handler.batch import Batch
+from poller.observability import BatchCommitted, HandlerFailed
+from tests.integration.runner.fakes import World, Worlds, add, settled
+
+
+def grouped(worlds: Worlds, rows: int, seconds: float = 1.0, **options: Any) -> World:
+    """A world of so many rows, whose store takes so many seconds for each write of a document under a lease."""
+    world = settled(worlds(commit="grouped", batch_size=1, **options))
+    add(world, 1, rows)
+    write = world.wire.write
+
+    def slow(name: str, body: bytes, **how: Any) -> Any:
+        if name.startswith("state/") and world.seen:
+            world.runtime.sleep(seconds)
+        return write(name, body, **how)
+
+    world.wire.write = slow  # type: ignore[method-assign]
+    return world
+
+
+def checkpoint(world: World) -> int:
+    cursor = world.state.checkpoint.cursor
+    return 0 if cursor is None or cursor.tiebreaker is None else int(cursor.tiebreaker["id"])
+
+
+def watching(world: World, seconds: float = 0.1) -> tuple[Callable[[Batch], None], list[tuple[int, int]]]:
+    """A handler that notes the row it begins, and where the checkpoint stood then."""
+    seen: list[tuple[int, int]] = []
+
+    def handle(batch: Batch) -> None:
+        seen.append((batch.rows[0]["id"], checkpoint(world)))
+        world.take(batch)
+        world.runtime.sleep(seconds)
+
+    return handle, seen
+
+
+def test_the_handler_goes_on_and_commits_share_a_write(worlds: Worlds) -> None:
+    world = grouped(worlds, 20)
+    handle, _ = watching(world)
+    world.wire.forget()
+    result = world.tick(handle)
+    assert (result.outcome, result.rows, result.batches, world.delivered) == ("delivered", 20, 20, list(range(1, 21)))
+    assert checkpoint(world) == 20
+    assert len(world.wire.writes) <= 12, "with each by itself they are 21"
+    assert world.state.lease.owner_id is None
+    assert [event.cursor for event in world.emitted(BatchCommitted)] == sorted(
+        event.cursor for event in world.emitted(BatchCommitted)
+    )
+
+
+def test_no_more_is_begun_than_may_be_repeated(worlds: Worlds) -> None:
+    world = grouped(worlds, 20, max_uncommitted=3)
+    handle, seen = watching(world)
+    world.tick(handle)
+    assert max(begun - landed for begun, landed in seen) == 3
+
+
+def test_each_has_landed_before_the_next_begins(worlds: Worlds) -> None:
+    world = settled(worlds(batch_size=1))
+    add(world, 1, 10)
+    handle, seen = watching(world)
+    world.tick(handle)
+    assert [begun - landed for begun, landed in seen] == [1] * 10
+
+
+def test_a_failure_is_written_after_what_was_done_before_it(worlds: Worlds) -> None:
+    world = grouped(worlds, 6)
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if batch.rows[0]["id"] == 4:
+            raise ValueError("no such customer")
+
+    result = world.tick(handle)
+    assert (result.outcome, result.rows, checkpoint(world)) == ("handler_failed", 3, 3)
+    (failed,) = world.emitted(HandlerFailed)
+    assert failed.attempt == 1
+    assert world.state.lease.owner_id is None
+    assert world.tick_when_due().rows == 3
+    assert world.delivered == [1, 2, 3, 4, 4, 5, 6]
+
+
+def test_what_a_batch_may_forget_is_what_has_landed(worlds: Worlds) -> None:
+    """A fenced sink prunes what cannot come again."""
+    world = grouped(worlds, 10)
+    seen: list[tuple[int, int, int]] = []
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        seen.append((batch.rows[0]["id"], batch.standing.settled, batch.standing.through))
+        assert batch.standing.settled <= checkpoint(world)
+        world.runtime.sleep(0.3)
+
+    world.tick(handle)
+    assert [through for _, _, through in seen] == [begun for begun, _, _ in seen]
+    assert seen[-1][1] < 9, "something was on its way"
+
+
+def test_a_lost_lease_counts_nothing_that_has_not_landed(worlds: Worlds) -> None:
+    world = grouped(worlds, 10)
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == 3:
+            world.take_over()
+        world.runtime.sleep(0.1)
+
+    result = world.tick(handle)
+    landed = checkpoint(world)
+    assert result.outcome == "lease_lost"
+    assert (result.rows, len(world.emitted(BatchCommitted))) == (landed, landed)
+    assert len(world.delivered) <= 3 + 4
+
+
+def test_a_commit_that_cannot_be_resolved_ends_the_tick(worlds: Worlds) -> None:
+    world = grouped(worlds, 10, lease_ttl="15s")
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == 2:
+            world.wire.down = True
+        world.runtime.sleep(0.1)
+
+    result = world.tick(handle)
+    assert result.outcome in ("commit_unknown", "lease_lost")
+    assert len(world.delivered) <= 2 + 4
+    world.wire.down = False
+    assert checkpoint(world) <= 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=lambda error: type(error).__name__)
+def test_who_ends_the_process_loses_nothing_that_was_done(worlds: Worlds, error: BaseException) -> None:
+    world = grouped(worlds, 10)
+
+    def handle(batch: Batch) -> None:
+        if len(world.seen) == 3:
+            raise error
+        world.take(batch)
+
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            world.tick(handle)
+    else:
+        assert world.tick(handle).outcome == "handler_failed"
+    assert checkpoint(world) == 3
+    assert world.state.lease.owner_id is None
+
+
+def test_what_was_done_is_committed_before_an_outage_is_raised(worlds: Worlds) -> None:
+    world = grouped(worlds, 30, read_ahead=0)
+    world.table.faults.extend([None, None, None, SourceUnavailable("The database does not answer.", table="orders")])
+    with pytest.raises(SourceUnavailable):
+        world.tick()
+    assert checkpoint(world) == len(world.delivered) == 3
+    assert world.state.lease.owner_id is None
+
+
+def test_a_store_that_refuses_is_raised_to_the_caller(worlds: Worlds) -> None:
+    """An error that no lost lease explains does not vanish in the thread that writes."""
+    world = grouped(worlds, 10)
+
+    def refuses(_: Callable[[], Any]) -> Any:
+        raise StoreUnavailable("The store does not answer.")
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if len(world.seen) == 1:
+            world.wire.write_faults.extend([refuses, refuses])
+        world.runtime.sleep(0.1)
+
+    assert world.tick(handle).rows == 10
+    assert world.delivered == list(range(1, 11))
