@@ -54,7 +54,7 @@ class Batches:
         may, or nothing is left to do, the same PUT gives the lease back.
         Raises: LeaseLost, CommitError, StoreError.
         """
-        plain = chosen.window is None and not (chosen.follows or chosen.gone or chosen.drops)
+        plain = chosen.window is None and chosen.is_plain
         if not plain:
             self._committer.settle()
         chosen, begun = self._with_records(chosen, rows, begun=begun)

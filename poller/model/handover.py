@@ -55,6 +55,12 @@ class Plan:
     blocked: bool = False
     space: int = LARGEST_BODY
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all rows passed are handed over, and no listed row is concerned: then the next plan needs no more of
+        the PUT after the call than where the checkpoint stands."""
+        return len(self.rows) == len(self.passes) and not (self.gone or self.drops)
+
     def count(self, passes: int) -> int:
         """How many positions the first `passes` rows take."""
         return passes + sum(1 for _, before in self.gone if before < passes)
