@@ -13,6 +13,9 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 # Tests wait often (for leases, for servers): two workers a core keep the cores busy. Each starts servers of its own.
 WORKERS     ?= 4
 PYTEST_ARGS ?=
+# They start hundreds of processes: none of them compiles the package anew, also where the environment forbids Python to
+# keep what it compiled.
+COMPILED     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m compileall -q poller cli
 PIP         := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 CODE := $(wildcard poller cli tests examples benchmarks scripts function_app.py)
@@ -34,9 +37,11 @@ demo: $(RUNTIME)  ## two workers, one killed in mid-batch, real flights: watch n
 	@$(BIN)/poller demo
 
 test: $(DEV) $(TOOLS)  ## all tests but the long ones (PYTEST_ARGS="-k name" narrows; WORKERS=0 runs in one process)
+	@$(COMPILED)
 	@$(BIN)/python -m pytest -m "not soak and not prove" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 soak: $(DEV) $(TOOLS)  ## longer ones: kills between any two steps, faults, torture
+	@$(COMPILED)
 	@$(BIN)/python -m pytest -m "soak and not prove" -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 prove: $(DEV) $(TOOLS)  ## the longest ones, before a release: 10,000 schedules, 50 kills, millions of rows (docs/proofs.md)

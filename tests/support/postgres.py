@@ -81,6 +81,8 @@ class PostgresServer(DatabaseServer):
             ),
         )
         server._up()
+        if int(str(server.execute("SHOW server_version_num")[0][0])) >= 150_000:
+            server.quickly = " STRATEGY FILE_COPY"  # files are copied that no disk is waited for, and no log is written
         return server
 
     @classmethod

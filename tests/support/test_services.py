@@ -72,6 +72,7 @@ def test_each_fresh_database_is_empty_and_takes_a_table(any_db: str) -> None:
         engine.dispose()
 
 
+@pytest.mark.soak
 def test_the_years_key_is_unique_and_january_is_part_of_it(flights_year: list[flights.Row]) -> None:
     keys = {flights.key_of(row) for row in flights_year}
     assert len(flights_year) == len(keys) == flights.YEAR_ROWS

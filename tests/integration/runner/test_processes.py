@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.support.azurite import Azurite
 from tests.support.services import REPOSITORY
 
-ROWS, BATCH = 15, 5
+ROWS, BATCH = 10, 5
 TTL, HEARTBEAT, HANDLER = "3s", "750ms", 3.5
 
 
@@ -74,7 +74,7 @@ def test_two_processes_are_never_in_the_handler_at_once(azurite: Azurite, contai
     for begun, ended in zip(ledger[::2], ledger[1::2], strict=True):
         assert (begun.worker, begun.token, begun.ids) == (ended.worker, ended.token, ended.ids)
     assert [number for begun in ledger[::2] for number in begun.ids] == list(range(1, ROWS + 1)), "in order, and once"
-    assert [begun.token for begun in ledger[::2]] == [1, 2, 3]
+    assert [begun.token for begun in ledger[::2]] == [1, 2]
     for name, seen in outcomes.items():
         assert set(seen) <= {"delivered", "held_elsewhere", "idle"}, (name, seen)
     assert sum(seen.count("delivered") for seen in outcomes.values()) == ROWS // BATCH

@@ -62,7 +62,7 @@ def test_a_store_whose_clock_stepped_delivers_at_every_tick(worlds: Worlds, step
     assert outcomes(world, 12, every=10.3) == {"delivered": 12}
 
 
-@pytest.mark.parametrize("pace", [0.998, 1.002])
+@pytest.mark.parametrize("pace", [0.998, pytest.param(1.002, marks=pytest.mark.soak)])
 def test_clocks_that_drift_apart_for_days_keep_no_tick_out(worlds: Worlds, pace: float) -> None:
     """Whole seconds, as `Date` has them: the drift of weeks, in 400 ticks."""
     world = worlds()

@@ -63,6 +63,9 @@ def arrived(folder: Path) -> list[int]:
         return [one for (one,) in db.execute("SELECT id FROM arrived ORDER BY id")]
 
 
+IN_BOTH = pytest.mark.parametrize("isolation", ["thread", pytest.param("process", marks=pytest.mark.soak)])
+
+
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 def test_a_batch_that_failed_after_its_commit_is_applied_once(orders: Poller, tmp_path: Path) -> None:
     assert orders.tick(ship).outcome == "handler_failed"
@@ -74,7 +77,7 @@ def test_a_batch_that_failed_after_its_commit_is_applied_once(orders: Poller, tm
     orders.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@IN_BOTH
 def test_a_reset_has_every_row_applied_again(orders: Poller, tmp_path: Path) -> None:
     assert [orders.tick(ship).outcome for _ in range(2)] == ["handler_failed", "delivered"]
     orders.reset("beginning", by="clerk", reason="the target was emptied")
@@ -83,7 +86,7 @@ def test_a_reset_has_every_row_applied_again(orders: Poller, tmp_path: Path) -> 
     orders.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@IN_BOTH
 def test_a_transaction_left_open_fails_the_batch(orders: Poller) -> None:
     result = orders.tick(forget)
     assert (result.outcome, result.rows) == ("handler_failed", 0)
@@ -91,7 +94,7 @@ def test_a_transaction_left_open_fails_the_batch(orders: Poller) -> None:
     orders.close()
 
 
-@pytest.mark.parametrize("isolation", ["thread", "process"])
+@IN_BOTH
 def test_the_ledger_forgets_what_the_checkpoint_has_passed(orders: Poller, tmp_path: Path) -> None:
     one_by_one = Poller(
         "orders",
