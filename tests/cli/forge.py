@@ -1,20 +1,32 @@
 """Commands as processes of their own that start at once: forked from one that has imported everything, and killed or
-stopped by itself at a step that is asked for. Run as a script it is the forge; `Forge` talks to it."""
+stopped by itself at a step that is asked for. Run as a script it is the forge; `Forge` talks to it.
+
+`tests.cli.forked` has it start more of them, beside those and beside each other, with streams of their own."""
 
 from __future__ import annotations
 
+import array
+import atexit
 import contextlib
 import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
+import time
+import traceback
 from collections.abc import Callable, Mapping
+from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +51,23 @@ class Forge:
         self._written = Path(tempfile.mkdtemp(prefix="poller-test-forge-"))
         kept = {k: v for k, v in os.environ.items() if k not in {"POLLER_CONFIG", "AzureWebJobsStorage"}}
         self._process = subprocess.Popen(
-            [sys.executable, __file__], env={**kept, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, __file__, str(self._written / "socket")],
+            env={**kept, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def at(self) -> Path | None:
+        """Where `tests.cli.forked` finds it; None: it cannot now, or on this system."""
+        if self.busy or not hasattr(os, "pidfd_open"):
+            return None
+        there = self._written / "socket"
+        while not there.exists():  # it is the first that the forge makes
+            assert self._process.poll() is None
+            time.sleep(0.01)
+        return there
 
     def start(self, *arguments: str, step: int = 0, when: str = "") -> int:
         """Its process id. Before, within or after that step (from 1) of those in `steps` it kills itself; `stop-before`
@@ -179,18 +205,117 @@ def _command(order: dict[str, Any]) -> None:
     os._exit(code)
 
 
-def _serve() -> None:
-    _preload()
-    gc.freeze()
-    while line := sys.stdin.readline():
+# --- those that go on beside others
+
+
+def _stream(number: int, *, unbuffered: bool) -> io.TextIOWrapper:
+    """As Python makes its own."""
+    raw: Any = os.fdopen(number, "wb", buffering=0 if unbuffered else -1, closefd=False)
+    errors, line = ("strict", os.isatty(1)) if number == 1 else ("backslashreplace", True)
+    return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, line_buffering=line, write_through=unbuffered)
+
+
+def _become(order: dict[str, Any], streams: array.array[int]) -> int:
+    """The command in this process, from its streams to its end. Its exit code."""
+    os.setsid()
+    for number, one in enumerate(streams):
+        os.dup2(one, number)
+    os.closerange(3, 1024)
+    if order["terminal"]:
+        ioctl(0, termios.TIOCSCTTY, 0)
+    os.chdir(order["folder"])
+    os.environ.clear()
+    os.environ.update(order["environ"])
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    streams_of: dict[str, Any] = {
+        "stdin": os.fdopen(0, encoding="utf-8", closefd=False),
+        "stdout": _stream(1, unbuffered=unbuffered),
+        "stderr": _stream(2, unbuffered=unbuffered),
+    }
+    for name, made in streams_of.items():
+        setattr(sys, name, made)
+        setattr(sys, f"__{name}__", made)
+    sys.argv = ["poller", *order["arguments"]]
+    tempfile.tempdir = None
+    from poller_cli.main import main
+
+    code: Any = 0
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:  # noqa: BLE001 - as Python ends itself
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    return int(code)
+
+
+class _Beside:
+    """What was started through the socket, by the descriptors that tell of its end."""
+
+    def __init__(self, at: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(at)
+        self.socket.listen()
+        self.running: dict[int, tuple[int, socket.socket]] = {}
+
+    def begin(self) -> None:
+        asking, _ = self.socket.accept()
+        text, passed, _, _ = asking.recvmsg(1 << 20, socket.CMSG_SPACE(3 * 4))
+        streams = array.array("i", passed[0][2])
         process = os.fork()
         if process == 0:
-            _command(json.loads(line))
-        print(process, flush=True)
-        while os.WIFSTOPPED(status := os.waitpid(process, os.WUNTRACED)[1]):
-            print(STOPPED, flush=True)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+            try:
+                os._exit(_become(json.loads(text), streams))
+            finally:
+                os._exit(70)
+        for one in streams:
+            os.close(one)
+        self.running[os.pidfd_open(process)] = process, asking
+        asking.send(str(process).encode())
+
+    def ended(self, watched: int) -> None:
+        process, asking = self.running.pop(watched)
+        os.close(watched)
+        status = os.waitpid(process, 0)[1]
+        with contextlib.suppress(OSError):  # nobody waits for it any more
+            asking.send(str(status).encode())
+        asking.close()
+
+
+def _one(line: str) -> None:
+    process = os.fork()
+    if process == 0:
+        _command(json.loads(line))
+    print(process, flush=True)
+    while os.WIFSTOPPED(status := os.waitpid(process, os.WUNTRACED)[1]):
+        print(STOPPED, flush=True)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _serve(at: str) -> None:
+    beside = _Beside(at)
+    _preload()
+    gc.freeze()
+    while True:
+        ready = select.select([sys.stdin, beside.socket, *beside.running], [], [])[0]
+        if beside.socket in ready:
+            beside.begin()
+        for watched in [one for one in beside.running if one in ready]:
+            beside.ended(watched)
+        if sys.stdin in ready:
+            line = sys.stdin.readline()
+            if not line:
+                break
+            _one(line)
+    for process, _ in beside.running.values():
+        os.kill(process, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[1])

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pexpect
+
 from tests.cli.forge import Forge
+from tests.cli.forked import OnTerminal, Started
 
 COMMAND = [sys.executable, "-m", "poller_cli.main"]
 
@@ -101,18 +104,22 @@ class Project:
         self.execute(f"INSERT INTO {table} VALUES (?, ?)", *rows)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=self.folder,
-            env=self._environ(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+        options: dict[str, Any] = {"cwd": self.folder, "env": self._environ(), "text": True, "start_new_session": True}
+        options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        at = None if self.forge is None else self.forge.at
+        process = (
+            subprocess.Popen([*COMMAND, *arguments], **options) if at is None else Started(at, arguments, **options)
         )
         self.started.append(process)
         return process
+
+    def on_terminal(self, *arguments: str, **options: Any) -> pexpect.spawn[str]:
+        """The command on a pseudo-terminal, with the options of `pexpect.spawn`."""
+        options |= {"cwd": str(self.folder), "encoding": "utf-8"}
+        at = None if self.forge is None else self.forge.at
+        if at is None:
+            return pexpect.spawn(COMMAND[0], [*COMMAND[1:], *arguments], **options)
+        return OnTerminal(at, arguments, **options)
 
     def run(self, *arguments: str, seconds: float = 60) -> Ended:
         if self.forge is None or self.forge.busy:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from typing import Any
 
 import pexpect
 
@@ -20,16 +22,13 @@ class Terminal:
     """`poller` on a pseudo-terminal; with `file` its stdout goes there, as with `> file`."""
 
     def __init__(self, project: Project, *arguments: str, columns: int = 100, file: str = "") -> None:
-        command = " ".join([*COMMAND, *arguments, *([">", file] if file else [])])
-        self.child: pexpect.spawn[str] = pexpect.spawn(
-            "/bin/sh",
-            ["-c", f"exec {command}"],
-            cwd=str(project.folder),
-            env=_plain_environment(),
-            timeout=60,
-            encoding="utf-8",
-            dimensions=(40, columns),
-        )
+        options: dict[str, Any] = {"env": _plain_environment(), "timeout": 60, "dimensions": (40, columns)}
+        if not file:
+            self.child = project.on_terminal(*arguments, **options)
+            return
+        command = f"{shlex.join([*COMMAND, *arguments])} > {file}"
+        options |= {"cwd": str(project.folder), "encoding": "utf-8"}
+        self.child = pexpect.spawn("/bin/sh", ["-c", f"exec {command}"], **options)
 
     def answer(self, text: str) -> str:
         """What was shown before the question."""

@@ -63,6 +63,7 @@ def test_a_demo_that_is_ended_leaves_no_worker_and_no_folder(
     project: Project, tmp_path: Path, number: signal.Signals
 ) -> None:
     project.environ["TMPDIR"] = str(tmp_path)
+    project.forge = None  # its command line is looked for
     demo = project.start("demo")
     wait_until(lambda: len(begun_in(tmp_path)) >= 3)
     demo.send_signal(number)

@@ -8,7 +8,6 @@ import shlex
 import signal
 import sqlite3
 import subprocess
-import sys
 import tomllib
 from contextlib import closing
 from pathlib import Path
@@ -108,14 +107,8 @@ def test_the_zone_in_which_the_database_stamps_is_written(project: Project, in_n
 
 
 def test_on_a_terminal_the_databases_zone_is_proposed(project: Project, in_new_york: str) -> None:
-    asked = pexpect.spawn(
-        sys.executable,
-        [*COMMAND[1:], "init", "--url", in_new_york, "--cursor", "updated_at", "--pk", "id"],
-        cwd=str(project.folder),
-        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"},
-        encoding="utf-8",
-        timeout=60,
-    )
+    words = ("init", "--url", in_new_york, "--cursor", "updated_at", "--pk", "id")
+    asked = project.on_terminal(*words, env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200"}, timeout=60)
     for question in ("Table", r"Time zone .*America/New_York\]", "Application", "Poller", "sql, blob"):
         asked.expect(question)
         asked.sendline("")
@@ -173,9 +166,7 @@ def test_on_a_terminal_it_asks_and_proposes(project: Project, sqlite_url: str) -
     make_orders(sqlite_url, STAMPS)
     execute(sqlite_url, "create table customers (id integer not null primary key)")
     environ = {k: v for k, v in os.environ.items() if k != "AzureWebJobsStorage"} | {"NO_COLOR": "1", "COLUMNS": "200"}
-    asked = pexpect.spawn(
-        sys.executable, [*COMMAND[1:], "init"], cwd=str(project.folder), env=environ, encoding="utf-8", timeout=60
-    )
+    asked = project.on_terminal("init", env=environ, timeout=60)
     asked.expect("Database URL")
     asked.sendline(sqlite_url)
     for question, answer in (

@@ -9,7 +9,7 @@ import re
 import pexpect
 import pytest
 
-from tests.cli.project import COMMAND, Project
+from tests.cli.project import Project
 
 STEPS = """
 from pathlib import Path
@@ -28,13 +28,10 @@ STYLED = r"(?:\x1b\[[0-9;?]*[A-Za-z])*"
 
 
 def spawn(project: Project, *arguments: str, **environ: str) -> pexpect.spawn:
-    return pexpect.spawn(
-        COMMAND[0],
-        [*COMMAND[1:], *arguments],
-        cwd=str(project.folder),
+    return project.on_terminal(
+        *arguments,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "PYTHONIOENCODING": "utf-8", **environ},
         dimensions=(30, 120),
-        encoding="utf-8",
         timeout=30,
     )
 

@@ -96,7 +96,7 @@ def test_a_worker_that_commits_meanwhile_is_shown_not_asked_about(project: Proje
 
 def test_another_operators_reset_is_shown_and_asked_about(project: Project) -> None:
     console = ran(project)
-    terminal = Terminal(project, "reset-to-cursor", "orders", "--value", "'2026-01-01 00:00:00'", "--pk", "id=3")
+    terminal = Terminal(project, "reset-to-cursor", "orders", "--value", "2026-01-01 00:00:00", "--pk", "id=3")
     terminal.child.expect_exact(ASKED)
     console.done("reset-to-cursor", "orders", "--value", "2026-01-01 00:00:00", "--pk", "id=4", "--yes")
     terminal.child.send("orders\n")

@@ -20,7 +20,7 @@ from poller.observability import LateRows, PollerEvent, Rechecked
 from poller.observability.otel import MetricsObserver
 from poller.stores import BlobStore, MemoryStore
 from tests.cli.databases import configure
-from tests.cli.project import COMMAND, NOTING, Project, end
+from tests.cli.project import NOTING, Project, end
 from tests.integration.sources.tables import add_orders, closing, execute, make_orders, orders
 from tests.support.azurite import Azurite
 from tests.support.schemas import validator
@@ -291,14 +291,7 @@ def late_rows(project: Project) -> Project:
 
 def test_the_rows_are_shown_before_the_question(late_rows: Project) -> None:
     environ = {**os.environ, "NO_COLOR": "1", "TERM": "xterm"}
-    with pexpect.spawn(
-        COMMAND[0],
-        [*COMMAND[1:], "recheck", "orders", "--redeliver"],
-        cwd=str(late_rows.folder),
-        env=environ,
-        encoding="utf-8",
-        timeout=30,
-    ) as child:
+    with late_rows.on_terminal("recheck", "orders", "--redeliver", env=environ, timeout=30) as child:
         child.expect("3 never delivered")
         child.expect("id=500")
         child.expect("Type orders to go on")

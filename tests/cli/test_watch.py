@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pexpect
 import pytest
@@ -15,7 +14,7 @@ from poller.backfill.watch import Watcher
 from poller_cli.output.sparkline import History, sparkline
 from poller_cli.session import Session
 from tests.cli.console import Console
-from tests.cli.project import COMMAND, NOTING, Project
+from tests.cli.project import NOTING, Project
 from tests.support.schemas import validator
 from tests.support.services import wait_until
 
@@ -145,16 +144,13 @@ def test_what_is_not_known_is_a_gap_and_no_row_pending_is_no_lag(shop: Project) 
 
 @contextmanager
 def terminal(
-    folder: Path, *arguments: str, columns: int = 100, rows: int = 40, **environ: str
+    project: Project, *arguments: str, columns: int = 100, rows: int = 40, **environ: str
 ) -> Iterator[pexpect.spawn]:
     unsized = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    child = pexpect.spawn(
-        COMMAND[0],
-        [*COMMAND[1:], "watch", "--interval", "200ms", *arguments],
-        cwd=str(folder),
+    child = project.on_terminal(
+        *("watch", "--interval", "200ms", *arguments),
         env={**unsized, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environ},
         dimensions=(rows, columns),
-        encoding="utf-8",
         timeout=30,
     )
     try:
@@ -164,7 +160,7 @@ def terminal(
 
 
 def test_the_screen_shows_every_poller_and_q_quits(shop: Project) -> None:
-    with terminal(shop.folder) as child:
+    with terminal(shop) as child:
         child.expect("q quit")
         child.expect("orders")
         child.expect("30 rows")
@@ -177,7 +173,7 @@ def test_the_screen_shows_every_poller_and_q_quits(shop: Project) -> None:
 
 def test_p_asks_why_and_pauses_and_r_resumes_the_chosen_one(shop: Project) -> None:
     assert Console(shop).run("run", "--once").code == 0
-    with terminal(shop.folder) as child:
+    with terminal(shop) as child:
         child.expect("> .*orders")
         child.send("\x1b[B")
         child.expect("> .*invoices")
@@ -216,7 +212,7 @@ def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> 
     shop.configure("orders", "invoices", handlers=failing, poller="max_attempts = 1\non_poison = 'halt'")
     range_ = ("--from", "2026-01-01 00:00:00", "--to", "2026-01-01 00:00:02", "--as", "replay", "--yes")
     assert Console(shop).run("backfill", "orders", *range_).code == 1
-    with terminal(shop.folder) as child:
+    with terminal(shop) as child:
         child.expect("> .*orders")
         child.expect("replay.*halted")
         child.expect("of +orders, from 2026-01-01 00:00:00 to 2026-01-01 00:00:02")
@@ -240,7 +236,7 @@ def test_a_backfill_is_shown_after_its_poller_and_p_pauses_it(shop: Project) -> 
 def test_it_ends_after_the_last_look_on_a_narrow_plain_terminal(
     shop: Project,
 ) -> None:
-    with terminal(shop.folder, "orders", "--count", "2", columns=30, NO_COLOR="1") as child:
+    with terminal(shop, "orders", "--count", "2", columns=30, NO_COLOR="1") as child:
         child.expect(pexpect.EOF)
         shown = child.before
         child.close()
@@ -250,7 +246,7 @@ def test_it_ends_after_the_last_look_on_a_narrow_plain_terminal(
 
 
 def test_ctrl_c_is_an_ordinary_end(shop: Project) -> None:
-    with terminal(shop.folder) as child:
+    with terminal(shop) as child:
         child.expect("30 rows")
         child.sendcontrol("c")
         child.expect(pexpect.EOF)
@@ -259,7 +255,7 @@ def test_ctrl_c_is_an_ordinary_end(shop: Project) -> None:
 
 
 def test_a_dumb_terminal_is_none(shop: Project) -> None:
-    with terminal(shop.folder, TERM="dumb") as child:
+    with terminal(shop, TERM="dumb") as child:
         child.expect("needs a terminal")
         child.expect(pexpect.EOF)
         child.close()
@@ -288,7 +284,7 @@ def chosen(name: str) -> str:
 
 def test_the_chosen_one_is_on_the_screen_and_the_rest_is_counted(many: Project) -> None:
     assert Console(many).run("run", "--once").code == 0
-    with terminal(many.folder, columns=80, rows=24) as child:
+    with terminal(many, columns=80, rows=24) as child:
         child.expect(chosen("p0"))
         child.expect("[456] more below")
         child.send("jjjjj")
@@ -313,7 +309,7 @@ def test_the_chosen_one_is_on_the_screen_and_the_rest_is_counted(many: Project) 
 
 
 def test_a_narrow_screen_has_its_bars_on_lines_of_their_own(many: Project) -> None:
-    with terminal(many.folder, "p0", "--count", "2", columns=40, rows=24) as child:
+    with terminal(many, "p0", "--count", "2", columns=40, rows=24) as child:
         child.expect(pexpect.EOF)
     assert re.search(r"^ +[▁▂▃▄▅▆▇█]+", plain(child.before), re.MULTILINE)
 
@@ -322,7 +318,7 @@ def test_who_holds_the_lease_since_when_and_his_last_heartbeat(many: Project) ->
     (many.folder / "wait").touch()
     worker = many.start("run", "p0", "--once")
     wait_until(lambda: many.lines("started"))
-    with terminal(many.folder, "p0", "--count", "1", columns=80, rows=24) as child:
+    with terminal(many, "p0", "--count", "1", columns=80, rows=24) as child:
         child.expect(pexpect.EOF)
     (many.folder / "wait").unlink()
     worker.wait(30)
@@ -333,7 +329,7 @@ def test_who_holds_the_lease_since_when_and_his_last_heartbeat(many: Project) ->
 def test_one_row_is_one_row_and_the_time_names_its_zone(project: Project) -> None:
     project.configure("orders")
     project.insert(1)
-    with terminal(project.folder, "--count", "1") as child:
+    with terminal(project, "--count", "1") as child:
         child.expect(pexpect.EOF)
     assert re.search(r"poller watch +\d\d:\d\d:\d\dZ", plain(child.before))
     assert "1 row, " in plain(child.before)
