@@ -20,7 +20,7 @@ from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
 from poller.admin.refusals import Refused
 from poller.admin.request import Request, checked_reason, identity
-from poller.admin.waiting_rows import refuse_rebinding
+from poller.admin.waiting_rows import no_longer_tried, refuse_rebinding
 from poller.admin.wired import WiredPoller, operator_of
 from poller.errors import FieldDifference, StateCorrupt
 from poller.lease.state_file import Copy
@@ -182,7 +182,7 @@ class StateEditor:
         after = self._preview(plan, state)
         busy = operator.busy(copy) if plan.fenced else None
         effect = plan.effect(state)
-        notes = plan.notes(state)
+        notes = [*plan.notes(state), *no_longer_tried(self.name, state, after)]
         output = self._output(plan.kind, state, after, effect, notes, plan.differences(state))
         output = output.model_copy(update={"rows": plan.rows(state)})
         lines = [*moves(output), *row_lines(output)]

@@ -9,7 +9,7 @@ from datetime import datetime
 from poller.config import PollerOptions
 from poller.model import aside, backoff, window
 from poller.model.cursor import Cursor
-from poller.model.document import State, WaitingRow
+from poller.model.document import State, WaitingRow, Window
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 
@@ -43,7 +43,7 @@ def failing(state: State, options: PollerOptions, now: datetime) -> FailingOutpu
     return FailingOutput(
         failures=backoff.failures_of(state),
         retry_at=backoff.waits_until(state, now, options.limits.backoff),
-        searched_up_to=None if search is None else search.suspect,
+        searched_up_to=None if search is None else _searched(search, state.checkpoint.cursor),
         aside=len(listed.aside),
         aside_since=_oldest(listed.aside),
         quarantined=len(listed.quarantine),
@@ -75,6 +75,12 @@ def full(state: State, options: PollerOptions) -> str | None:
 
 def _oldest(rows: Iterable[WaitingRow]) -> datetime | None:
     return min((row.since for row in rows if row.since is not None), default=None)
+
+
+def _searched(search: Window, checkpoint: Cursor | None) -> Cursor:
+    """Up to where the row that fails may stand: where the last suspect worked, any row left may be it."""
+    passed = checkpoint is not None and _place(search.suspect) == _place(checkpoint)
+    return search.until if passed else search.suspect
 
 
 def _place(cursor: Cursor) -> tuple[str, str, dict[str, object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poller.admin.refusals import Refused
-from poller.model.aside import waiting
+from poller.model.aside import parking_ended, waiting
 from poller.model.document import State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS
 
@@ -23,6 +23,18 @@ def refuse_rebinding(name: str, before: State, after: State) -> None:
         next_step=f"Put the former source back and hand them over: poller quarantine replay {name} --all; or give them"
         f" up: poller quarantine discard {name} --all. Then try again.",
     )
+
+
+def no_longer_tried(name: str, before: State, after: State) -> list[str]:
+    """A note on rows that were tried again by themselves, and after a change wait for a person (failures.md, rule
+    10)."""
+    waits = {row.id for row in after.quarantine}
+    count = sum(1 for row in parking_ended(before).aside if row.id in waits)
+    if not count:
+        return []
+    rows = "The row that is aside is" if count == 1 else f"The {count} rows that are aside are"
+    itself, it = ("itself", "it") if count == 1 else ("themselves", "them")
+    return [f"{rows} tried no more by {itself}: a person replays or discards {it}, see poller quarantine list {name}."]
 
 
 def left_waiting(name: str, state: State) -> list[str]:

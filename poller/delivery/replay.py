@@ -307,8 +307,8 @@ class _Replaying:
         now = self._look(row)
         if now is None:
             raise _Refused("The table has no such row any more: replay it as it was, or discard it.")
-        if now.facts.id == row.id:
-            return _Content(now.row, now.cursor, now.facts)
+        if now.facts.id == row.id and row.generation == state.checkpoint.generation:
+            return _Content(now.row, now.cursor, now.facts)  # the checkpoint has passed it
         listed = aside.listed(state)
         if now.facts.id in listed:
             raise _Refused(f"The table's version waits itself, as {now.facts.id}: replay that one, and discard this.")

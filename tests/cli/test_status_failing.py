@@ -197,3 +197,10 @@ def test_history_shows_what_became_of_rows_that_waited(shop: Console) -> None:
     shown = shop.run("history", "orders").out
     assert "quarantine-discard  by ada: a test order" in shown
     assert "quarantined 2 -> 1" in shown
+
+
+def test_once_a_row_worked_the_search_goes_on_behind_it(shop: Console) -> None:
+    window(shop, 5, failures=0)
+    assert word(shop) == "failing"
+    assert f"row searching for the one that fails among the rows up to {AT} / id=8" in lines(shop)
+    assert not [line for line in lines(shop) if "0 on the pending batch" in line]

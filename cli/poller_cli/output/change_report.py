@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from poller.model.escape import escape_lines
 from poller_cli import exits
 from poller_cli.session import Session
 from poller_cli.terminal.confirmation import confirm, will_ask
-from poller_cli.terminal.printing import notice, print_json, printable
+from poller_cli.terminal.printing import copyable, notice, print_json, printable
 
 if TYPE_CHECKING:
     from poller.app import App
@@ -47,7 +47,7 @@ class Report(Conversation):
         out = sys.stderr if self.session.json else sys.stdout
         self._said = list(output.notes)
         print(f"{output.command} {self.name}", file=out)
-        for name, text in [("state", output.document), *lines, *(("note", note) for note in output.notes)]:
+        for name, text in [("state", output.document), *lines, *_notes(output.notes)]:
             print(printable(f"{name:<9} {text}", indent="  "), file=out)
         out.flush()
 
@@ -84,7 +84,7 @@ class Report(Conversation):
         if not output.changed:
             nothing = "A dry run: nothing was changed." if output.dry_run else "Nothing was changed."
             unsaid = [note for note in output.notes if note not in self._said]
-            print(printable(" ".join([*unsaid, nothing])))
+            print(printable(copyable(" ".join([*unsaid, nothing]))))
             for name, text in self._handler(output):
                 print(printable(f"{name:<9} {text}", indent="  "))
             return exits.DONE
@@ -96,7 +96,7 @@ class Report(Conversation):
         if output.starts_after_seconds:
             lines.append(("wait", f"no worker starts for up to {output.starts_after_seconds:.0f} s"))
         lines += self._handler(output)
-        lines += [("note", note) for note in output.notes if note not in self._said]
+        lines += _notes(note for note in output.notes if note not in self._said)
         print("Done.")
         for name, text in lines:
             print(printable(f"{name:<9} {text}", indent="  "))
@@ -124,6 +124,10 @@ class Report(Conversation):
             case _:
                 return []
         return [("handler", said)]
+
+
+def _notes(notes: Iterable[str]) -> list[tuple[str, str]]:
+    return [("note", copyable(note)) for note in notes]
 
 
 @contextmanager

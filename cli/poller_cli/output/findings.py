@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from poller_cli.output.models import FindingOutput, PollerCheck
-from poller_cli.terminal.printing import coloured, folded, one_line
+from poller_cli.terminal.printing import coloured, copyable, folded, one_line
 
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
@@ -21,7 +21,7 @@ def finding_output(finding: Finding) -> FindingOutput:
         check=finding.check,
         severity=finding.severity,
         message=one_line(finding.message),
-        fix=one_line(finding.fix) if finding.fix else None,
+        fix=one_line(copyable(finding.fix)) if finding.fix else None,
     )
 
 

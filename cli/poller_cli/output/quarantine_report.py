@@ -67,10 +67,35 @@ def shown(output: QuarantineShowOutput, session: Session) -> str:
         lines.append("row")
         lines += _lines([(name, _value(value)) for name, value in record.row.items()], width=20)
     if row is not None:
-        words = [output.name, "--id", row.id]
-        lines.append(f"Hand it over again: {session.command('quarantine', 'replay', *words)}")
-        lines.append(f"Give it up: {session.command('quarantine', 'discard', *words)}")
+        lines += _next(output.name, row, session)
     return "\n".join(lines)
+
+
+def _next(name: str, row: WaitingRowOutput, session: Session) -> list[str]:
+    """What a person can do about a row that waits, with commands that are not refused."""
+    if not row.passed:
+        return ["It can be handed over or given up once the checkpoint has passed it."]
+
+    def replay(*words: str) -> str:
+        return session.command("quarantine", "replay", name, *words)
+
+    this = ("--id", row.id)
+    key = [part for column, value in (row.ordering_key or {}).items() for part in ("--key", f"{column}={_text(value)}")]
+    if not row.current:
+        lines = [f"Hand it over as it was: {replay(*this, '--as-it-was')}"] if row.problem is None else []
+        lines.append(f"Hand it over as the table has it now: {replay(*this, '--current')}")
+    elif row.problem is not None:
+        lines = [f"Hand it over as the table has it now: {replay(*this, '--current')}"]
+    elif key and row.ordering_key != row.pk:
+        lines = [f"Hand over all that wait of its ordering key, the oldest first: {replay(*key)}"]
+    else:
+        lines = [f"Hand it over again: {replay(*this)}"]
+    return [*lines, f"Give it up: {session.command('quarantine', 'discard', name, *this)}"]
+
+
+def _text(value: object) -> str:
+    """As `--key` takes it."""
+    return "" if value is None else str(value)
 
 
 def to_replay(output: QuarantineReplayOutput) -> str:

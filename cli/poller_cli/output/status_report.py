@@ -105,7 +105,8 @@ def _attempts(status: PollerStatus) -> list[str]:
     for."""
     error = status.last_error
     text = "" if error is None else f"{cut(error.type)}{': ' + cut(error.message) if error.message else ''}"
-    if status.attempts or (error is not None and not status.failing.failures):
+    counted = bool(status.failing.failures) or status.failing.searched_up_to is not None
+    if status.attempts or (error is not None and not counted):
         last = f", last error {text}" if text else ""
         return [f"  attempts  {status.attempts or 0} on the pending batch{last}"]
     return [f"  error     {text}"] if text else []
@@ -193,7 +194,9 @@ def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
 
 
 def _is_failing(status: PollerStatus) -> bool:
-    return status.last_error is not None and bool(status.attempts or status.failing.failures)
+    found = status.failing
+    searches = found.searched_up_to is not None or found.row is not None
+    return status.last_error is not None and bool(status.attempts or found.failures or searches)
 
 
 def state_word(status: PollerStatus) -> tuple[str, str]:
