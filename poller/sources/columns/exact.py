@@ -44,8 +44,11 @@ class Exact:
         return first.year > 1 and last.year < 9999 and self.zoned == (getattr(first, "tzinfo", None) is not None)
 
 
+_UNZONED = len("2026-01-01T00:00:00.000000")
+
+
 def _instant(value: datetime) -> str:
-    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return value.astimezone(UTC).isoformat(timespec="microseconds")[:_UNZONED] + "Z"
 
 
 def _naive(value: datetime) -> str:

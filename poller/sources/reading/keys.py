@@ -134,7 +134,7 @@ class ReadPlan:
                         next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
                     ) from None
             tiebreaker[name] = value
-        return Cursor.model_construct(kind=self._kind, value=self._text(record[self.text_at]), tiebreaker=tiebreaker)
+        return Cursor.trusted(self._kind, self._text(record[self.text_at]), tiebreaker)
 
     def identities(self, records: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """Cursor and key of each record, for comparing neighbours."""
