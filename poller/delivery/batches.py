@@ -68,7 +68,7 @@ class Batches:
             return False
         if call.failure is not None:
             self._committer.settle()
-        verdict = self._ruling(chosen, call)
+        verdict = self._ruling(chosen, call, rows)
         more = verdict.passes == 0 or len(rows.page.rows) > verdict.passes or self._has_other_work()
         goes_on = more and may_go_on() and not self._delivery.hung
         if not verdict.passes:
@@ -130,7 +130,7 @@ class Batches:
 
     # --- after the call --------------------------------------------------------------------------------------------
 
-    def _ruling(self, chosen: Plan, call: Call) -> Ruling:
+    def _ruling(self, chosen: Plan, call: Call, rows: PageRows) -> Ruling:
         """What follows from the call, once the rows that it lists have records. A row that cannot have one blocks."""
         options = self._context.options
         jitter = self._context.runtime.jitter(0.0, 1.0)
@@ -150,7 +150,10 @@ class Batches:
             )
         except Unrecorded as refused:
             self._progress.error = f"{self._progress.error}. {refused.why}"
-            return judged("block")
+            if call.report.end != "returned" or len(chosen.rows) == 1:
+                return judged("block")
+            id_, state, limits = rows.facts[refused.position].id, self._tenure.state, options.limits
+            return ruling.stopped(state, chosen, call.report, id_, limits=limits, jitter=jitter)
         return verdict
 
     def _done(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows, *, release: bool) -> Done:

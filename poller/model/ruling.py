@@ -81,6 +81,12 @@ def judge(state: State, chosen: Plan, report: Report, *, mode: Mode, limits: Lim
     return rule.stops_at(next(row for row in chosen.rows if row.id in bad), report)
 
 
+def stopped(state: State, chosen: Plan, report: Report, id_: str, *, limits: Limits, jitter: float) -> Ruling:
+    """What a call came to that named this row, which cannot have a record: the rows before it are passed, those that
+    were named among them listed, and the row is handed over alone next, so that those behind it come again once."""
+    return _Rule(state, chosen, "quarantine", limits, jitter).stops_short(id_, report)
+
+
 class _Rule:
     """One ruling in the making."""
 
@@ -101,15 +107,7 @@ class _Rule:
         done = len(self.plan.rows) - len(listed)
 
         def change(state: State, now: datetime) -> State:
-            at = self._positions(state, passes) if listed else {}
-            state = self._passed(state, passes, done, now)
-            delay = self.limits.backoff.delay(failures, self.jitter)
-            for row in listed:
-                if row.id in report.rejected:
-                    state = aside.condemn(state, row, at=at[row.id], now=now)
-                else:
-                    state = aside.set_aside(state, row, at=at[row.id], now=now, failures=failures, delay=delay)
-            return state
+            return self._lists(state, passes, listed, done, report, failures, now)
 
         opens = (*self._follows(passes), *listed)
         return Ruling(opens, passes, done, failed=bool(listed), failures=failures, change=change)
@@ -183,6 +181,44 @@ class _Rule:
             return self._waiting(state, 1 if self.plan.window is None else 0, now)
 
         return Ruling(self._follows(passes), passes, before, failed=True, releases=True, halts=halts, change=change)
+
+    def stops_short(self, id_: str, report: Report) -> Ruling:
+        """See `stopped`."""
+        row = next(row for row in self.plan.rows if row.id == id_)
+        named = {*report.failed, *report.rejected}
+        before = self.plan.rows[: self.plan.rows.index(row)]
+        listed = tuple(one for one in before if one.id in named)
+        passes, done = self.plan.passes.index(row), len(before) - len(listed)
+        until = self.plan.passes[-1].cursor if self.plan.window is None else self.plan.window.until
+
+        def change(state: State, now: datetime) -> State:
+            if passes:
+                state = self._lists(state, passes, listed, done, report, 1, now)
+            alone = window.opened(state, until=until, suspect=row.cursor)
+            return self._waiting(window.stored(state, alone), 0, now)
+
+        return Ruling((*self._follows(passes), *listed), passes, done, failed=True, releases=True, change=change)
+
+    def _lists(
+        self,
+        state: State,
+        passes: int,
+        listed: Collection[RowFacts],
+        done: int,
+        report: Report,
+        failures: int,
+        now: datetime,
+    ) -> State:
+        """So many rows are passed, and those of them that were named are listed."""
+        at = self._positions(state, passes) if listed else {}
+        state = self._passed(state, passes, done, now)
+        delay = self.limits.backoff.delay(failures, self.jitter)
+        for row in listed:
+            if row.id in report.rejected:
+                state = aside.condemn(state, row, at=at[row.id], now=now)
+            else:
+                state = aside.set_aside(state, row, at=at[row.id], now=now, failures=failures, delay=delay)
+        return state
 
     def waits(self, seconds: float) -> Ruling:
         """The handler asks to be called later: nothing is done, and the attempt does not count."""

@@ -185,3 +185,28 @@ def lose(world: World) -> None:
     """Another owner takes the lease, and the heartbeat finds it so."""
     world.take_over()
     world.runtime.sleep(600)
+
+
+def test_a_named_row_without_a_record_repeats_others_once(worlds: Worlds) -> None:
+    """It is too large for one. The rows behind it were done: they come again when it is out of the way, and once."""
+    world = worlds(rows=8, on_poison="quarantine", max_attempts=3, batch_size=8)
+    world.table.rows[3]["total"] = "x" * 1_100_000
+    done: list[int] = []
+
+    def names(batch: Batch) -> None:
+        for one in batch:
+            if one["id"] in (2, 4):
+                batch.fail(one, "no")
+            else:
+                done.append(one["id"])
+
+    for _ in range(6):
+        assert world.tick_when_due(names).outcome == "handler_failed"
+    assert done == [1, 3, 5, 6, 7, 8]
+    assert [one.cursor.tiebreaker for one in world.state.aside] == [{"id": 2}]
+    assert world.state.checkpoint.cursor == cursor_of(row(3))
+    world.table.rows[3]["total"] = 1
+    world.tick_when_due()
+    world.tick_when_due()
+    assert sorted(world.delivered) == [2, 4, 5, 6, 7, 8]
+    assert world.state.delivery.window is None

@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         "a named row is passed and not listed",
         "model/ruling.py",
-        "            for row in listed:\n                if",
-        "            for row in ():\n                if",
+        "        for row in listed:\n            if",
+        "        for row in ():\n            if",
         "neither done nor listed",
     ),
     Mutant(
