@@ -23,6 +23,8 @@ SPARE = 16 * 1024
 """Bytes of a document that other fields may grow by while rows are listed."""
 ENTRY = 768
 """Bytes of a row in the list, but for its cursor."""
+COLUMN = 18
+"""Bytes of a column of its key in the list, but for name and value."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def space(state: State, rows: Sequence[RowFacts]) -> int:
     checkpoint and the four of a window. Counted only where there are many rows, or long cursors."""
     cursors = [row.cursor for row in (*state.aside, *state.quarantine)] + [row.cursor for row in rows]
     longest = max((cursor.size() for cursor in cursors), default=0)
-    if (len(cursors) + 5) * (ENTRY + longest) < LARGEST_BODY // 4:
+    if (len(cursors) + 5) * max(map(entry_size, cursors), default=0) < LARGEST_BODY // 4:
         return LARGEST_BODY
     places = {"checkpoint": state.checkpoint.model_copy(update={"cursor": None})}
     return LARGEST_BODY - SPARE - size(window.stored(state.model_copy(update=places), None)) - 5 * longest
@@ -91,7 +93,7 @@ def space(state: State, rows: Sequence[RowFacts]) -> int:
 
 def entry_size(cursor: Cursor) -> int:
     """Bytes that a row with this cursor takes up in the list, at most."""
-    return ENTRY + cursor.size()
+    return ENTRY + cursor.size() + COLUMN * len(cursor.tiebreaker or ())
 
 
 def heads(state: State) -> dict[str, WaitingRow]:

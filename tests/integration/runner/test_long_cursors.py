@@ -6,6 +6,7 @@ import pytest
 
 from poller.handler.batch import Batch
 from poller.model.limits import LARGEST_BODY
+from poller.ports import Event
 from tests.integration.runner.fakes import World, Worlds
 
 LONG = {"one byte": "k" * 99_000, "three bytes": "€" * 33_000}
@@ -74,3 +75,27 @@ def test_a_row_too_long_for_a_document_ends_no_search(worlds: Worlds, place: int
     for _ in range(4):
         world.tick_when_due(handle)
     assert done == list("0123456")
+
+
+def test_a_report_that_names_a_thousand_rows_fits(worlds: Worlds) -> None:
+    """With short keys, as most are: the largest batch, all of whose rows fail, and fail again."""
+    world = worlds(rows=1001, batch_size=1000, on_poison="quarantine", max_attempts=1, max_quarantined=1000)
+
+    def names_all(batch: Batch) -> None:
+        for one in batch:
+            batch.fail(one, "no " * 200)
+
+    assert world.tick(names_all).outcome == "handler_failed"
+    assert (len(world.state.aside), world.state.checkpoint.position) == (1000, 1000)
+    assert len(world.body) <= LARGEST_BODY
+    for _ in range(2):
+        stop = world.runtime.event()
+
+        def again(batch: Batch, stop: Event = stop) -> None:
+            stop.set()  # a thousand tries are a thousand writes of a megabyte
+            names_all(batch)
+
+        world.runtime.sleep(600)
+        assert world.tick(again, stop=stop).outcome == "handler_failed"
+        assert len(world.state.aside) == 1000
+        assert len(world.body) <= LARGEST_BODY

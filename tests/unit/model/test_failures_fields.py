@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from poller.model import aside, backoff, transitions, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.backoff import Backoff
 from poller.model.cursor import Cursor
-from poller.model.document import Change, DeliveryError, State, decode, encode
+from poller.model.document import Change, DeliveryError, State, WaitingRow, decode, encode, size
+from poller.model.limits import HIGHEST_COUNT
 from tests.unit.model.example import example
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
@@ -164,3 +167,25 @@ def test_a_row_aside_since_a_clock_years_ahead_is_tried() -> None:
     assert aside.due(asked, NOW, limits=limits) is None, "a handler may ask for a day"
     slow = Limits(backoff=Backoff(first=1.0, most=400 * 86_400.0))
     assert aside.due(later, NOW, limits=slow) is None
+
+
+@pytest.mark.parametrize("value", [HIGHEST_COUNT, "x" * 40, "€" * 40, '"' * 40])
+@pytest.mark.parametrize("columns", [1, 16, 32])
+def test_an_entry_takes_no_more_bytes_than_are_reserved(columns: int, value: int | str) -> None:
+    key = {f"column_{number:02d}": value for number in range(columns)}
+    cursor = Cursor(kind="timestamp+pk", value="2026-04-01T00:00:00.000000Z", tiebreaker=key)
+    entry = WaitingRow(
+        id="f" * 16,
+        pk="f" * 16,
+        key="f" * 16,
+        cursor=cursor,
+        at=HIGHEST_COUNT,
+        generation=HIGHEST_COUNT,
+        since=NOW.replace(microsecond=1),
+        failures=HIGHEST_COUNT,
+        strikes=HIGHEST_COUNT,
+        delivered=HIGHEST_COUNT,
+        retry_at=NOW.replace(microsecond=1),
+    )
+    one, two = (size(example().model_copy(update={"aside": (entry,) * many})) for many in (1, 2))
+    assert two - one <= aside.entry_size(cursor)
