@@ -165,4 +165,21 @@ FAILING = (
         ),
         "counts as an attempt",
     ),
+    Mutant(
+        "a listed row is passed by a write that nobody waits for",
+        (Edit("model/handover.py", "len(self.rows) == len(self.passes) and not (self.gone or self.drops)", "True"),),
+        "of its key waits",
+        range(1186, 1251, 64),
+    ),
+    Mutant(
+        "a failure is written beside a commit that is on its way",
+        (
+            Edit(
+                "delivery/batches.py",
+                "        if call.failure is not None:\n            self._committer.settle()\n",
+                "",
+            ),
+        ),
+        "a window of another checkpoint counts",
+    ),
 )
