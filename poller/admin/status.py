@@ -18,7 +18,7 @@ from poller.delivery.result import BoundOutput
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError, SourceError
 from poller.lease.state_file import Copy
-from poller.model.changes import kept_by
+from poller.model.changes import cancelled_worker, kept_by
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError
 from poller.model.redact import error_line
@@ -55,6 +55,8 @@ class ControlOutput(ResultModel):
     by: str | None = None
     reason: str | None = None
     at: Stamp | None = None
+    cancelled: bool = False
+    """The worker that holds the lease was cancelled: nothing of the batch in hand is committed."""
 
 
 class PollerStatus(ResultModel):
@@ -169,7 +171,12 @@ def with_document(status: S, copy: Copy, poller: WiredPoller) -> S:
             "exists": True,
             "paused": state.control.paused,
             "halted": state.control.halted,
-            "control": ControlOutput(by=state.control.by, reason=state.control.reason, at=state.control.at),
+            "control": ControlOutput(
+                by=state.control.by,
+                reason=state.control.reason,
+                at=state.control.at,
+                cancelled=not available.free and cancelled_worker(state) is not None,
+            ),
             "cursor": state.checkpoint.cursor,
             "checkpoint_updated_at": state.checkpoint.updated_at,
             "last_successful_batch_id": state.checkpoint.last_successful_batch_id,

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.cli.console import Console, at_work, ran
+from tests.cli.console import Console, at_work, ran, word
 from tests.cli.project import Project, end
 from tests.support.services import wait_until
 
@@ -241,3 +241,18 @@ def test_a_poller_that_never_ran_or_is_not_configured(project: Project) -> None:
     console = Console(project)
     console.refused(1, "cancel", "orders", "--yes", says="poller run orders --once")
     console.refused(2, "cancel", "ordres", "--yes", says="orders")
+
+
+def test_status_does_not_say_that_its_batch_is_finished_first(project: Project) -> None:
+    console = configured(project, HANGS)
+    worker = begun(project, "orders", "--once")
+    assert word(console) == "working"
+    console.done("cancel", "orders", "--yes", "--no-wait", "--reason", "the wrong warehouse")
+    assert word(console) == "cancelling"
+    assert "  cancelled by " in console.run("status").out
+    (project.folder / "wait").unlink()
+    end(worker)
+    assert word(console) == "paused"
+    assert "  paused    by " in console.run("status").out
+    assert project.lines("seen")
+    assert console.state()["checkpoint"]["cursor"] is None

@@ -82,7 +82,8 @@ def _screen(status: PollerStatus, session: Session) -> str:
     lines += _attempts(status)
     lines += _failing(status)
     if status.control.by or status.control.reason:
-        lines.append(f"  {'paused ' if status.paused else 'stopped'}   {_stopped(status)}")
+        how = "cancelled" if status.control.cancelled else "paused" if status.paused else "stopped"
+        lines.append(f"  {how:<9} {_stopped(status)}")
     if status.halted and status.paused:
         lines.append(f"  halted    {_halted(status)}")
     if status.halted or status.paused:
@@ -183,14 +184,19 @@ def _word_of_backfill(status: BackfillStatus) -> tuple[str, str]:
     words = (
         (status.finished, "finished", "green"),
         (bool(status.halted), _HALTED[bool(status.paused)], "red"),
-        # A batch in hand is finished first.
-        (bool(status.paused and _at_work(status)), "pausing", "yellow"),
-        (bool(status.paused), "paused", "yellow"),
+        (bool(status.paused), _word_of_pause(status), "yellow"),
         (_at_work(status), "working", "green"),
         (bool(status.lease.live), "waiting", "yellow"),
         (_is_failing(status), "failing", "red"),
     )
     return next(((word, colour) for so, word, colour in words if so), ("not running", "yellow"))
+
+
+def _word_of_pause(status: PollerStatus) -> str:
+    """A pause lets the batch in hand be finished and committed; a cancel does not."""
+    if not _at_work(status):
+        return "paused"
+    return "cancelling" if status.control.cancelled else "pausing"
 
 
 def _is_failing(status: PollerStatus) -> bool:
@@ -207,8 +213,8 @@ def state_word(status: PollerStatus) -> tuple[str, str]:
         return "not known in full" if status.exists else "not known", "red"
     if status.halted:
         return _HALTED[bool(status.paused)], "red"
-    if status.paused:  # a batch in hand is finished first
-        return "pausing" if _at_work(status) else "paused", "yellow"
+    if status.paused:
+        return _word_of_pause(status), "yellow"
     if not status.exists:
         return "never ran", "dim"
     if status.bound is not None and status.bound.below_checkpoint:
