@@ -11,14 +11,14 @@ FAILING = (
             Edit("delivery/batches.py", "[row for row in of_page(verdict.opens) if row.id in call.errors],", "[],"),
             Edit(
                 "delivery/batches.py",
-                "        self._recorder.listed(of_page(verdict.opens), call.errors)\n",
+                "        self._progress.reached = done.cursors[-1]\n",
                 "        self._recorder.open(\n"
                 "            [row for row in of_page(verdict.opens) if row.id in call.errors],\n"
                 "            errors=call.errors,\n"
                 "            rejected=call.report.rejected,\n"
                 "            failures=verdict.failures,\n"
                 "        )\n"
-                "        self._recorder.listed(of_page(verdict.opens), call.errors)\n",
+                "        self._progress.reached = done.cursors[-1]\n",
             ),
         ),
         "the record of .* is missing",
