@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from poller.errors import PollerError
@@ -23,6 +24,8 @@ DEFAULT_PAUSE = timedelta(seconds=30)
 SHORTEST_PAUSE = timedelta(seconds=1)
 _LONGEST_SHOWN = 100
 """Characters of an identifier that are quoted."""
+_NAMES_LOOKED_AT = 100
+"""So many names of what was returned are compared with `FORM`."""
 
 
 class Reject(Exception):
@@ -94,12 +97,13 @@ def reported_positions(batch: Batch, returned: object) -> tuple[int, ...]:
     """The positions of the rows that are named in what the handler returned; none where it is anything else than
     `{"batchItemFailures": [{"itemIdentifier": batch.key(row)}, ...]}`, which means that every row is done.
 
-    Raises: InvalidReport where it begins so and goes on differently, names what is not of this batch, or is an
-    exception that was meant to be raised; and what it raises itself when it is read.
+    Raises: InvalidReport where it begins so and goes on differently, spells the name otherwise, names what is not of
+    this batch, or is an exception that was meant to be raised; and what it raises itself when it is read.
     """
     if isinstance(returned, Reject | RetryLater):
         raise InvalidReport(f"{shown(type(returned).__name__)} was returned: it is raised, or nothing comes of it.")
     if not isinstance(returned, Mapping) or FORM not in returned:
+        _refuse_another_spelling(returned)
         return ()
     named = list(_identifiers(returned[FORM]))
     if not named:
@@ -116,6 +120,18 @@ def reported_positions(batch: Batch, returned: object) -> tuple[int, ...]:
     already = {failure.position for failure in batch.failures}
     found = sorted({position for identifier in named for position in known[identifier]} - already)
     return tuple(_in_time(batch, position) for position in found)
+
+
+def _refuse_another_spelling(returned: object) -> None:
+    """Rows that are named under a name like `FORM` would pass as done. Raises: InvalidReport."""
+    for name, listed in islice(dict.items(returned), _NAMES_LOOKED_AT) if isinstance(returned, dict) else ():
+        if type(name) is str and isinstance(listed, list | tuple) and listed:
+            plain = name.replace("_", "").replace("-", "").lower()
+            if plain in (FORM.lower(), FORM.lower().removesuffix("s")):
+                raise InvalidReport(
+                    f'"{shown(name, _LONGEST_SHOWN)}" was returned: the batch failed as a whole.',
+                    next_step=f'Name rows under "{FORM}".',
+                )
 
 
 def _identifiers(listed: object) -> Iterator[str]:

@@ -176,6 +176,8 @@ def malformed(batch: Batch, name: str) -> Any:
         "empty": lambda: form(""),
         "unknown": lambda: form(key, "orders/77\x1b[2J/x"),
         "of a million": lambda: form(key, "z" * 1_000_000),
+        "snake case": lambda: {"status": 1, "batch_item_failures": [{"itemIdentifier": key}]},
+        "one failure": lambda: {"BatchItemFailure": ({"itemIdentifier": key},)},
         "Reject": lambda: Reject(batch.rows[0], "no address"),
         "RetryLater": lambda: RetryLater("down"),
         "breaks": lambda: Breaks({FORM: []}),
@@ -210,17 +212,21 @@ def value(name: str) -> Any:
         "list": [{"itemIdentifier": "x"}],
         "mapping": {"rows": 3},
         "counts": defaultdict(int),
+        "a count of failures": {"batch_item_failures": 0},
         "empty form": {FORM: []},
         "empty tuple": {FORM: ()},
         "object": object(),
     }[name]
 
 
-VALUES = ("None", "number", "text", "list", "mapping", "counts", "empty form", "empty tuple", "object")
+VALUES = (
+    *("None", "number", "text", "list", "mapping", "counts", "a count of failures", "empty form", "empty tuple"),
+    "object",
+)
 MALFORMED = (
     *("None", "text", "mapping", "set", "generator", "keys alone", "other name", "no name", "one of two"),
     *("identifier None", "identifier int", "identifier bytes", "identifier list", "identifier row", "identifier liar"),
-    *("empty", "unknown", "of a million", "Reject", "RetryLater"),
+    *("empty", "unknown", "of a million", "snake case", "one failure", "Reject", "RetryLater"),
 )
 BREAKING = ("breaks", "breaks late", "breaks as list", "breaks inside")
 WELL_FORMED = ("twice", "a hundred thousand times", "tuple", "with more", "UserDict", "proxy", "odd text")
