@@ -222,7 +222,7 @@ NOTE = "\x1b]0;owned\x07\x1b[2J\x9b31m password=hunter2secret\rgone"
 
 
 def test_a_handlers_error_and_its_log_steer_no_terminal(project: Project) -> None:
-    project.configure("orders", handlers=HANDLERS)
+    project.configure("orders", handlers=HANDLERS, poller="retry_backoff = '1ms'")
     project.execute("ALTER TABLE orders ADD COLUMN note TEXT")
     project.execute("INSERT INTO orders VALUES (?, ?, ?)", (1, "2026-01-01 00:00:00", NOTE))
     for arguments in (("run", "--once"), ("--debug", "run", "--once"), ("status",)):
