@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -21,14 +22,22 @@ from tests.support.services import Unavailable, keep_files_in_memory, unavailabl
 # they start: those that show what Ctrl-C does could not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+HERE = Path(__file__).parent
 keep_files_in_memory()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """What pytest makes of the tests' sources is kept, also where the environment forbids it for all else."""
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """What pytest makes of the tests' sources is kept, also where the environment forbids it for all else. Each worker
+    begins with other modules than the others do, and so finds most of what they made."""
     forbidden, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
+        worker = getattr(session.config, "workerinput", None)
+        if worker is not None and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            first = int(worker["workerid"].removeprefix("gw"))
+            for path in sorted(HERE.rglob("test_*.py"))[first :: worker["workercount"]]:
+                with contextlib.suppress(Exception):  # the collection says what is wrong with it
+                    importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
         return (yield)
     finally:
         sys.dont_write_bytecode = forbidden
