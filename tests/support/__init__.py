@@ -49,4 +49,6 @@ MariaDB: ``POLLER_TEST_MARIADB_URL``, else likewise. MySQL: ``POLLER_TEST_MYSQL_
 ``POLLER_TEST_MYSQLD`` (a path) or a ``mysqld`` in ``PATH`` whose ``--version`` is not MariaDB's. A MariaDB that
 ``POLLER_TEST_MYSQL_URL`` names is recognised by its version() and serves the tests of MariaDB. Where MySQL is not
 available its tests skip, in CI too: Debian stable ships only MariaDB. It is the one exception to "CI has every server".
+
+Where their files are: in memory (``/dev/shm``), if 8 GiB are free there and ``TMPDIR`` is not set.
 """
