@@ -228,11 +228,10 @@ class OnAzurite(Place):
         self._proxy.reset()
         self._proxy.plan = HoldAt(step, fault.hold_before if when == "before" else fault.hold_after)
         process = self.forge.start(*arguments)
-        try:
-            self._proxy.await_held("here")
-        except AssertionError:
-            self.forge.wait()
-            raise
+        while not self._proxy.held("here"):
+            if self.forge.has_ended(0.02):
+                self._let_go(process)
+                raise AssertionError(f"it ended with {self.forge.wait()} before step {step}: {self.forge.err}")
         return process
 
     def _let_go(self, process: int) -> None:

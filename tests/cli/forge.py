@@ -86,6 +86,11 @@ class Forge:
         self.busy = False
         return code
 
+    def has_ended(self, seconds: float) -> bool:
+        """Whether what was started last has ended; looked at for so long."""
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], seconds)[0])
+
     def await_stopped(self) -> None:
         """Until what was started last has stopped itself. Raises AssertionError where it ended instead."""
         line = self._line().strip()

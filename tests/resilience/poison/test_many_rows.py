@@ -89,10 +89,16 @@ def _drained(site: Site, *, rows: int, batch: int, kills: int, every: tuple[floa
 
 
 def _replayed(site: Site) -> None:
-    """Once the handler is mended, a person has them delivered."""
+    """Once the handler is mended, a person has them delivered. On a busy machine a call may take longer than
+    `handler_timeout`, and ends the replay: the same command goes on."""
     (site.folder / "mended").touch()
-    ended = site.command("quarantine", "replay", "orders", "--all", "--yes", "--reason", "mended")
-    assert ended.returncode == 0, ended.stderr
+    said = []
+    for _ in site.bad.ids:
+        ended = site.command("quarantine", "replay", "orders", "--all", "--yes", "--reason", "mended")
+        said.append(f"{ended.stdout}{ended.stderr}")
+        if ended.returncode == 0:
+            break
+    assert len(said) < len(site.bad.ids), said
     assert site.arrived() == Counter(dict.fromkeys(range(1, site.rows + 1), 1))
     assert not site.state.quarantine
 
@@ -113,8 +119,7 @@ def test_bad_rows_wait_and_the_others_arrive_once(sites: Callable[..., Site], re
 @pytest.mark.parametrize("reports", [False, True], ids=["raises", "reports"])
 def test_nine_bad_rows_of_100_000_wait(sites: Callable[..., Site], reports: bool, isolation: str) -> None:
     bad = _bad(100_000, reports=reports, hangs_in_thread=isolation == "thread")
-    timeout = "1s" if isolation == "thread" else "2s"
-    options = OPTIONS.format(attempts=ATTEMPTS, ttl="3s", batch=500, timeout=timeout, isolation=isolation)
+    options = OPTIONS.format(attempts=ATTEMPTS, ttl="3s", batch=500, timeout="2s", isolation=isolation)
     site = sites(bad, options=options, workers=3)
     _drained(site, rows=100_000, batch=500, kills=20, every=(0.0, 1.0), seconds=2400)
     _replayed(site)
