@@ -7,7 +7,10 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import NoneType
+from uuid import UUID
 
 from poller.delivery.calls import Call, Calls
 from poller.delivery.committer import Committer, Done
@@ -25,6 +28,10 @@ from poller.model.ruling import Ruling
 from poller.ports import Row
 
 logger = logging.getLogger("poller")
+
+
+_SCALARS = frozenset({NoneType, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID})
+"""What nobody can change in place."""
 
 
 class Batches:
@@ -212,6 +219,8 @@ class Batches:
 def _copied(row: Row) -> Row:
     """The row for the handler, who may change it: the page's is recorded as it was read, and handed over again in the
     same tick after a call that failed."""
+    if _SCALARS.issuperset(map(type, row.values())):
+        return dict(row)
     return {
         name: copy.deepcopy(value) if isinstance(value, list | dict | set | tuple | bytearray) else value
         for name, value in row.items()

@@ -18,14 +18,19 @@ from poller.ports import InspectableSource, Page, Row, Source
 class RowOfPage(RowFacts):
     """One row of a page."""
 
-    def __init__(self, rows: PageRows, position: int, cursor: Cursor) -> None:
-        self.__dict__.update(rows=rows, position=position, cursor=cursor)
+    def __init__(self, rows: PageRows, position: int) -> None:
+        self.__dict__.update(rows=rows, position=position)
 
     rows: PageRows
     position: int
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+    @cached_property
+    def cursor(self) -> Cursor:
+        """The position right behind it. Of most rows nobody asks it."""
+        return self.rows.page.cursors[self.position]
 
     @cached_property
     def row_key(self) -> str:
@@ -90,7 +95,7 @@ class PageRows:
         self.made = made
         self._alone = alone
         self.was_cut = False
-        self.facts = [RowOfPage(self, at, cursor) for at, cursor in enumerate(page.cursors[:size])]
+        self.facts = [RowOfPage(self, at) for at in range(min(size, len(page.rows)))]
 
     def cut(self, position: int) -> None:
         """Only the rows before this one count."""
