@@ -172,6 +172,7 @@ class FailureLaws(Laws):
         self._calls[sent.owner or ""] = tuple(one for one in made if id(one) not in settled)
         if len(calls) < 2:
             return calls[0] if calls else None
+        self.truth.seen["several batches by one write"] += 1
         if any(len(call.done) < len(call.rows) for call in calls):
             self.truth.fail("a write commits several calls, and not all of their rows were done")
         return replace(calls[0], rows=tuple(row for call in calls for row in call.rows), through=calls[-1].through)
