@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 SECRET = "s3cret"
 EXAMPLES = 8
 """Of each command, in a round."""
-LEAST, ROUNDS = 5, 4
+LEAST, ROUNDS = 5, 8
 """So many of them, at least, must be more than a wrong command line, and one must be done; they come in swarms that are
 alike, so that another round is drawn where they were not."""
 
