@@ -56,25 +56,30 @@ def await_worker(editor: StateEditor, output: ChangeOutput, *, wait: bool) -> Ch
         return output
     if here.owner_id is None:
         return _with(output, _Seen("none"))
+    try:
+        return _with(output, _awaited(editor, output, here, wait=wait))
+    except KeyboardInterrupt:
+        if not conversation.interrupt_ends_wait:
+            raise
+        return _with(output, _Seen("unknown"))
+
+
+def _awaited(editor: StateEditor, output: ChangeOutput, here: Place, *, wait: bool) -> _Seen:
+    """What became of the handler once it ended, or once its worker has had the time to stop it."""
     runtime = editor.operator.file.runtime
     until = runtime.monotonic() + (patience(editor.operator.file.timing) if wait else 0.0)
-    waiting = False
+    owner, waiting = here.owner_id or "", False
     while True:
         seen = _look(editor.operator, here)
         if seen.handler is not None:
-            return _with(output, seen)
+            return seen
         if runtime.monotonic() >= until:
             known = wait and seen.note is None
-            return _with(output, replace(seen, handler="running") if known else _Seen("unknown", seen.note))
+            return replace(seen, handler="running") if known else _Seen("unknown", seen.note)
         if not waiting:
             waiting = True
-            conversation.waiting(output, here.owner_id, until - runtime.monotonic())
-        try:
-            runtime.sleep(LOOK_EVERY)
-        except KeyboardInterrupt:
-            if not conversation.interrupt_ends_wait:
-                raise
-            return _with(output, _Seen("unknown"))
+            editor.conversation.waiting(output, owner, until - runtime.monotonic())
+        runtime.sleep(LOOK_EVERY)
 
 
 @dataclass(frozen=True, slots=True)
