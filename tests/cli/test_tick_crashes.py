@@ -28,7 +28,7 @@ def killed_everywhere(life: Life, every: int) -> int:
     seen: set[str] = set()
     for _ in range(40):
         if life.is_settled():
-            print(f"{kills} kills left {len(seen)} states")
+            print(f"{kills} kills of {moment} left {len(seen)} states")
             return kills
         life.keep()
         steps = life.tick()
