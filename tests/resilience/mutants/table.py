@@ -172,8 +172,8 @@ FURTHER = (
         (
             Edit(
                 "delivery/rows.py",
-                "[RowOfPage(self, at, cursor) for at, cursor in enumerate(page.cursors[:size])]",
-                "[RowOfPage(self, at, (*page.cursors, one)[at + 1]) for at, one in enumerate(page.cursors[:size])]",
+                "return self.rows.page.cursors[self.position]",
+                "return [*self.rows.page.cursors[1:], self.rows.page.cursors[-1]][self.position]",
             ),
         ),
         "whose handler did not succeed",
