@@ -25,6 +25,10 @@ from poller.sources.user_sql.literals import escape_colons
 _TEXTS_KEPT = 64
 
 
+PATIENCE = 5.0
+"""For so many seconds at most a fork waits for a page that another thread reads from a SQLite file."""
+
+
 def read_url(url: str | URL | Engine) -> URL:
     """The URL of a text, a URL or an engine.
 
@@ -84,15 +88,24 @@ class Database:
         self._file: tuple[int, int] | None = None
         self._thread = 0
         """The one that opened the connection."""
+        self.using = threading.RLock()
+        """Held while a thread uses the connection: the tick's, or the one that reads ahead for it."""
 
     def before_fork(self) -> None:
-        """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Only the thread
-        that opened it closes it: another may be using it."""
-        if self.dialect.family == "sqlite" and self._thread == threading.get_ident() and not self._in_memory():
-            self.close()
+        """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Where another
+        thread is using it, the one that opened it waits a while for that; any other leaves it alone."""
+        if self.dialect.family != "sqlite" or self._in_memory():
+            return
+        opened = self._thread == threading.get_ident()
+        if self.using.acquire(timeout=PATIENCE) if opened else self.using.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self.using.release()
 
     def reset_after_fork(self) -> None:
         """In a child process: leave the parent's connection alone, and send nothing on it."""
+        self.using = threading.RLock()
         if self._in_memory():
             return  # this process has its own copy of it
         forks.keep(self._connection, self._driver)

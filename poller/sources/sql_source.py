@@ -293,6 +293,10 @@ class SqlSource:
         """Do the work; reads may be done again, once: on a new connection when the held one broke while idle, with the
         table looked at anew when it changed; and once with what the driver cannot convert as text. Driver errors become
         ours, in one line and without secrets."""
+        with self._session.database.using:
+            return self._guarded(work)
+
+    def _guarded(self, work: Callable[[], _T]) -> _T:
         database = self._session.database
         may_retry = True
         while True:

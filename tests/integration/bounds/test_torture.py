@@ -90,7 +90,7 @@ def test_a_guess_loses_nothing_where_no_transaction_outlasts_it(postgres_db: str
 def test_without_a_bound_rows_are_lost(database: str, request: pytest.FixtureRequest) -> None:
     """Else the torture would prove nothing."""
     url = request.getfixturevalue(database)
-    found = torture(replace(PLAN, url=url, bound="none", seconds=4.0), settles=1.0)
+    found = torture(replace(PLAN, url=url, bound="none", seconds=4.0, batch_size=1000, page_size=1000), settles=1.0)
     assert found.lost > 0
     assert set(found.bounds) == {"none"}
 

@@ -226,19 +226,30 @@ def in_child(check: Callable[[], bool]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def test_a_sqlite_file_is_closed_before_a_fork_by_its_thread(sqlite_url: str, tmp_path: Path) -> None:
-    """SQLite remembers per process what it has locked; a copy of that would be wrong. No other thread closes it, for it
-    may be in use."""
+def test_a_sqlite_file_is_closed_before_a_fork_once_it_is_idle(sqlite_url: str, tmp_path: Path) -> None:
+    """SQLite remembers per process what it has locked; a copy of that would be wrong. While a page is read ahead, the
+    thread of the tick waits for it, and another one leaves the file alone."""
     execute(sqlite_url, TABLE["sqlite"])
     source = SqlSource(sqlite_url, table="orders", cursor_column="updated_at", pk_columns=["id"])
     store = SqlStore(f"sqlite:///{tmp_path / 'state.db'}")
     source.page(None, 1)
     store.read("state/shop/orders.json")
     pool = store._engine.pool
-    thread = threading.Thread(target=lambda: in_child(lambda: not source._session.database.is_open))
-    thread.start()
-    thread.join()
+    used, over = threading.Event(), threading.Event()
+
+    def read() -> None:
+        used.set()
+        over.wait(30)
+        assert source._session.database.is_open
+
+    reader = threading.Thread(target=lambda: source._guard(read))
+    reader.start()
+    used.wait()
+    other = threading.Thread(target=lambda: in_child(lambda: True))
+    other.start()
+    other.join()
     assert source._session.database.is_open
+    threading.Timer(0.1, over.set).start()
     assert in_child(lambda: not source._session.database.is_open)
     assert not source._session.database.is_open
     assert store._engine.pool is not pool
