@@ -101,7 +101,7 @@ def test_a_sample_in_one_statement_with_the_page_loses_rows(postgres_db: str) ->
     assert torture(replace(RACING, url=postgres_db), settles=1.0).lost > 0
 
 
-BURNING = Plan(url="", burners=2, margin="0s", seed=7)
+BURNING = Plan(url="", burners=2, margin="0s", seed=7, batch_size=10, page_size=20)
 """With the processor saturated."""
 LONGER = pytest.mark.parametrize(
     "seconds", [pytest.param(8.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
@@ -140,7 +140,8 @@ def test_mysql(mysql_db: str, kind: CursorKind, seconds: float) -> None:
 @LONGER
 def test_sqlite(sqlite_url: str, seconds: float) -> None:
     features = tuple(name for name in GENTLE if name not in NOT_HAD["sqlite"])
-    spared(replace(BURNING, seconds=seconds, url=sqlite_url, longest=0.5, features=features), "exact", least=10)
+    few = replace(BURNING, batch_size=2, page_size=4)
+    spared(replace(few, seconds=seconds, url=sqlite_url, longest=0.5, features=features), "exact", least=10)
 
 
 @pytest.mark.soak
@@ -173,6 +174,13 @@ def test_the_least_trx_started_less_two_seconds_loses_rows(mariadb_server: Maria
 @pytest.mark.soak
 def test_observed_loses_rows_of_what_it_says_defeats_it(postgres_server: PostgresServer) -> None:
     plan = replace(
-        BURNING, bound="observed", seconds=5.0, longest=0.6, burners=0, features=("messages", "chain", "burst")
+        BURNING,
+        bound="observed",
+        seconds=5.0,
+        longest=0.6,
+        burners=0,
+        features=("messages", "chain", "burst"),
+        batch_size=1000,
+        page_size=1000,
     )
     assert loses(postgres_server.new_database, plan)
