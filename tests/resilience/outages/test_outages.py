@@ -101,7 +101,7 @@ def test_a_database_outage_in_mid_tick_is_reported_and_survived(
     fleets: Callable[..., Fleet], postgres_db: str, relay: Relay, seconds: int
 ) -> None:
     """The ledger is written past the relay: the handler's own database is another's affair."""
-    fleet = fleets(source=_through(relay, postgres_db), options=OPTIONS, pace=0.05)
+    fleet = fleets(source=_through(relay, postgres_db), options=OPTIONS + "\npage_size = 20", pace=0.05)
     worker = _in_mid_drain(fleet)
     began = time.monotonic()
     relay.down()
