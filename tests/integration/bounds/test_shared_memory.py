@@ -33,7 +33,9 @@ class PostgreSql:
 
     def execute(self, statement: Any, params: Any = None) -> Any:
         left_out = "etl" in (params or {}).get("ignored", ())
-        row = SimpleNamespace(clock=at(self.now), open=[] if left_out else list(self.open), standby=False)
+        row = SimpleNamespace(
+            clock=at(self.now), open=[] if left_out else list(self.open), standby=False, prepares=False
+        )
         return SimpleNamespace(one=lambda: row, one_or_none=lambda: None)
 
     def tracker(self, ignored: tuple[str, ...]) -> Observed:
