@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.cli.console import Console
@@ -157,8 +157,8 @@ def fuzzed(
         also(ended)
 
     try:
-        for _ in range(ROUNDS):
-            typed()
+        for number in range(ROUNDS):
+            seed(number)(typed)()  # else each round is the first one again, where Hypothesis is told not to vary
             if codes[0] and codes.total() - codes[USAGE] >= LEAST:
                 return
     finally:

@@ -17,7 +17,7 @@ from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(240)
 
-PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s", batch_size=2, page_size=4)
+PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s", batch_size=10, page_size=20)
 GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 RACING = Plan(url="", control="one-statement", seconds=4.0, longest=0.3, writers=6, rest=0.3, poll=0.0)
 """What is polled without a pause, and writers that rest, so that now and then nobody is open."""
@@ -75,7 +75,8 @@ def test_mysql_loses_nothing(mysql_db: str, kind: CursorKind) -> None:
 def test_sqlite_loses_nothing(sqlite_url: str) -> None:
     """Its writers take turns: rows are few, and the fewer, the longer each keeps its transaction open."""
     features = tuple(name for name in GENTLE if name not in NOT_HAD["sqlite"])
-    spared(replace(PLAN, url=sqlite_url, longest=0.1, features=features), "exact", least=10)
+    few = replace(PLAN, batch_size=2, page_size=4)
+    spared(replace(few, url=sqlite_url, longest=0.1, features=features), "exact", least=10)
 
 
 @pytest.mark.soak
