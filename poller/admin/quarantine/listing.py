@@ -82,8 +82,9 @@ class QuarantineOutput(ResultModel):
     """How many more may wait (`max_quarantined`); below 0 where a report named more."""
     unlisted: list[str]
     """Ids of records that say that their rows wait, of rows that the document does not list: who delivered them or gave
-    them up was killed before the record said so, or lost its lease before it listed them. They hold nothing up, and a
-    discard by id settles them. At most 200 records are looked at."""
+    them up was killed before the record said so, or lost its lease before it listed them, or a call failed before they
+    were listed and they were delivered by themselves later. They hold nothing up, and a discard by id settles them. At
+    most 200 records are looked at."""
 
 
 class ActOutput(ResultModel):
