@@ -81,7 +81,9 @@ class Life:
         self.place = place
         self.ticks = 0
         self.killed: int | None = None
-        self.kept = (0, "", "")
+        self.ahead = 0
+        """By how many seconds the server's clock was set ahead, so that leases ended."""
+        self.kept = (0, "", "", 0)
 
     # --- ticks
 
@@ -117,6 +119,7 @@ class Life:
         if state is not None and state.lease.owner_id is not None:
             if isinstance(self.place, OnAzurite):
                 self.place._proxy.clock.step(120)
+                self.ahead += 120
             else:
                 with closing(sqlite3.connect(self.place.project.folder / "state.db")) as db, db:
                     db.execute(
@@ -154,13 +157,14 @@ class Life:
     def keep(self) -> None:
         self.place.keep()
         calls = self.place.project.folder / "calls"
-        self.kept = (self.ticks, calls.read_text() if calls.exists() else "", json.dumps(self.rows()))
+        self.kept = (self.ticks, calls.read_text() if calls.exists() else "", json.dumps(self.rows()), self.ahead)
 
     def restore(self) -> None:
-        self.place.restore()
+        self.ticks, calls, rows, self.ahead = self.kept
         if isinstance(self.place, OnAzurite):
             self.place._proxy.clock.reset()
-        self.ticks, calls, rows = self.kept
+            self.place._proxy.clock.step(self.ahead)  # what is put back was written under that clock
+        self.place.restore()
         self.killed = None
         (self.place.project.folder / "calls").write_text(calls)
         self.place.project.execute(f"DELETE FROM orders WHERE id > {json.loads(rows)[-1]}")
