@@ -219,7 +219,10 @@ class Batches:
 def _copied(row: Row) -> Row:
     """The row for the handler, who may change it: the page's is recorded as it was read, and handed over again in the
     same tick after a call that failed."""
-    if _SCALARS.issuperset(map(type, row.values())):
+    for value in row.values():
+        if type(value) not in _SCALARS:
+            break
+    else:
         return dict(row)
     return {
         name: copy.deepcopy(value) if isinstance(value, list | dict | set | tuple | bytearray) else value

@@ -140,7 +140,8 @@ class Committer:
                 if self._error is None:
                     self._landed.extend(self._sent)
                     self._sent = []
-                self._moved.set()
+                moved = self._moved
+            moved.set()  # who waits needs the lock
 
     def _put(self, together: Sequence[Done], *, ends: bool) -> None:
         def change(state: State, now: datetime) -> State:

@@ -19,7 +19,8 @@ class RowOfPage(RowFacts):
     """One row of a page."""
 
     def __init__(self, rows: PageRows, position: int) -> None:
-        self.__dict__.update(rows=rows, position=position)
+        facts = self.__dict__  # frozen, and one for each row that is read
+        facts["rows"], facts["position"] = rows, position
 
     rows: PageRows
     position: int
