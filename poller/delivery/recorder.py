@@ -94,7 +94,7 @@ class Recorder:
         waits = {row.id for row in self._tenure.state.quarantine}
         for row in rows:
             error = errors.get(row.id)
-            line = None if error is None else line_of(error)
+            line = None if error is None else _line(error)
             facts = {"row": row.id, "key": row.row_key, "error": line, **self._tenure.facts()}
             if row.id in waits:
                 self._context.emit(RowQuarantined(failures=1, strikes=0, **facts))
@@ -119,7 +119,7 @@ class Recorder:
         if now is None:
             return  # somebody settled it meanwhile
         if poison is not None:
-            facts = {"row": row.id, "key": key, "error": line_of(error), **tenure.facts()}
+            facts = {"row": row.id, "key": key, "error": _line(error), **tenure.facts()}
             self._context.emit(RowQuarantined(failures=now.failures, strikes=now.strikes, **facts))
         with self._best_effort(row.id):
             self._records.failed_again(
@@ -181,9 +181,5 @@ class Recorder:
 
 
 def _line(error: DeliveryError) -> str:
-    return f"{error.type}: {error.message}" if error.message else error.type
-
-
-def line_of(error: DeliveryError) -> str:
     """Type and text in one line."""
     return f"{error.type}: {error.message}" if error.message else error.type

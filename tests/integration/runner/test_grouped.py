@@ -165,8 +165,7 @@ def test_what_was_done_is_committed_before_an_outage_is_raised(worlds: Worlds) -
     assert world.state.lease.owner_id is None
 
 
-def test_a_store_that_refuses_is_raised_to_the_caller(worlds: Worlds) -> None:
-    """An error that no lost lease explains does not vanish in the thread that writes."""
+def test_a_commit_that_got_no_answer_is_sent_again_meanwhile(worlds: Worlds) -> None:
     world = grouped(worlds, 10)
 
     def refuses(_: Callable[[], Any]) -> Any:
@@ -179,4 +178,5 @@ def test_a_store_that_refuses_is_raised_to_the_caller(worlds: Worlds) -> None:
         world.runtime.sleep(0.1)
 
     assert world.tick(handle).rows == 10
-    assert world.delivered == list(range(1, 11))
+    assert (world.delivered, checkpoint(world)) == (list(range(1, 11)), 10)
+    assert not world.wire.write_faults, "both were met"
