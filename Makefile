@@ -13,6 +13,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 # Tests wait often (for leases, for servers): two workers a core keep the cores busy. Each starts servers of its own.
 WORKERS     ?= 4
 PYTEST_ARGS ?=
+BENCH_ARGS  ?=
 # They start hundreds of processes: none of them compiles the package anew, also where the environment forbids Python to
 # keep what it compiled.
 COMPILED     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m compileall -q poller cli
@@ -25,7 +26,7 @@ DEV     := $(VENV)/.stamp-dev
 TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo test soak prove check race docs schemas format pins wheel clean
+.PHONY: help venv tools demo test soak prove bench check race docs schemas format pins wheel clean
 
 help:  ## this list
 	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,11 @@ soak: $(DEV) $(TOOLS)  ## longer ones: kills between any two steps, faults, tort
 
 prove: $(DEV) $(TOOLS)  ## the longest ones, before a release: 10,000 schedules, 50 kills, millions of rows (docs/proofs.md)
 	@$(BIN)/python -m pytest -m prove -n 2 --dist worksteal -rA --show-capture=stdout $(PYTEST_ARGS)
+
+bench: $(DEV) $(TOOLS)  ## every system side by side, for a quarter of an hour, into benchmarks/RESULTS.md (BENCH_ARGS=--quick: tiny)
+	@$(COMPILED)
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+	@$(BIN)/python -m scripts.docs
 
 check: $(DEV)  ## style, types, floors, and what is generated is up to date
 	$(BIN)/ruff check $(CODE)

@@ -23,7 +23,7 @@ def create_private(path: Path) -> int:
     return os.open(path, flags, PRIVATE)
 
 
-def write_whole(file: Path, text: str, *, overwrite: bool) -> None:
+def write_whole(file: Path, text: str | bytes, *, overwrite: bool) -> None:
     """Write a file that is never seen half written, also where the process is killed meanwhile. A new one may be read
     by its owner alone; one that is replaced keeps its rights.
 
@@ -46,10 +46,10 @@ def write_whole(file: Path, text: str, *, overwrite: bool) -> None:
         part.unlink(missing_ok=True)
 
 
-def write_new(path: Path, text: str) -> None:
+def write_new(path: Path, text: str | bytes) -> None:
     """Write a file where nothing is. Raises: as `create_private`."""
-    with os.fdopen(create_private(path), "w", encoding="utf-8") as out:
-        out.write(text)
+    with os.fdopen(create_private(path), "wb") as out:
+        out.write(text.encode() if isinstance(text, str) else text)
 
 
 def _place(part: Path, file: Path) -> None:

@@ -421,7 +421,9 @@ class Poller:
 
 
 def _keywords(options: PollerOptions) -> PollerKeywords:
-    return cast(PollerKeywords, {key: getattr(options, key) for key in PollerOptions.model_fields})
+    """Those that were set: some mean more when they are (`commit`)."""
+    written = options.model_fields_set & PollerOptions.model_fields.keys()
+    return cast(PollerKeywords, {key: getattr(options, key) for key in written})
 
 
 Poller.__signature__ = signature(Poller, PollerOptions)  # type: ignore[attr-defined]  # for help()

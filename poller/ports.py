@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, overload, runtime_checkable
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor, KeyValue
@@ -152,18 +152,88 @@ class Bound:
     next: str | None = None
 
 
+class FreshRows(Sequence[Row]):
+    """Rows that are made anew each time that they are asked for: who changes one changes no other, and a slice is such
+    a sequence too. Of rows in any other sequence a handler gets copies."""
+
+    def take(self, positions: Sequence[int]) -> FreshRows:
+        """These rows, in this order."""
+        return _TakenRows(self, positions)
+
+
+class _TakenRows(FreshRows):
+    """Some of other rows."""
+
+    def __init__(self, rows: FreshRows, positions: Sequence[int]) -> None:
+        self._rows = rows
+        self._positions = positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> FreshRows: ...
+    def __getitem__(self, index: int | slice) -> Row | FreshRows:
+        if isinstance(index, slice):
+            return _TakenRows(self._rows, self._positions[index])
+        return self._rows[self._positions[index]]
+
+
+class Table(Protocol):
+    """The rows of a page as a `pyarrow.Table`, which may be made where somebody asks for it."""
+
+    def slice(self, first: int, end: int) -> Table:
+        """The rows from `first` to before `end`, without a copy of what is there."""
+        ...
+
+    def take(self, positions: Sequence[int]) -> Table:
+        """These rows, in this order."""
+        ...
+
+    def join(self, others: Sequence[Table]) -> Table:
+        """These rows, and then those of others."""
+        ...
+
+    def arrow(self) -> Any:
+        """The `pyarrow.Table`. Raises: SourceError where the values of a column do not fit together."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """Rows in cursor order, each with the cursor that stands right after it, read below `bound`.
 
     `cursors` has one entry per row and may be computed lazily. So may `ordering`: of each row the columns of its
-    ordering key and the database's text of their values (failures.md, rule 8); None: the key columns serve.
+    ordering key and the database's text of their values (failures.md, rule 8); None: the key columns serve. `table`:
+    the rows as a table, with `format = "arrow"`.
     """
 
     rows: Sequence[Row]
     cursors: Sequence[Cursor]
     bound: Bound
     ordering: Sequence[Mapping[str, KeyValue | None]] | None = None
+    table: Table | None = None
+
+    def part(self, first: int, end: int) -> Page:
+        """The rows from `first` to before `end`, as a page."""
+        return Page(
+            self.rows[first:end],
+            self.cursors[first:end],
+            self.bound,
+            None if self.ordering is None else self.ordering[first:end],
+            None if self.table is None else self.table.slice(first, end),
+        )
+
+    def take(self, positions: Sequence[int]) -> Page:
+        """The rows at these positions, as a page without ordering keys."""
+        return Page(
+            self.rows.take(positions) if isinstance(self.rows, FreshRows) else [self.rows[at] for at in positions],
+            [self.cursors[at] for at in positions],
+            self.bound,
+            table=None if self.table is None else self.table.take(positions),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +300,16 @@ class ReusingSource(Protocol):
 
 
 @runtime_checkable
+class TableSource(Protocol):
+    """A source whose pages may have a table."""
+
+    def table_of(self, rows: Sequence[Row]) -> Table | None:
+        """A table of rows that were read earlier, and kept elsewhere; None where its pages have no table. It is built
+        of their values, in the types that the columns have now, where these can be asked for."""
+        ...
+
+
+@runtime_checkable
 class TimedSource(Protocol):
     """A source that says how long one of its queries may take. The tick keeps its lease for the few queries of a page,
     with any other source for a fixed time."""
@@ -249,7 +329,18 @@ class SourceCheckup(Protocol):
 
 
 @runtime_checkable
-class InspectableSource(Source, Protocol):
+class SpannedSource(Source, Protocol):
+    """A source that says which rows are between two cursors. Without that a poller knows where a cursor stands only
+    among the rows of a page."""
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        """Up to `limit` rows after `low` and up to `high` (None: the end), whatever the bound is: for looking back,
+        never for delivering. Raises as `page`."""
+        ...
+
+
+@runtime_checkable
+class InspectableSource(SpannedSource, Protocol):
     """A source that answers operators' questions: what a typed cursor means, how many rows are between two cursors,
     what is wrong with the table.
 
@@ -286,11 +377,6 @@ class InspectableSource(Source, Protocol):
 
     def bound(self) -> Bound:
         """The present bound, as the next page would use it. Raises as `page`."""
-        ...
-
-    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
-        """Up to `limit` rows after `low` and up to `high` (None: the end), whatever the bound is: for looking back,
-        never for delivering. Raises as `page`."""
         ...
 
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:

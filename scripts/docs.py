@@ -21,6 +21,7 @@ from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
 from scripts.docs_cli import cli
 from scripts.docs_floors import architecture
+from scripts.docs_performance import performance
 
 DOCS = Path("docs")
 
@@ -93,6 +94,7 @@ def main(arguments: list[str]) -> int:
         "architecture.md": architecture,
         "cli.md": cli,
         "configuration.md": configuration,
+        "performance.md": performance,
     }
     stale = []
     for name, page in pages.items():

@@ -23,6 +23,8 @@ from tests.support.services import Unavailable, keep_files_in_memory, unavailabl
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
+PROVE_TIMEOUT = 1800
+"""Seconds."""
 keep_files_in_memory()
 
 
@@ -36,11 +38,18 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         if worker is not None and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
             first = int(worker["workerid"].removeprefix("gw"))
             for path in sorted(HERE.rglob("test_*.py"))[first :: worker["workercount"]]:
-                with contextlib.suppress(Exception):  # the collection says what is wrong with it
+                with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection says what is wrong
                     importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
         return (yield)
     finally:
         sys.dont_write_bytecode = forbidden
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long anyway has longer on a busy machine, where it would only be cut off."""
+    for item in items:
+        if item.get_closest_marker("prove") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PROVE_TIMEOUT))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,8 +39,9 @@ def ours(read: Callable[[Cursor | None, int], Page], last: int) -> Step:
     def step() -> int:
         nonlocal after
         page = read(after, PAGE)
-        after = None if page.rows[-1]["id"] == last else page.cursors[-1]
-        return len(page.rows)
+        rows = list(page.rows)  # made where they are asked for
+        after = None if rows[-1]["id"] == last else page.cursors[-1]
+        return len(rows)
 
     return step
 
@@ -65,6 +66,7 @@ def measure(url: str, *, rows: int, rounds: int, payload: bool, **options: Any) 
     readers = [source(url, table, **options) for _ in range(2)]
     engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
+        server = ".".join(str(part) for part in connection.dialect.server_version_info or ())
         ways = {
             "raw": raw(connection, url, table, rows, payload=payload),
             "sampled": ours(readers[0].page, rows),
@@ -88,6 +90,7 @@ def measure(url: str, *, rows: int, rounds: int, payload: bool, **options: Any) 
         reader.close()
     return {
         "json": payload,
+        "server": server,
         "rows": rows,
         "page": PAGE,
         "rounds": rounds,
@@ -95,6 +98,10 @@ def measure(url: str, *, rows: int, rounds: int, payload: bool, **options: Any) 
         "cpu_ms": {name: round(statistics.median(found), 3) for name, found in cpu.items()},
         "to_raw": _ratios(wall),
         "cpu_to_raw": _ratios(cpu),
+        "rounds_to_raw": {
+            name: [round(a / b, 3) for a, b in zip(wall[name], wall["raw"], strict=True)]
+            for name in ("sampled", "reused")
+        },
     }
 
 

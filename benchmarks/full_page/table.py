@@ -67,13 +67,13 @@ Read = Callable[[tuple[Any, Any] | None], list[dict[str, Any]]]
 """A page by hand: of the rows after a cursor and key (None: from the beginning), as dicts."""
 
 
-def by_hand(connection: sa.Connection, url: str, table: str, *, payload: bool) -> Read:
+def by_hand(connection: sa.Connection, url: str, table: str, *, payload: bool, limit: int = PAGE) -> Read:
     """The page as one would write it with the driver alone, in the form that suits the database."""
     kind = family(url)
     mark = "?" if kind == "sqlite" else "%s"
     columns = [*COLUMNS, "payload"] if payload else list(COLUMNS)
     chosen = f"select {', '.join(columns)} from {table}"
-    rest = f"order by updated_at, id limit {PAGE}"
+    rest = f"order by updated_at, id limit {limit}"
     where = f"(updated_at, id) > ({mark}, {mark})"
     if kind == "mysql":  # row values read the whole index there
         where = f"updated_at >= {mark} and (updated_at > {mark} or id > {mark})"

@@ -39,6 +39,22 @@ LIBRARIES = ("-c", _LIBRARIES)
 INDEX = ("-c", "from poller.functions import create_app\nassert create_app('poller.toml').get_functions()")
 
 
+_HELP = "import typer, click"
+_STATUS = """
+import typer, pydantic, sqlalchemy
+sqlalchemy.create_engine("sqlite:///shop.db").connect().close()
+"""
+_HISTORY = """
+import os, typer, pydantic
+from azure.storage.blob import ContainerClient
+from azure.core.exceptions import ResourceNotFoundError
+try:
+    list(ContainerClient.from_connection_string(os.environ["STORE"], "db-state").list_blob_names())
+except ResourceNotFoundError:
+    pass
+"""
+
+
 def folder(path: Path, *, state: str, url: str) -> Path:
     """A project with one poller over a table without rows."""
     path.mkdir()
@@ -59,6 +75,9 @@ def commands(home: Path) -> dict[str, tuple[Path, Sequence[str]]]:
         "--help": (own, (*console, "--help")),
         "status of one SQLite poller": (own, (*console, "status")),
         "history with a blob store": (blob, (*console, "history", "orders")),
+        "libraries of --help: typer": (own, ("-c", _HELP)),
+        "libraries of status: typer, pydantic, SQLAlchemy, a connection": (own, ("-c", _STATUS)),
+        "libraries of history: typer, pydantic, the storage client, one LIST": (blob, ("-c", _HISTORY)),
     }
 
 
@@ -86,6 +105,7 @@ def measure(
         name: [statistics.median(column) * 1000 for column in zip(*all_, strict=True)] for name, all_ in spent.items()
     }
     first = next(iter(medians.values()))
+    base = next(iter(spent.values()))
     return [
         {
             "what": name,
@@ -93,6 +113,8 @@ def measure(
             "cpu_ms": round(cpu, 1),
             "ratio_wall": round(wall / first[0], 2),
             "ratio_cpu": round(cpu / first[1], 2),
+            "rounds_cpu": [round(own[1] / least[1], 2) for own, least in zip(spent[name], base, strict=True)],
+            "rounds_wall": [round(own[0] / least[0], 2) for own, least in zip(spent[name], base, strict=True)],
         }
         for name, (wall, cpu) in medians.items()
     ]

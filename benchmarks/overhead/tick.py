@@ -48,10 +48,13 @@ def pair(url: str, storage: str, name: str) -> Pair:
         for statement in _TABLE:
             connection.execute(sa.text(statement))
     store = BlobStore.from_connection_string(storage, CONTAINER)
-    own = sa.create_engine(url)
     seen: list[str] = []
-    sa.event.listen(own, "before_cursor_execute", lambda *args: seen.append(args[2]))
-    source = SqlSource(own, table="orders", cursor_column="updated_at", pk_columns=["id"])
+
+    def see(*about: Any) -> None:
+        seen.append(about[2])
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", see)
+    source = SqlSource(url, table="orders", cursor_column="updated_at", pk_columns=["id"])
     poller = Poller(name, source=source, store=store, app_name="overhead", observers=())
 
     def tick() -> str:
@@ -91,7 +94,7 @@ def pair(url: str, storage: str, name: str) -> Pair:
         client.close()
         raw_connection.close()
         engine.dispose()
-        own.dispose()
+        sa.event.remove(sa.Engine, "before_cursor_execute", see)
 
     return Pair(tick, raw, statements, close)
 

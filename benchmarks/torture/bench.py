@@ -30,7 +30,8 @@ class Result:
             waiting included.
         died: threads of the writers that ended with an error, by name.
         done: how often the writers did what; a feature that is not there was not exercised.
-        polls: ticks; bounds: how many ticks under which kind; again: full pages below a bound that served before.
+        polls: ticks; bounds: how many ticks under which kind; again: full pages below a bound that served before;
+            counted: looks at which nothing waited, so that the count took the place of the page.
         settled: seconds until all was delivered after the writers had ended; slowest: the longest tick.
     """
 
@@ -49,6 +50,7 @@ class Result:
     slowest: float
     bounds: dict[str, int]
     again: int
+    counted: int
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -103,6 +105,7 @@ def torture(plan: Plan, *, restart: bool = True, settles: float = SETTLES) -> Re
         slowest=round(slowest, 3),
         bounds=polled.bounds if isinstance(polled, Shipped) else {},
         again=polled.again if isinstance(polled, Shipped) else 0,
+        counted=polled.counted if isinstance(polled, Shipped) else 0,
     )
 
 

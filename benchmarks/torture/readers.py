@@ -39,6 +39,7 @@ class Shipped:
         self._seen: list[Version] = []
         self.bounds: dict[str, int] = {}
         self.again = 0
+        self.counted = 0
         self.last: Bound | None = None
         self._over = threading.Event()
         self._beside = [threading.Thread(target=self._sample, args=(number,)) for number in range(plan.beside)]
@@ -76,8 +77,8 @@ class Shipped:
         )
 
     def _count(self, source: SqlSource) -> None:
-        """Count the full pages below a bound that served before."""
-        read = source.next_page
+        """Count the full pages below a bound that served before, and the looks that a count of none has ended."""
+        read, waits = source.next_page, source._session._any_waits
         below: list[object] = []
 
         def counted(*args: Any, **options: Any) -> Page:
@@ -86,7 +87,13 @@ class Shipped:
             below[:] = [(page.bound.value, page.bound.clock)]
             return page
 
+        def waited(*args: Any) -> bool | None:
+            found = waits(*args)
+            self.counted += found is False
+            return found
+
         source.next_page = counted  # type: ignore[method-assign]
+        source._session._any_waits = waited  # type: ignore[method-assign, assignment]
 
     def _source_of_plan(self) -> SqlSource:
         column = {"xid8+pk": "xid", "integer+pk": "id"}.get(self._plan.kind, "updated_at")

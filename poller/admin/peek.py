@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
-from poller.admin.refusals import whole
+from poller.admin.refusals import WrongArgument, whole
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.preflight import check_fingerprint
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError
+from poller.files import write_whole
 from poller.model.cursor import Cursor
-from poller.ports import Bound, Lag, Row
+from poller.ports import Bound, Lag, Row, Table
 
 MOST_ROWS = 10_000
 """So many rows are looked at in one call."""
@@ -27,6 +29,7 @@ class Peek:
         checkpoint_updated_at: when it moved last, by the store's clock; None where the poller never ran.
         rows: the next ones, in order. bound: below what they were read.
         lag: how many rows wait above the bound; only counted where no row is below it.
+        table: the rows as a table, with `format = "arrow"`.
     """
 
     cursor: Cursor | None
@@ -34,6 +37,32 @@ class Peek:
     rows: Sequence[Row] = field(repr=False)
     bound: Bound
     lag: Lag | None = None
+    table: Table | None = field(default=None, repr=False)
+
+
+ENDINGS = (".parquet", ".arrow")
+"""Of files that `write_table` writes."""
+
+
+def write_table(peeked: Peek, file: Path) -> None:
+    """Write the rows as a table, in the format that the file's ending says: Parquet, or Arrow's own. With
+    `format = "arrow"` it is what `batch.table` would be, else it is built of the rows.
+
+    Raises: WrongArgument (the ending, a file that exists or cannot be written), ConfigError where pyarrow is not
+        installed, SourceError where the values of a column do not fit together.
+    """
+    from poller.sources.arrow.files import as_bytes, table_of
+
+    if file.suffix not in ENDINGS:
+        raise WrongArgument(f"{file.name}: the ending says no format.", next_step="Name it .parquet or .arrow.")
+    table = table_of(peeked.rows) if peeked.table is None else peeked.table.arrow()
+    try:
+        write_whole(file, as_bytes(table, file.suffix), overwrite=False)
+    except FileExistsError:
+        raise WrongArgument(f"{file} exists already.", next_step="Remove it, or give another name.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WrongArgument(f"{file} cannot be written: {reason}.", next_step="Give another path.") from None
 
 
 def look_ahead(poller: WiredPoller, limit: int) -> Peek:
@@ -56,8 +85,9 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
     return Peek(
         cursor=cursor,
         checkpoint_updated_at=None if copy is None else copy.state.checkpoint.updated_at,
-        rows=page.rows,
+        rows=list(page.rows),
         bound=page.bound,
+        table=page.table,
         lag=None if page.rows else source.lag(cursor, cap=PENDING_CAP),
     )
 

@@ -170,6 +170,10 @@ class RangeSource:
         """Rows of the range between two cursors, and whether `cap` cut the count. Raises: as `lag`."""
         return self._whole.count_between(low or self._part.low, high or self._part.high, cap=cap)
 
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        """See `poller.ports.SpannedSource`."""
+        return self._whole.span(low or self._part.low, high or self._part.high, limit)
+
     def row_of(self, pk: Mapping[str, str]) -> Page:
         """See `poller.delivery.current_row`: empty also for a row that lies outside of the range."""
         page = self._whole.row_of(pk)

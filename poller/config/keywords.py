@@ -24,6 +24,7 @@ class PollerKeywords(TypedDict, total=False):
     handler: str | None
     schedule: str
     batch_size: int
+    batch_bytes: int | str | None
     max_batches_per_tick: int
     tick_timeout: timedelta | str
     handler_timeout: timedelta | str | None
@@ -40,8 +41,9 @@ class PollerKeywords(TypedDict, total=False):
     read_ahead: int
     page_size: int | None
     read_ahead_bytes: int | str
+    concurrency: int
     commit: Literal["each", "grouped"]
-    max_uncommitted: int
+    max_uncommitted: int | None
     isolation: Literal["thread", "process"]
     error_text: bool
     audit_window: timedelta | str | None
@@ -71,6 +73,7 @@ class SourceKeywords(TypedDict, total=False):
     bound_wait: timedelta | str
     bound_ignore_users: Sequence[str]
     json: Literal["parsed", "text"]
+    format: Literal["rows", "arrow"]
 
 
 def signature(taker: type, model: type[BaseModel]) -> inspect.Signature:

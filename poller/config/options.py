@@ -62,6 +62,11 @@ class PollerOptions(_Options):
     batch_size: int = Field(default=500, ge=1, le=1_000_000)
     """The most rows in one batch."""
 
+    batch_bytes: Size | None = None
+    """About how large a batch may be: it ends before the row that would make it larger, and has at least one. Counted
+    are texts as UTF-8, binary values and documents, and 16 bytes for each other value. At most `read_ahead_bytes`.
+    Default: `batch_size` alone counts."""
+
     max_batches_per_tick: int = Field(default=0, ge=0)
     """The most batches in one tick; 0: no limit, a tick ends when no row is left or its time is over."""
 
@@ -119,18 +124,23 @@ class PollerOptions(_Options):
 
     page_size: int | None = Field(default=None, ge=1, le=1_000_000)
     """The most rows that one query reads, for several batches; rounded down to whole batches. Default: 1000, or two
-    batches where that is more. With `read_ahead = 0` a page is one batch."""
+    batches for each of `concurrency` where that is more. With `read_ahead = 0` a page is one batch."""
 
     read_ahead_bytes: Size = Field(default="64MB", validate_default=True)
     """About how much memory a page may take; pages of large rows hold fewer of them, but at least one batch."""
+
+    concurrency: int = Field(default=1, ge=1, le=64)
+    """How many batches are handled at once, in as many lanes. Rows of one `ordering_key` are of one lane and stay in
+    order; rows of different ones may overtake each other. With more than one, commits are grouped."""
 
     commit: Literal["each", "grouped"] = "each"
     """When a batch is committed. `each`: before the next one begins, so that a crash repeats the batch in hand and
     nothing else. `grouped`: while the handler goes on; what is done meanwhile shares the next write. Faster with small
     batches; a crash repeats up to `max_uncommitted` batches."""
 
-    max_uncommitted: int = Field(default=4, ge=1, le=1000)
-    """The most batches that are begun beyond the last one that is committed, with `commit = "grouped"`."""
+    max_uncommitted: int | None = Field(default=None, ge=1, le=1000)
+    """The most batches that are begun beyond the last one that is committed, with `commit = "grouped"`. Default: 4, or
+    twice `concurrency` where that is more than one."""
 
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
@@ -164,8 +174,18 @@ class PollerOptions(_Options):
             raise PydanticCustomError("timing", "must be at most retry_backoff_max", {"key": "retry_backoff"})
         if len(set(self.ordering_key)) < len(self.ordering_key):
             raise PydanticCustomError("names", "names a column twice", {"key": "ordering_key"})
+        if self.batch_bytes is not None and self.batch_bytes > self.read_ahead_bytes:
+            raise PydanticCustomError(
+                "size", "must be at most read_ahead_bytes: a batch is not larger than a page", {"key": "batch_bytes"}
+            )
         if self.recheck_every and self.audit_window is None:
             raise PydanticCustomError("recheck", "needs audit_window", {"key": "recheck_every"})
+        if self.concurrency > 1 and self.commit == "each" and "commit" in self.model_fields_set:
+            reason = 'cannot be "each" with concurrency > 1: several batches are handled at once; set "grouped"'
+            raise PydanticCustomError("commit", "{reason}", {"key": "commit", "reason": reason})
+        if self.max_uncommitted is not None and self.concurrency > self.max_uncommitted:
+            reason = "must be at least concurrency: so many batches are handled at once"
+            raise PydanticCustomError("commit", "{reason}", {"key": "max_uncommitted", "reason": reason})
         if self.handler_timeout is not None and self.handler_timeout > self.tick_timeout:
             raise PydanticCustomError(
                 "timing",
@@ -183,6 +203,16 @@ class PollerOptions(_Options):
     def timing(self) -> Timing:
         """The numbers of the lease."""
         return Timing(ttl=self.lease_ttl.total_seconds(), heartbeat=self.heartbeat_interval.total_seconds())
+
+    @property
+    def grouped(self) -> bool:
+        """Whether commits are grouped."""
+        return self.commit == "grouped" or self.concurrency > 1
+
+    @property
+    def most_uncommitted(self) -> int:
+        """`max_uncommitted`, or its default."""
+        return self.max_uncommitted or (4 if self.concurrency == 1 else 2 * self.concurrency)
 
     @property
     def limits(self) -> Limits:
@@ -272,6 +302,10 @@ class SourceOptions(_Options):
     """What PostgreSQL's `json` and `jsonb` columns hold: Python's values, or the server's text, which costs less. The
     other databases' drivers return text."""
 
+    format: Literal["rows", "arrow"] = "rows"
+    """What a batch holds. `rows`: one dict per row. `arrow`: also `batch.table`, a `pyarrow.Table`; `batch.rows` is
+    made where the handler asks for it. Needs the extra `arrow`; `json` is then `text`."""
+
     @field_validator("pk_columns", "columns")
     @classmethod
     def _once_each(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -287,6 +321,9 @@ class SourceOptions(_Options):
             raise PydanticCustomError("table_or_query", "{reason}", {"key": key, "reason": reason})
         if self.query is not None and self.schema_name is not None:
             raise PydanticCustomError("table_or_query", "goes with table; name it inside query", {"key": "schema"})
+        if self.format == "arrow" and self.json_values == "parsed" and "json_values" in self.model_fields_set:
+            reason = 'is arrow, where JSON is text, and json is parsed: remove json, or set format = "rows"'
+            raise PydanticCustomError("arrow", "{reason}", {"key": "format", "reason": reason})
         return self
 
 

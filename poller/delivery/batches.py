@@ -13,7 +13,7 @@ from types import NoneType
 from uuid import UUID
 
 from poller.delivery.calls import Call, Calls
-from poller.delivery.committer import Committer, Done
+from poller.delivery.committer import Committer, Done, DoneCall
 from poller.delivery.context import Context
 from poller.delivery.leased import LeasedDelivery
 from poller.delivery.progress import Progress
@@ -25,7 +25,7 @@ from poller.model import aside, handover, ruling, transitions
 from poller.model.document import State
 from poller.model.handover import Mode, Plan
 from poller.model.ruling import Ruling
-from poller.ports import Row
+from poller.ports import FreshRows, Row
 
 logger = logging.getLogger("poller")
 
@@ -82,11 +82,11 @@ class Batches:
             return self._failed(chosen, call, verdict, release=not goes_on)
         done = self._done(chosen, call, verdict, rows, release=not goes_on)
         all_done = not verdict.failed and not verdict.opens and verdict.passes == len(chosen.passes)
-        if self._context.options.commit == "grouped" and plain and all_done and goes_on:
+        if self._context.options.grouped and plain and all_done and goes_on:
             self._committer.later(done)
         else:
             self._committer.now(done, ends=verdict.releases or not goes_on)
-        self._progress.reached = done.cursors[-1]
+        self._progress.reached = done.to
         self._recorder.listed(of_page(verdict.opens), call.errors)
         return True
 
@@ -125,8 +125,10 @@ class Batches:
         if chosen.killed:
             return self._calls.killed(handed[0], handed[0].row_key)
         page, ahead = rows.page_of(handed), self._committer.positions
+        if not isinstance(page.rows, FreshRows):
+            page = replace(page, rows=[copied(row) for row in page.rows])
         batch = self._delivery.batch(
-            replace(page, rows=[_copied(row) for row in page.rows]),
+            page,
             rows.after,
             cursor_to=chosen.passes[-1].cursor,
             passes=ahead + chosen.count(len(chosen.passes)),
@@ -168,11 +170,11 @@ class Batches:
         return Done(
             change=self._ended(chosen, call, verdict, rows, release=release),
             batch_id=call.batch_id,
-            rows=verdict.delivered,
-            seconds=call.seconds,
             after=rows.after,
-            cursors=rows.page.cursors[: verdict.passes],
+            to=chosen.passes[verdict.passes - 1].cursor,
+            cursors=rows.cursors(verdict.passes, without=chosen.done),
             positions=chosen.count(verdict.passes),
+            calls=(DoneCall(call.batch_id, verdict.delivered, call.seconds),),
         )
 
     def _failed(self, chosen: Plan, call: Call, verdict: Ruling, *, release: bool) -> bool:
@@ -212,11 +214,10 @@ class Batches:
 
     def _has_other_work(self) -> bool:
         """Whether something is left for this tenure although no row is behind the batch."""
-        now, limits = self._context.file.clock.now(), self._context.options.limits
-        return self._recorder.may_prune() or aside.due(self._tenure.state, now, limits=limits) is not None
+        return self._recorder.may_prune() or self._delivery.is_any_due()
 
 
-def _copied(row: Row) -> Row:
+def copied(row: Row) -> Row:
     """The row for the handler, who may change it: the page's is recorded as it was read, and handed over again in the
     same tick after a call that failed."""
     for value in row.values():

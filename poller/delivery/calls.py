@@ -9,7 +9,7 @@ from datetime import datetime
 
 from poller.delivery.context import Context
 from poller.delivery.failure import Failure
-from poller.delivery.leased import LeasedDelivery
+from poller.delivery.leased import Handled, LeasedDelivery
 from poller.delivery.progress import Culprit, Progress
 from poller.errors import LeaseLost
 from poller.handler.batch import Batch
@@ -68,13 +68,20 @@ class Calls:
 
         Raises: LeaseLost, where the lease was lost meanwhile; as `LeasedDelivery.run`.
         """
-        if not self._delivery.begin(batch):
+        if not self.begin(batch):
             return None
-        progress = self._progress
-        progress.calls += 1
-        handled = self._delivery.run(batch)
+        return self.ended(batch, rows, self._delivery.run(batch))
+
+    def begin(self, batch: Batch) -> bool:
+        """A call begins; False where nothing may. Raises: LeaseLost."""
+        begun = self._delivery.begin(batch)
+        self._progress.calls += begun
+        return begun
+
+    def ended(self, batch: Batch, rows: Sequence[RowFacts], handled: Handled) -> Call:
+        """What came of the call with a batch of these rows. Raises: LeaseLost, where the lease was lost meanwhile."""
+        progress, result = self._progress, handled.result
         progress.longest = max(progress.longest, handled.seconds)
-        result = handled.result
         first = result.named[0].position if result.named else 0
         key = batch.key(batch.rows[first]) if result.named or len(batch) == 1 else None
         if result.error is None:

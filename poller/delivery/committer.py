@@ -8,7 +8,7 @@ is on its way, and what is done meanwhile shares the next one; so a crash repeat
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -30,18 +30,31 @@ class Done:
     """Rows that may be passed.
 
     Attributes:
-        change: what the PUT changes for them. batch_id, rows, seconds: of the call; how many rows it did.
-        after: the cursor before them; cursors: of all rows that are passed, in order.
+        change: what the PUT changes for them. batch_id: what the document names as its last batch.
+        after: the cursor before them. to: the cursor behind them, None where the checkpoint stays. cursors: of those of
+            them that were handed over or listed.
         positions: how many positions they take.
+        calls: the calls that are wholly passed with them.
+        apart: cursors of rows behind the checkpoint that are kept as done.
     """
 
     change: Rewrite
     batch_id: str
+    after: Cursor | None = None
+    to: Cursor | None = None
+    cursors: Sequence[Cursor] = ()
+    positions: int = 0
+    calls: Sequence[DoneCall] = ()
+    apart: Sequence[Cursor] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DoneCall:
+    """A call, with how many rows it did in how many seconds."""
+
+    batch_id: str
     rows: int
     seconds: float
-    after: Cursor | None
-    cursors: Sequence[Cursor]
-    positions: int
 
 
 class Committer:
@@ -60,6 +73,8 @@ class Committer:
         self._task: Task | None = None
         self._working = False
         self._moved: Event = context.runtime.event()
+        self.notify: Callable[[], None] = _nobody
+        """Called by another thread, when something landed or failed to."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +93,12 @@ class Committer:
         """How many positions the rows take that are done and have not landed."""
         with self._lock:
             return sum(done.positions for done in (*self._sent, *self._waiting))
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a PUT is on its way."""
+        with self._lock:
+            return self._working
 
     def later(self, done: Done) -> None:
         """Commit it by the next PUT, while the handler goes on. Raises: as `settle`, of an earlier one."""
@@ -108,7 +129,7 @@ class Committer:
 
     def leave_room(self) -> None:
         """Wait until one batch more may be begun than have landed. Raises: as `settle`."""
-        most = self._context.options.max_uncommitted
+        most = self._context.options.most_uncommitted
         while True:
             self._tell()
             with self._lock:
@@ -117,6 +138,10 @@ class Committer:
                 moved = self._moved = self._context.runtime.event()
             moved.wait()
 
+    def look(self) -> None:
+        """Count what landed meanwhile. Raises: what did not land."""
+        self._tell()
+
     def settle(self) -> None:
         """Wait until nothing is on its way. Raises: LeaseLost, CommitError, where something did not land."""
         if self._task is not None:
@@ -124,10 +149,11 @@ class Committer:
         self._tell()
 
     def _work(self) -> None:
-        """PUT after PUT, until nothing waits."""
-        while True:
+        """PUT after PUT, until nothing waits. Who is told of the last one finds that nobody is at work any more."""
+        working = True
+        while working:
             with self._lock:
-                if not self._waiting or self._error is not None:
+                if not self._waiting:  # another PUT took it
                     self._working = False
                     return
                 self._sent, self._waiting = self._waiting, []
@@ -140,8 +166,10 @@ class Committer:
                 if self._error is None:
                     self._landed.extend(self._sent)
                     self._sent = []
+                working = self._working = bool(self._waiting) and self._error is None
                 moved = self._moved
             moved.set()  # who waits needs the lock
+            self.notify()
 
     def _put(self, together: Sequence[Done], *, ends: bool) -> None:
         def change(state: State, now: datetime) -> State:
@@ -156,20 +184,30 @@ class Committer:
         """Count what landed, and tell who listens. Raises: what did not land."""
         with self._lock:
             landed, self._landed, error = self._landed, [], self._error
-        progress = self._progress
         for done in landed:
-            progress.rows += done.rows
+            self._count(done)
+        if error is not None:
+            raise error
+
+    def _count(self, done: Done) -> None:
+        progress, log = self._progress, self._context.delivery_log
+        progress.cursor = done.to or progress.cursor
+        for call in done.calls:
+            progress.rows += call.rows
             progress.batches += 1
-            progress.cursor = done.cursors[-1]
             self._context.emit(
                 BatchCommitted(
-                    batch_id=done.batch_id,
-                    rows=done.rows,
+                    batch_id=call.batch_id,
+                    rows=call.rows,
                     cursor=str(progress.cursor),
-                    handler_seconds=round(done.seconds, 6),
+                    handler_seconds=round(call.seconds, 6),
                     **self._tenure.facts(),
                 )
             )
-            self._context.delivery_log.add(done.after, done.cursors)
-        if error is not None:
-            raise error
+        if done.to is not None:
+            log.add(done.after, done.cursors)
+        log.add(None, done.apart, covers=False)
+
+
+def _nobody() -> None:
+    """Nobody listens."""

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from poller.config import PollerOptions
 from poller.delivery.watches import BoundWatch, LagWatch
-from poller.handler.call import Executor, ThreadExecutor
-from poller.handler.subprocess import ProcessExecutor
+from poller.handler.executors import Executors
 from poller.journal.audit import AuditTrail
 from poller.journal.delivery_log import DeliveryLog
 from poller.journal.quarantine.prune import Pruner
@@ -36,7 +35,7 @@ class Context:
         audit, delivery_log, records: what is written beside the document; the last of rows that were passed without
             success.
         pruner: removes records.
-        executor: where its handler runs.
+        executors: where its handler runs.
         emit: gives an event to the observers.
         watch_bound, lag: what is known of its source from tick to tick.
     """
@@ -77,7 +76,7 @@ class Context:
             error_text=options.error_text,
         )
         self.pruner = Pruner(self.records, options.quarantine_ttl)
-        self.executor: Executor = ProcessExecutor(runtime) if options.isolation == "process" else ThreadExecutor()
+        self.executors = Executors(runtime, processes=options.isolation == "process")
         self.watch_bound = BoundWatch(emit)
         self.lag = LagWatch(name, source, runtime)
 

@@ -7,7 +7,7 @@ committed, and when, its caller decides.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -15,17 +15,17 @@ from poller.delivery.context import Context
 from poller.errors import LeaseLost, SourceError, StoreError
 from poller.handler.batch import Batch, Standing
 from poller.handler.call import Handler, reportable
+from poller.handler.portable import NotPortable
 from poller.handler.result import CallResult
-from poller.handler.subprocess import NotPortable
 from poller.lease.heartbeat import Heartbeat
 from poller.lease.state_file import Copy, Rewrite
 from poller.lease.tenure import Tenure
-from poller.model import applied, backoff
+from poller.model import applied, aside, backoff
 from poller.model.cursor import Cursor
 from poller.model.limits import LONGEST_CURSOR
 from poller.observability import BatchStarted
 from poller.observability.otel import span
-from poller.ports import Page, TimedSource
+from poller.ports import Page, TableSource, TimedSource
 
 logger = logging.getLogger("poller")
 
@@ -53,6 +53,15 @@ class Purpose:
 
 POLL = Purpose("batch", moves_checkpoint=True)
 """A tick: the rows after the checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A batch's place among several lanes: which of how many, and the position of its last row."""
+
+    lane: int
+    lanes: int
+    through: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +152,11 @@ class LeasedDelivery:
         """Whether something took too long, so that the lease is no longer renewed."""
         return self._heartbeat.gave_up
 
+    def is_any_due(self) -> bool:
+        """Whether a row that was set aside is to be tried now."""
+        context = self._context
+        return aside.due(self.tenure.state, context.file.clock.now(), limits=context.options.limits) is not None
+
     def new_batch_id(self) -> str:
         """A name for the next batch."""
         self._batches += 1
@@ -159,18 +173,21 @@ class LeasedDelivery:
         untried: bool = False,
         retry: bool = False,
         replay: bool = False,
+        seat: Seat | None = None,
     ) -> Batch:
         """All rows of a page as a batch, behind the cursor `after`.
 
         Args:
             cursor_to: where the checkpoint will stand; default: behind the last row. passes: how many positions it
-                takes; default: one for each row. The others: as in `Batch` and `Standing`.
+                takes; default: one for each row. seat: among several lanes. The others: as in `Batch` and `Standing`.
         Raises: SourceError, before a handler sees rows behind which the checkpoint could not be written.
         """
         context, tenure, purpose = self._context, self.tenure, self._purpose
         state = tenure.state
         # an operator may have resumed beside us
         pending = state.delivery.attempts or backoff.failures_of(state) + 1
+        if page.table is None and isinstance(context.source, TableSource):
+            page = replace(page, table=context.source.table_of(page.rows))
         batch = Batch.of(
             page,
             len(page.rows),
@@ -186,54 +203,63 @@ class LeasedDelivery:
                 app_name=context.file.app_name,
                 generation=state.checkpoint.generation,
                 settled=applied.settled(state),
-                through=applied.through(state, len(page.rows) if passes is None else passes),
+                through=seat.through if seat else applied.through(state, len(page.rows) if passes is None else passes),
                 held=applied.waiting(state),
                 untried=untried,
+                lane=seat.lane if seat else 0,
+                lanes=seat.lanes if seat else 1,
             ),
             retry=retry,
             replay=replay,
         )
-        length = batch.cursor_to.size()
-        if purpose.moves_checkpoint and length > LONGEST_CURSOR:
-            table = context.source.describe().table or "the query"
+        if purpose.moves_checkpoint and seat is None:
+            self.check_cursor(after, batch.cursor_to)
+        return batch
+
+    def check_cursor(self, after: Cursor | None, to: Cursor) -> None:
+        """Raises: SourceError, where the checkpoint could not be written behind rows that end at `to`."""
+        length = to.size()
+        if length > LONGEST_CURSOR:
+            table = self._context.source.describe().table or "the query"
             raise SourceError(
                 f"{table}: cursor and key of the row after {str(after or 'the beginning')[:100]} have "
                 f"{length:,} bytes; a state document holds at most {LONGEST_CURSOR:,}.",
                 table=table,
                 next_step="Name a shorter key in pk_columns, or leave such rows out by `filter`.",
             )
-        return batch
 
     def begin(self, batch: Batch) -> bool:
         """From now on the handler works on this batch. False where what went before took too long: the batch would run
         without a heartbeat, and must not. Raises: LeaseLost, where that is known: the last write landed, and then
         another's."""
         self.tenure.check()
-        return self._heartbeat.expect(batch.batch_id, self._limit + self._context.executor.spare)
+        spare = self._context.executors.spare
+        return self._heartbeat.expect(batch.batch_id, self._limit + spare, lane=batch.standing.lane)
 
     def begin_page(self) -> None:
         """From now on a page is read, which also may take only so long."""
         source = self._context.source
         asked = source.query_timeout.total_seconds() if isinstance(source, TimedSource) else 0.0
-        self._heartbeat.expect("", max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit))
+        self._heartbeat.expect_page(max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit))
 
     def begin_writes(self) -> None:
         """From now on only the store is asked: many records that are written or removed are no hung handler."""
         self._heartbeat.expect_no_end()
 
     def run(self, batch: Batch) -> Handled:
-        """Run the handler on a batch that was begun. What it raises is a result, and which rows it names.
+        """Run the handler on a batch that was begun, in its lane. What it raises is a result, and which rows it names.
 
         Raises: NotPortable, KeyboardInterrupt, GeneratorExit, which are no failures of the handler.
         """
-        context, result = self._context, None
+        context, result, lane = self._context, None, batch.standing.lane
         context.emit(
             BatchStarted(batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt, **self.tenure.facts())
         )
         began = context.runtime.monotonic()
         try:
             with span("poller.handle", batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt):
-                result = context.executor.run(self._handler, batch, self.tenure, self._limit)
+                executor = context.executors.of(lane, batch.standing.lanes)
+                result = executor.run(self._handler, batch, self.tenure, self._limit)
                 if result.error is not None:
                     raise result.error  # the span shows its type
         except (NotPortable, KeyboardInterrupt, GeneratorExit):
@@ -241,8 +267,11 @@ class LeasedDelivery:
         except BaseException as raised:  # noqa: BLE001 - a timeout of gevent's, say: uncounted it would come for ever
             if result is None or raised is not result.error:
                 result = CallResult.of_error(reportable(raised))
+        finally:
+            if batch.standing.lanes == 1:  # else the tick goes on beside it, and says itself what it does
+                self.begin_writes()
+            self._heartbeat.ended(lane=lane)
         seconds = context.runtime.monotonic() - began
-        self.begin_writes()
         return Handled(seconds, result if context.options.error_text else result.without_text())
 
     def record_loss(self, reason: str) -> None:

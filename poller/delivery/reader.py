@@ -6,13 +6,14 @@ A source is used by one thread at a time: by the tick's, or by the task that rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from poller.delivery.context import Context
 from poller.delivery.preflight import check_fingerprint
 from poller.delivery.rows import PageRows
-from poller.delivery.sizes import rows_within
+from poller.delivery.sizes import rows_that_fit, rows_within
 from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor
 from poller.model.document import State
@@ -87,11 +88,15 @@ class Reader:
         self._held: _Read | None = None
         self._next = 0
         """Which row of the held page comes next."""
+        self._size = 0
+        """How many rows of it were handed over last."""
         self._given = float("-inf")
         """When rows were handed over last."""
         self._slow = False
         """Whether the last call took so long that a page read meanwhile would have been too old."""
         self._ahead: _Ahead | None = None
+        self.notify: Callable[[], None] | None = None
+        """Called by another thread, when a page that was read ahead is there."""
 
     def start(self, copy: Copy | None) -> Cursor | None:
         """The cursor to read from: the checkpoint's, or what `start_from` means where there is no document. The source
@@ -104,16 +109,24 @@ class Reader:
             source.recall(copy.state.bound)
         return copy.state.checkpoint.cursor
 
-    def first(self, after: Cursor | None, state: State | None) -> PageRows:
+    def first(self, after: Cursor | None, state: State | None, *, wide: bool = False) -> PageRows:
         """The first rows of a tick: a batch and one more, which shows whether it is the last; below a new bound.
+
+        `wide`: a page, for several lanes or because rows of it are done already.
 
         Raises: FingerprintMismatch, where the server just said that the names in the configuration mean another table
             than that of `state`; SourceUnavailable, SourceError.
         """
-        return self._taken(self._read(after, self._context.options.batch_size + 1, again=False), after, state)
+        limit = self._limit(None, wide=True) if wide else self._context.options.batch_size + 1
+        return self._taken(self._read(after, limit, again=False), after, state, wide=wide)
 
-    def rows(self, after: Cursor | None, state: State, *, batches: int | None) -> PageRows:
-        """The rows of the next batch: those that were read already, as far as they are not too old.
+    def narrowed(self, after: Cursor | None) -> PageRows:
+        """Of the rows that were given last only those of one batch, behind the same cursor."""
+        return self._slice(after, wide=False)
+
+    def rows(self, after: Cursor | None, state: State, *, batches: int | None, wide: bool = False) -> PageRows:
+        """The rows of the next batch, or with `wide` of the page: those that were read already, as far as they are not
+        too old.
 
         Args:
             after: the cursor behind the last row that was passed. batches: how many batches may still follow; None: no
@@ -122,36 +135,53 @@ class Reader:
         """
         self._slow = self._context.runtime.monotonic() - self._given > KEPT_FOR
         held = self._held
-        if held is not None and self._stands_at(after):
+        if held is not None and self._stands_at(after) and (wide or self._context.options.read_ahead):
             if self._next < held.usable and self._is_young(held):
-                return self._slice(after)
+                return self._slice(after, wide=wide)
             if self._next == held.usable and self._ahead is not None:
                 ahead, self._ahead = self._ahead, None
                 read = ahead.result()
                 if self._is_young(read):
-                    return self._taken(read, after, state)
+                    return self._taken(read, after, state, wide=wide)
         self.rest()
-        return self._taken(self._read(after, self._limit(batches), again=True), after, state)
+        limit = self._limit(batches, wide=wide)
+        return self._taken(self._read(after, limit, again=True), after, state, wide=wide)
 
-    def go_ahead(self, *, batches: int | None) -> None:
-        """Read the page behind the held one meanwhile, where there is one. `batches`: how many may still follow the one
-        that begins now; None: no limit. Raises nothing: what goes wrong is raised where the page is wanted."""
+    @property
+    def has_more(self) -> bool:
+        """Whether there are rows behind the page that is held."""
+        return self._held is not None and self._held.full
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a page is being read ahead, and is not there yet."""
+        ahead = self._ahead
+        return ahead is not None and ahead.read is None and ahead.error is None
+
+    def go_ahead(self, *, batches: int | None, wide: bool = False, wanted: bool = False) -> None:
+        """Read the page behind the held one meanwhile, where there is one. Raises nothing: what goes wrong is raised
+        where the page is wanted.
+
+        Args:
+            batches: how many may still follow the one that begins now; None: no limit. wide: for several lanes.
+            wanted: it is waited for, so it is read whether or not pages are read ahead.
+        """
         held = self._held
-        off = self._slow or self._context.options.read_ahead == 0
+        off = not wanted and (self._slow or self._context.options.read_ahead == 0)
         if off or held is None or not held.full or self._ahead is not None:
             return
-        size = self._context.options.batch_size
-        left = -(-(held.usable - self._next) // size) - 1
-        follow = None if batches is None else batches - left
+        follow = None if batches is None else batches - self._batches(held, batches + 1) + 1
         if follow is not None and follow <= 0:
             return
-        ahead, limit = _Ahead(held.page.cursors[held.usable - 1]), self._limit(follow)
+        ahead, limit = _Ahead(held.page.cursors[held.usable - 1]), self._limit(follow, wide=wide)
 
         def work() -> None:
             try:
                 ahead.read = self._read(ahead.after, limit, again=True)
             except BaseException as error:  # noqa: BLE001 - raised where the page is wanted
                 ahead.error = error
+            if self.notify is not None:
+                self.notify()
 
         try:
             ahead.task = self._context.runtime.spawn(work, f"poller-reader-{self._context.name}")
@@ -173,18 +203,19 @@ class Reader:
         held = self._held
         if held is None:
             return False
-        last = min(held.usable, self._next + self._context.options.batch_size)
-        for at in range(last, self._next - 1, -1):
+        for at in range(self._next + self._size, self._next - 1, -1):
             if (held.after if at == 0 else held.page.cursors[at - 1]) == after:
                 self._next = at
                 return True
         return False
 
-    def _limit(self, batches: int | None) -> int:
+    def _limit(self, batches: int | None, *, wide: bool) -> int:
         """How many rows the next page may hold, and one more."""
         options = self._context.options
-        size = options.batch_size
-        most = 1 if options.read_ahead == 0 else max(1, (options.page_size or max(1000, 2 * size)) // size)
+        size, lanes = options.batch_size, options.concurrency if wide else 1
+        most = lanes
+        if options.read_ahead and not self._slow and (lanes == 1 or self._held is not None):
+            most = max(1, (options.page_size or max(1000, 2 * lanes * size)) // size)
         if batches is not None:
             most = min(most, max(1, batches))
         if most > 1 and self._held is not None:
@@ -210,24 +241,52 @@ class Reader:
             described=described if described is not before else None,
         )
 
-    def _taken(self, read: _Read, after: Cursor | None, state: State | None) -> PageRows:
+    def _taken(self, read: _Read, after: Cursor | None, state: State | None, *, wide: bool) -> PageRows:
         """The page is handed over from now on."""
         context = self._context
         if state is not None and read.described is not None:  # the server was asked what the names mean
             check_fingerprint(context.name, state, context.source)
         self._held, self._next, self.bound = read, 0, read.page.bound
         context.watch_bound(context.name, context.runtime.utcnow(), read.page.bound)
-        return self._slice(after)
+        return self._slice(after, wide=wide)
 
-    def _slice(self, after: Cursor | None) -> PageRows:
-        """The rows of the next batch, with the one behind them where there is one."""
+    def _cut(self, read: _Read, first: int) -> int:
+        """How many rows of a page make the batch that begins with this one."""
+        options = self._context.options
+        size = min(options.batch_size, read.usable - first)
+        if options.batch_bytes is None or size <= 1:
+            return size
+        return rows_that_fit(options.batch_bytes, read.page.rows[first : first + size])
+
+    def _batches(self, read: _Read, most: int) -> int:
+        """How many batches of a page are left, `most` at most."""
+        options, first = self._context.options, self._next
+        if options.batch_bytes is None:
+            return -(-(read.usable - first) // options.batch_size)
+        found = 0
+        while first < read.usable and found < most:
+            first += self._cut(read, first)
+            found += 1
+        return found
+
+    def _slice(self, after: Cursor | None, *, wide: bool) -> PageRows:
+        """The rows of the next batch, with the one behind them where there is one; with `wide` all that are left."""
         read, first = self._held, self._next
         self._given = self._context.runtime.monotonic()
         if read is None:
             raise AssertionError("a page is held")
-        size = min(self._context.options.batch_size, read.usable - first)
-        page, end = read.page, first + size + 1
+        self._size = size = read.usable - first if wide else self._cut(read, first)
+        page, whole, end = read.page, read.page.cursors, first + size + 1
         if first or end < len(page.rows):
-            ordering = None if page.ordering is None else page.ordering[first:end]
-            page = Page(page.rows[first:end], page.cursors[first:end], page.bound, ordering)
-        return PageRows(self._context.source, page, after, size, memory=read.memory, made=read.made, alone=self.rest)
+            page = page.part(first, end)
+        return PageRows(
+            self._context.source,
+            page,
+            after,
+            size,
+            memory=read.memory,
+            made=read.made,
+            alone=self.rest,
+            beyond=lambda: whole[first + size :],
+            is_wide=wide,
+        )

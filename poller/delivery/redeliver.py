@@ -6,6 +6,7 @@ from poller.delivery.context import Context
 from poller.delivery.leased import LeasedDelivery, Purpose
 from poller.delivery.preflight import refusal_of, stopped_by
 from poller.delivery.recheck import Recheck
+from poller.delivery.sizes import rows_that_fit
 from poller.errors import PollerError
 from poller.handler.call import Handler
 from poller.lease.state_file import Conflict
@@ -32,7 +33,8 @@ def redeliver(
     tenure = delivery.tenure
     try:
         with delivery:
-            for begin in range(0, len(found.rows), context.options.batch_size):
+            begin = 0
+            while begin < len(found.rows):
                 if begin:
                     tenure.yield_to_operator()
                     tenure.renew()  # no commit between two batches shows that somebody paused
@@ -41,7 +43,7 @@ def redeliver(
                         f"{context.name} was paused after {found.redelivered} of {len(found.rows)} late rows.",
                         next_step=f"To go on: poller resume {context.name}, and the same command again.",
                     )
-                _deliver(context, delivery, found, begin)
+                begin = _deliver(context, delivery, found, begin)
     except BaseException as error:
         _record(context, found, by or tenure.owner_id, reason)
         if tenure.remaining() > 0:
@@ -83,9 +85,12 @@ def _acquire(context: Context, handler: Handler) -> LeasedDelivery:
     )
 
 
-def _deliver(context: Context, delivery: LeasedDelivery, found: Recheck, begin: int) -> None:
-    """One batch; it is recorded as delivered before it counts."""
-    end = begin + context.options.batch_size
+def _deliver(context: Context, delivery: LeasedDelivery, found: Recheck, begin: int) -> int:
+    """One batch; it is recorded as delivered before it counts. Returns where the next one begins."""
+    options = context.options
+    end = min(begin + options.batch_size, len(found.rows))
+    if options.batch_bytes is not None:
+        end = begin + rows_that_fit(options.batch_bytes, found.rows[begin:end])
     rows, cursors = found.rows[begin:end], found.cursors[begin:end]
     batch = delivery.batch(Page(rows, cursors, Bound("none", reason="late rows")), None)
     if not delivery.begin(batch):
@@ -101,6 +106,7 @@ def _deliver(context: Context, delivery: LeasedDelivery, found: Recheck, begin: 
     delivery.tenure.check()
     context.delivery_log.add_now(context.runtime.utcnow(), None, cursors, covers=False)
     found.redelivered += len(cursors)
+    return end
 
 
 def _record(context: Context, found: Recheck, by: str, reason: str | None) -> None:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 from poller.model import handover
-from poller.model.aside import Limits, RowFacts
+from poller.model.aside import Limits, MeasuredRows, RowFacts
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
 from poller.model.handover import Mode, Plan
 from poller.model.row_ids import id_of_key, id_of_values
-from poller.ports import InspectableSource, Page, Row, Source
+from poller.ports import Page, Row, Source, SpannedSource
 
 
 class RowOfPage(RowFacts):
     """One row of a page."""
 
-    def __init__(self, rows: PageRows, position: int) -> None:
-        facts = self.__dict__  # frozen, and one for each row that is read
-        facts["rows"], facts["position"] = rows, position
+    def __init__(self, source: Source, page: Page, position: int) -> None:
+        self.__dict__.update(source=source, page=page, position=position)  # frozen
 
-    rows: PageRows
+    source: Source
+    page: Page
     position: int
 
     __eq__ = object.__eq__
@@ -31,22 +32,22 @@ class RowOfPage(RowFacts):
     @cached_property
     def cursor(self) -> Cursor:
         """The position right behind it. Of most rows nobody asks it."""
-        return self.rows.page.cursors[self.position]
+        return self.page.cursors[self.position]
 
     @cached_property
     def row_key(self) -> str:
         """What `batch.key(row)` says."""
-        return self.rows.source.key(self.row, self.cursor)
+        return self.source.key(self.row, self.cursor)
 
     @property
     def row(self) -> Row:
-        """As the page holds it."""
-        return self.rows.page.rows[self.position]
+        """As it was read."""
+        return self.page.rows[self.position]
 
     @property
     def ordering_key(self) -> Mapping[str, KeyValue | None]:
         """The columns of its ordering key with their values."""
-        ordering = self.rows.page.ordering
+        ordering = self.page.ordering
         return (self.cursor.tiebreaker or {}) if ordering is None else ordering[self.position]
 
     @cached_property
@@ -62,9 +63,48 @@ class RowOfPage(RowFacts):
         return id_of_values(self.ordering_key)
 
 
-def of_page(rows: Iterable[RowFacts]) -> list[RowOfPage]:
+class _RowsOfPage(Sequence[RowOfPage]):
+    """Rows that stand in a page one after the other. Each is made when somebody asks for it, and is the same one ever
+    after: of most rows nobody asks.
+
+    Args:
+        places: in the page. made: what was made of it, by place.
+    """
+
+    def __init__(self, source: Source, page: Page, places: range, made: dict[int, RowOfPage]) -> None:
+        self._source = source
+        self._page = page
+        self.places = places
+        self._made = made
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> RowOfPage: ...
+    @overload
+    def __getitem__(self, index: slice) -> _RowsOfPage: ...
+    def __getitem__(self, index: int | slice) -> RowOfPage | _RowsOfPage:
+        place = self.places[index]
+        if isinstance(place, range):
+            return _RowsOfPage(self._source, self._page, place, self._made)
+        row = self._made.get(place)
+        return self._made.setdefault(place, RowOfPage(self._source, self._page, place)) if row is None else row
+
+    def longest(self) -> Cursor:
+        """See `poller.model.aside.MeasuredRows`."""
+        cursors = self._page.cursors[self.places.start : self.places.stop]
+        return cursors.longest() if isinstance(cursors, MeasuredRows) else max(cursors, key=Cursor.size)
+
+
+def places(rows: Sequence[RowFacts]) -> Sequence[int]:
+    """Where rows of a plan stand in their page."""
+    return rows.places if isinstance(rows, _RowsOfPage) else [row.position for row in of_page(rows)]
+
+
+def of_page(rows: Iterable[RowFacts]) -> Sequence[RowOfPage]:
     """Rows of a plan over a page."""
-    return [row for row in rows if isinstance(row, RowOfPage)]
+    return rows if isinstance(rows, _RowsOfPage) else [row for row in rows if isinstance(row, RowOfPage)]
 
 
 class PageRows:
@@ -72,9 +112,11 @@ class PageRows:
 
     Args:
         alone: called before the source is asked, so that nobody else asks it.
+        beyond: the cursors of further rows that were read with them.
 
     Attributes:
         after: the cursor. facts: the rows, in order. was_cut: whether there are more that do not count.
+        is_wide: whether they are those of a page, for several lanes.
         memory, made: what a commit of them stores of the source.
     """
 
@@ -88,6 +130,8 @@ class PageRows:
         memory: dict[str, Any] | None = None,
         made: str | None = None,
         alone: Callable[[], None] = lambda: None,
+        beyond: Callable[[], Sequence[Cursor]] = tuple,
+        is_wide: bool = False,
     ) -> None:
         self.source = source
         self.page = page
@@ -95,12 +139,14 @@ class PageRows:
         self.memory = memory
         self.made = made
         self._alone = alone
+        self._beyond = beyond
+        self.is_wide = is_wide
         self.was_cut = False
-        self.facts = [RowOfPage(self, at) for at in range(min(size, len(page.rows)))]
+        self.facts = _RowsOfPage(source, page, range(min(size, len(page.rows))), {})
 
     def cut(self, position: int) -> None:
         """Only the rows before this one count."""
-        del self.facts[position:]
+        self.facts = self.facts[:position]
         self.was_cut = True
 
     def plan(self, state: State, mode: Mode, limits: Limits, *, entering: bool = False) -> Plan:
@@ -110,26 +156,47 @@ class PageRows:
     def page_of(self, rows: Sequence[RowOfPage]) -> Page:
         """Some of the rows, as a page."""
         if len(rows) == rows[-1].position + 1:
-            return Page(self.page.rows[: len(rows)], self.page.cursors[: len(rows)], self.page.bound)
-        chosen = [row.position for row in rows]
-        cursors = [self.page.cursors[at] for at in chosen]
-        return Page([self.page.rows[at] for at in chosen], cursors, self.page.bound)
+            return replace(self.page.part(0, len(rows)), ordering=None)
+        return self.page.take([row.position for row in rows])
+
+    def keys(self) -> list[str]:
+        """The hash of each row's ordering key, without an object for each."""
+        ordering = self.page.ordering
+        if ordering is None:
+            return [row.key for row in self.facts]
+        return [id_of_values(ordering[at]) for at in range(len(self.facts))]
+
+    def cursors(self, end: int, *, begin: int = 0, without: Sequence[RowFacts]) -> Sequence[Cursor]:
+        """The cursors of the rows from one place to another, but for some rows."""
+        if not without:
+            return self.page.cursors[begin:end]
+        left_out = set(places(without))
+        return [self.page.cursors[at] for at in range(begin, end) if at not in left_out]
 
     def reach(self, cursor: Cursor) -> int:
         """How many of the rows stand at or before a cursor, by the database's order. For the cursor of a row that is
-        not of the page any more it is asked; a row that went meanwhile counts as behind it."""
+        not of the page any more it is asked; a row that went meanwhile counts as behind it, unless others show that the
+        cursor stands behind the page."""
         known = self._places.get(_place(cursor))
         if known is not None or not self.facts:
             return known or 0
-        if not isinstance(self.source, InspectableSource):
+        if _place(cursor) in self._places_beyond:
+            return len(self.facts)
+        if not isinstance(self.source, SpannedSource):
             return 0
         self._alone()
+        if len(self.source.span(self.facts[-1].cursor, cursor, 1).cursors):
+            return len(self.facts)
         found = self.source.span(self.after, cursor, 2 * len(self.facts))
         return max((self._places.get(_place(one), 0) for one in found.cursors), default=0)
 
     @cached_property
     def _places(self) -> dict[tuple[object, ...], int]:
         return {_place(row.cursor): at for at, row in enumerate(self.facts, 1)}
+
+    @cached_property
+    def _places_beyond(self) -> frozenset[tuple[object, ...]]:
+        return frozenset(map(_place, self._beyond()))
 
 
 def _place(cursor: Cursor) -> tuple[object, ...]:

@@ -70,8 +70,8 @@ class Runner:
             context.settle()
 
     def close(self) -> None:
-        """Let go of the handler's process. It may tick again afterwards."""
-        self.context.executor.close()
+        """Let go of the handler's processes and its event loop. It may tick again afterwards."""
+        self.context.executors.close()
 
     def recheck(self, since: timedelta | None = None) -> Recheck:
         """See `Poller.recheck`."""

@@ -1,9 +1,12 @@
-"""How large rows are, estimated from the driver's values: for limits of memory, never for correctness."""
+"""How large rows are, estimated from the driver's values: for limits, never for correctness."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from types import NoneType
+from uuid import UUID
 
 from poller.ports import Row
 
@@ -11,6 +14,8 @@ LOOKED_AT = 16
 """So many rows of a page are looked at, spread over it."""
 _ROW, _VALUE = 64, 16
 """Bytes of a row, and of a value, beside what it holds."""
+_SMALL = frozenset({NoneType, bool, int, float, Decimal, datetime, date, time, timedelta, UUID})
+"""What holds nothing beside."""
 
 
 def rows_within(limit: int, rows: Sequence[Row]) -> int:
@@ -22,16 +27,30 @@ def rows_within(limit: int, rows: Sequence[Row]) -> int:
     return max(1, limit * len(sizes) // sum(sizes))
 
 
+def rows_that_fit(limit: int, rows: Sequence[Row]) -> int:
+    """How many of these rows, from the first, have together at most so many bytes: each one counts. At least one."""
+    for fit, row in enumerate(rows):
+        limit -= row_bytes(row)
+        if limit < 0:
+            return max(1, fit)
+    return max(1, len(rows))
+
+
 def row_bytes(row: Row) -> int:
-    """About how many bytes a row takes in memory."""
-    return _ROW + sum(_bytes(value) for value in row.values())
-
-
-def _bytes(value: Any) -> int:
-    if isinstance(value, str | bytes | bytearray | memoryview):
-        return _VALUE + len(value)
-    if isinstance(value, Mapping):
-        return _VALUE + sum(_bytes(name) + _bytes(one) for name, one in value.items())
-    if isinstance(value, list | tuple | set | frozenset):
-        return _VALUE + sum(map(_bytes, value))
-    return _VALUE
+    """About how many bytes a row takes: of texts as in UTF-8, of arrays and documents with all that they hold."""
+    size, within = _ROW + _VALUE * len(row), list(row.values())
+    for value in within:  # grows while it is read: what a value holds is looked at like the others
+        if type(value) in _SMALL:
+            continue
+        if isinstance(value, str):
+            size += len(value) if value.isascii() else len(value.encode(errors="replace"))
+        elif isinstance(value, bytes | bytearray | memoryview):
+            size += len(value)
+        elif isinstance(value, Mapping):
+            size += 2 * _VALUE * len(value)
+            within.extend(value)
+            within.extend(value.values())
+        elif isinstance(value, list | tuple | set | frozenset):
+            size += _VALUE * len(value)
+            within.extend(value)
+    return size

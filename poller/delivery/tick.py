@@ -16,6 +16,7 @@ from poller.delivery.batches import Batches
 from poller.delivery.calls import Calls
 from poller.delivery.committer import Committer
 from poller.delivery.context import Context
+from poller.delivery.lanes import Lanes
 from poller.delivery.leased import POLL, LeasedDelivery
 from poller.delivery.preflight import refusal_of, stopped_by
 from poller.delivery.progress import Progress
@@ -28,7 +29,7 @@ from poller.errors import CommitError, LeaseLost
 from poller.handler.call import Handler
 from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy
-from poller.model import aside, backoff, handover, window
+from poller.model import aside, backoff, handover, lanes, window
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
@@ -133,17 +134,47 @@ class Tick:
 
     def _turn(self, known: State | None, start: Cursor | None) -> _Turn:
         """Read a page, and choose what to do first."""
-        options, now = self.options, self.file.clock.now()
-        rows = self.reader.first(start, known)
+        now = self.file.clock.now()
         state = known or State(poller_name=self.context.name)
         jitter = self.runtime.jitter(0.0, 1.0)
-        seen = aside.parking_ended(aside.killed(state, limits=options.limits, jitter=jitter, now=now))
-        chosen = rows.plan(seen, options.on_poison, options.limits, entering=True)
+        seen = self._as_taken(state, jitter, now)
+        wide = self._may_use_lanes(seen) and not seen.delivery.attempts
+        rows = self.reader.first(start, known, wide=wide or seen.delivery.lanes is not None)
+        rows, chosen = self._chosen(rows, seen, wide=wide, entering=True)
         tries = self._due(seen)
         again = tries is not None and tries.failures > 1 and state.lease.fencing_token % 2 == 1 and bool(chosen.rows)
         batch_first = again or (state.retrying is not None and bool(chosen.passes))
         tries = None if batch_first else tries
         return _Turn(state, rows, chosen, tries, batch_first, jitter)
+
+    def _as_taken(self, state: State, jitter: float, now: datetime) -> State:
+        """The document as whoever takes the lease leaves it: what a killed owner was at, and what of it is of a former
+        generation."""
+        options = self.options
+        killed = aside.killed(state, limits=options.limits, jitter=jitter, now=now)
+        return lanes.usable(aside.parking_ended(killed), options.ordering_key)
+
+    def _may_use_lanes(self, state: State) -> bool:
+        """Whether several batches may be handled at once: nothing that failed is pending or searched for, and a report
+        of all rows in hand has room in the list."""
+        options, known = self.options, state.delivery.lanes
+        if options.concurrency == 1 or state.delivery.window is not None or backoff.failures_of(state):
+            return False
+        if known is not None and len(known.done) != options.concurrency:
+            return False
+        few = aside.failing(state) < options.max_aside and aside.room(state, options.limits) > 0
+        return few or options.on_poison != "quarantine"
+
+    def _chosen(self, rows: PageRows, state: State, *, wide: bool, entering: bool = False) -> tuple[PageRows, Plan]:
+        """What is done next with these rows: with all of them in lanes, or with those of one batch."""
+        mode, limits = self.options.on_poison, self.options.limits
+        if wide:
+            chosen = rows.plan(state, mode, limits, entering=entering)
+            if chosen.is_for_lanes:
+                return rows, chosen
+        if rows.is_wide:
+            rows = self.reader.narrowed(rows.after)
+        return rows, rows.plan(state, mode, limits, entering=entering)
 
     def _idle(self, copy: Copy | None, start: Cursor | None, turn: _Turn) -> TickResult:
         """Nothing to do, or nothing that can be done. Raises: Conflict."""
@@ -156,11 +187,9 @@ class Tick:
 
     def _acquired(self, copy: Copy | None, start: Cursor | None, turn: _Turn) -> LeasedDelivery:
         """Take the lease. Raises: as `LeasedDelivery.acquire`."""
-        limits = self.options.limits
 
         def begins(state: State, now: datetime) -> State:
-            killed = aside.killed(state, limits=limits, jitter=turn.jitter, now=now)
-            return handover.entered(killed, turn.chosen, turn.tries)
+            return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)
 
         return LeasedDelivery.acquire(
             self.context,
@@ -179,7 +208,9 @@ class Tick:
         recorder = Recorder(self.context, delivery.tenure)
         try:
             with Committer(self.context, delivery.tenure, self.progress) as committer:
-                self._drain(delivery, recorder, committer, turn)
+                calls = Calls(self.context, delivery, self.progress)
+                with Lanes(self.context, delivery, calls, recorder, committer, self.progress, self.reader) as several:
+                    self._drain(delivery, calls, recorder, committer, several, turn)
             if not delivery.tenure.released and not self.progress.unwritten:
                 if recorder.may_prune() and delivery.tenure.remaining() > 0:
                     delivery.begin_writes()
@@ -200,12 +231,19 @@ class Tick:
         self.state = delivery.tenure.state
         return self._done()
 
-    def _drain(self, delivery: LeasedDelivery, recorder: Recorder, committer: Committer, turn: _Turn) -> None:
+    def _drain(
+        self,
+        delivery: LeasedDelivery,
+        calls: Calls,
+        recorder: Recorder,
+        committer: Committer,
+        several: Lanes,
+        turn: _Turn,
+    ) -> None:
         """Batch after batch, and rows aside that are due between them, until nothing is left, the time is over, or
         somebody wants us to stop. A batch comes after a try that failed: else rows whose tries take long, of which one
         is always due, would hold up all others."""
         tenure, progress = delivery.tenure, self.progress
-        calls = Calls(self.context, delivery, progress)
         batches = Batches(self.context, delivery, calls, recorder, committer, progress)
         tried = Retries(self.context, delivery, calls, recorder, progress)
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
@@ -217,6 +255,9 @@ class Tick:
             if tries is not None:
                 committer.settle()
                 began = tried.hand_over(tries, named=entered)
+            elif rows.is_wide:
+                began = several.hand_over(chosen, rows, may_go_on=lambda: self._may_go_on(delivery))
+                batch_first = False
             else:
                 if chosen.window is None:  # rows that are searched for the one that fails are tried again
                     self.reader.go_ahead(batches=self._batches_left(begun=1))
@@ -228,20 +269,20 @@ class Tick:
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
             tries = self._due(tenure.state, batch_first=batch_first or failed)
             if tries is None:
-                rows = self._rows_after(rows, delivery)
-                chosen = rows.plan(tenure.state, self.options.on_poison, self.options.limits)
+                rows, chosen = self._next(rows, delivery)
                 if failed and not chosen.passes:
                     tries = self._due(tenure.state, batch_first=batch_first)
         if chosen.blocked:
             progress.blocked = progress.blocked or self._no_room(tenure.state)
 
-    def _rows_after(self, rows: PageRows, delivery: LeasedDelivery) -> PageRows:
-        """The rows behind the checkpoint: those that were read, where it did not move."""
-        cursor = self.progress.reached
+    def _next(self, rows: PageRows, delivery: LeasedDelivery) -> tuple[PageRows, Plan]:
+        """The rows behind the checkpoint, those that were read where it did not move, and what is done with them."""
+        cursor, state = self.progress.reached, delivery.tenure.state
+        wide = self._may_use_lanes(state)
         delivery.begin_page()
-        if rows.after is cursor and not rows.was_cut:
-            return rows
-        return self.reader.rows(cursor, delivery.tenure.state, batches=self._batches_left())
+        if rows.after is not cursor or rows.was_cut or rows.is_wide:
+            rows = self.reader.rows(cursor, state, batches=self._batches_left(), wide=wide)
+        return self._chosen(rows, state, wide=wide and rows.is_wide)
 
     def _batches_left(self, *, begun: int = 0) -> int | None:
         """How many calls may still be made, less those that begin now; None: no limit."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from poller.errors import LeaseLost
+from poller.errors import ConfigError, LeaseLost
 from poller.model.cursor import Cursor
-from poller.ports import Event, Page, Row
+from poller.ports import Event, FreshRows, Page, Row, Table
 
 
 class LeaseView(Protocol):
@@ -84,6 +84,7 @@ class Batch:
         poller_name: whose rows these are.
         batch_id: a name for this delivery, in logs and in the checkpoint.
         rows: one mapping of column names to values per row; a tuple, so that what is committed is what was handed over.
+        table: the rows as a `pyarrow.Table`, with `format = "arrow"`.
         fencing_token: the tenure's token; a sink that keeps the highest token seen can refuse a stale writer.
         attempt: 1 for the first start of this batch, one more for each start after a failure or a crash.
         cursor_from: where the batch begins (exclusive); None is the table's beginning.
@@ -96,7 +97,7 @@ class Batch:
 
     poller_name: str
     batch_id: str
-    rows: tuple[Row, ...]
+    _rows: Sequence[Row]
     fencing_token: int
     attempt: int
     cursor_from: Cursor | None
@@ -109,6 +110,8 @@ class Batch:
     fences: list[Fence] = field(default_factory=list)
     _failures: dict[int, RowFailure] = field(default_factory=dict)
     _positions: dict[int, int] = field(default_factory=dict)
+    _table: Table | None = None
+    _made: dict[str, tuple[Row, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -129,21 +132,23 @@ class Batch:
         replay: bool = False,
     ) -> Batch:
         """The first `size` rows of a page, as a batch of the tenure `lease`."""
-        rows = tuple(page.rows[:size])
-        return cls(
+        part = page.part(0, size)
+        batch = cls(
             poller_name=poller_name,
             batch_id=batch_id,
-            rows=rows,
+            _rows=part.rows if isinstance(part.rows, FreshRows) else tuple(part.rows),
             fencing_token=fencing_token,
             attempt=attempt,
             cursor_from=cursor_from,
             cursor_to=cursor_to or page.cursors[size - 1],
-            _key_at=lambda position: keys(rows[position], page.cursors[position]),
+            _key_at=lambda position: keys(batch.rows[position], page.cursors[position]),
             _lease=lease,
-            standing=standing or Standing(through=len(rows)),
+            standing=standing or Standing(through=len(part.rows)),
             retry=retry,
             replay=replay,
+            _table=part.table,
         )
+        return batch
 
     @classmethod
     def of_rows(
@@ -170,7 +175,7 @@ class Batch:
         return cls(
             poller_name=poller_name,
             batch_id=batch_id,
-            rows=tuple(rows),
+            _rows=tuple(rows),
             fencing_token=fencing_token,
             attempt=attempt,
             cursor_from=cursor_from,
@@ -181,10 +186,31 @@ class Batch:
         )
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, in order: the same objects at each look."""
+        made = self._made.get("rows")
+        return self._made.setdefault("rows", tuple(self._rows)) if made is None else made
+
+    @property
+    def table(self) -> Any:
+        """Exactly the rows of the batch, in order, as a `pyarrow.Table`: what the database said, whatever the handler
+        changed in `rows` (docs/python.md, "Arrow").
+
+        Raises: ConfigError without `format = "arrow"`; SourceError where the values of a column do not fit together.
+        """
+        if self._table is None:
+            raise ConfigError(
+                f'{self.poller_name}: batch.table needs format = "arrow", and this batch has rows.',
+                key="format",
+                next_step='Set format = "arrow" in the poller\'s source, or use batch.rows.',
+            )
+        return self._table.arrow()
 
     @property
     def lost(self) -> Event:
@@ -209,7 +235,7 @@ class Batch:
 
     def keys(self) -> list[str]:
         """The idempotency keys of all rows, in order."""
-        return [self._key_at(position) for position in range(len(self.rows))]
+        return [self._key_at(position) for position in range(len(self._rows))]
 
     def fail(self, row: Row, error: BaseException | str) -> None:
         """This row failed; those that are not named are done when the handler returns (failures 3).

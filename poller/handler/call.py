@@ -127,14 +127,19 @@ def _is_generator(function: object) -> bool:
     return bool(lazy) and not flags & inspect.CO_ITERABLE_COROUTINE
 
 
-def call(handler: Handler, batch: Batch, lease: LeaseView) -> CallResult:
-    """Run the handler to its end, and whatever work it returned.
+Complete: TypeAlias = Callable[[Awaitable[Any], LeaseView], Any]
+"""Runs an awaitable to its end; gives what it gives, raises what it raises, or HandlerCancelled."""
+
+
+def call(handler: Handler, batch: Batch, lease: LeaseView, complete: Complete | None = None) -> CallResult:
+    """Run the handler to its end, and whatever work it returned. `complete`: where an awaitable runs; default: on an
+    event loop of its own.
 
     Raises whatever it raises, but for `Reject` and `RetryLater`; InvalidReport where what it says of rows cannot be;
     HandlerCancelled; or HandlerFailure: what it returned is not waited for, or a sink's transaction is not committed.
     """
     try:
-        result = _returned(handler, batch, lease)
+        result = _returned(handler, batch, lease, complete or _complete)
     except Reject as error:
         rejected = RowFailure(rejected_position(batch, error), error, rejected=True)
         return CallResult.of_rows([rejected], end="rejected", error=reportable(error))
@@ -156,12 +161,12 @@ def _with_rows(result: CallResult, size: int) -> CallResult:
     return replace(result, error=HandlerFailure("RowsFailed", what))
 
 
-def _returned(handler: Handler, batch: Batch, lease: LeaseView) -> Any:
+def _returned(handler: Handler, batch: Batch, lease: LeaseView, complete: Complete) -> Any:
     """The value that the handler returned in the end. Raises: as `call`."""
     try:
         result = handler(batch)
         if inspect.isawaitable(result) and not _is_future(result):
-            result = _complete(result, lease)
+            result = complete(result, lease)
     finally:
         reopen_streams()
     if isinstance(result, _LAZY):
@@ -202,15 +207,15 @@ def _refuse(work: Future[Any] | asyncio.Future[Any]) -> NoReturn:
 def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
     """Run the awaitable to its end, on a thread of its own where this one already runs an event loop."""
     if _running_loop() is None:
-        return asyncio.run(_ended(work, lease.lost.is_set)).result()
-    outcome: Future[_Ended] = Future()
+        return asyncio.run(ended(work, lease.lost.is_set)).result()
+    outcome: Future[Ended] = Future()
     interrupted, done = threading.Event(), threading.Event()
 
     def run() -> None:
         if interrupted.is_set():
             return
         try:
-            outcome.set_result(asyncio.run(_ended(work, lambda: interrupted.is_set() or lease.lost.is_set())))
+            outcome.set_result(asyncio.run(ended(work, lambda: interrupted.is_set() or lease.lost.is_set())))
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             outcome.set_exception(error)
         done.set()
@@ -241,7 +246,7 @@ def _persist(wait: Callable[[], object], interrupted: threading.Event) -> None:
         raise thrown
 
 
-class _Ended:
+class Ended:
     """How work ended, closed to asyncio: that takes the `repr` of what its main task gave or raised when it puts the
     handler of Ctrl-C back, and looks at its class when it ends the loop. An exception that fails at either would leave
     every later handler of this process failing, or this one's loop running for ever."""
@@ -257,14 +262,14 @@ class _Ended:
         return self._given
 
 
-async def _ended(work: Awaitable[Any], lost: Callable[[], bool]) -> _Ended:
+async def ended(work: Awaitable[Any], lost: Callable[[], bool]) -> Ended:
     """Await it to its end, which is handed on as a value."""
     try:
-        return _Ended(await _supervised(work, lost))
+        return Ended(await _supervised(work, lost))
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise  # Ctrl-C, as the event loop means it
     except BaseException as error:  # noqa: BLE001 - raised by whoever asks for the result
-        return _Ended(raised=error)
+        return Ended(raised=error)
 
 
 async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:

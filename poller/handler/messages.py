@@ -14,7 +14,8 @@ from poller.model.redact import said
 _SAID = (
     "poller_name",
     "batch_id",
-    "rows",
+    "_rows",
+    "_table",
     "fencing_token",
     "attempt",
     "cursor_from",

@@ -22,33 +22,20 @@ from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 from poller import forks
-from poller.errors import ConfigError, LeaseLost, PollerError
+from poller.errors import LeaseLost
 from poller.handler.batch import Batch, LeaseView
 from poller.handler.call import Handler, HandlerCancelled, HandlerFailure, call
 from poller.handler.messages import Answer, Payload
+from poller.handler.portable import SPARE, START_LIMIT, NoRoom, NotSendable
 from poller.handler.result import CallResult
 from poller.ports import Event, Runtime
 
 LOOK_EVERY = 0.02
 """How often, in seconds, the parent looks at the child, and copies the lease to it."""
-START_LIMIT = 60.0
-"""A child may take so many seconds to start and to import the handler's module."""
 LAST_WORDS = 1.0
 """For so many seconds at most an answer is waited for after its process has ended: it may be on its way."""
 _NUMBER = 8
 """Bytes of the number that a request and its answer begin with."""
-
-
-class NotPortable(PollerError):
-    """The batch could not be brought to another process: what surrounds it is at fault, not the batch."""
-
-
-class NotSendable(NotPortable, ConfigError):
-    """The handler or a row cannot be sent to another process: no later tick can."""
-
-
-class NoRoom(NotPortable):
-    """No process or thread is available now; a later tick may find one."""
 
 
 class _Shared(Protocol):
@@ -64,7 +51,7 @@ class ProcessExecutor:
         spare: so much longer than its limit a call may take: a child is started, and one that hangs is ended.
     """
 
-    spare = START_LIMIT + 10.0
+    spare = SPARE
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass
 from types import TracebackType
 
 from poller import forks
@@ -16,12 +17,23 @@ from poller.ports import Runtime
 logger = logging.getLogger("poller")
 
 
+@dataclass(frozen=True, slots=True)
+class _Doing:
+    """A call, or where `batch_id` is empty what the owner does itself: since when, and until when at most, on the
+    runtime's monotonic clock."""
+
+    batch_id: str
+    began: float
+    until: float
+
+
 class Heartbeat:
     """Renews every `interval` seconds, counted from the last applied write, since a commit is a heartbeat too.
 
     It beats only as long as the owner is known to make progress: `expect` says what is being done and how long it may
     take. When that time is over one last write says what hangs, and the lease is left to expire, so that a hung
-    handler does not hold its poller for ever (protocol 6).
+    handler does not hold its poller for ever (protocol 6). Each lane's call has its own limit; what the owner does
+    itself, such as reading rows, counts while no call runs.
 
     Where its thread cannot begin, entering it gives the lease back before it raises: nothing was started under it.
     `give_back`: and the start of the batch that was counted.
@@ -37,7 +49,9 @@ class Heartbeat:
         self._emit = emit
         self._reset_after_fork()
         forks.in_child(self._reset_after_fork)
-        self._doing = ("", 0.0, float("inf"))
+        self._doing = _Doing("", 0.0, float("inf"))
+        self._calls: dict[int, _Doing] = {}
+        self._hung = self._doing
         self.gave_up = False
         """Whether something took longer than expected, so that it no longer beats."""
 
@@ -69,23 +83,39 @@ class Heartbeat:
         if kind is None or issubclass(kind, Exception):
             self._task.join()
 
-    def expect(self, batch_id: str, seconds: float) -> bool:
-        """From now on `batch_id` is being worked on, or rows are being read where it is empty; it may take so many
-        seconds. False: what went before took too long, it no longer beats, and nothing may begin under it."""
+    def expect(self, batch_id: str, seconds: float, *, lane: int = 0) -> bool:
+        """From now on `batch_id` is handled in a lane, until `ended`; it may take so many seconds. False: what went
+        before took too long, it no longer beats, and nothing may begin under it."""
         now = self._runtime.monotonic()
         with self._judging:
             if self.gave_up:
                 return False
-            self._doing = (batch_id, now, now + seconds)
-        if seconds < self._interval:  # else the thread looks before that anyway: a beat is due
+            self._calls = {**self._calls, lane: _Doing(batch_id, now, now + seconds)}
+        self._look_before(seconds)
+        return True
+
+    def ended(self, *, lane: int = 0) -> None:
+        """The call of a lane is over."""
+        with self._judging:
+            self._calls = {other: doing for other, doing in self._calls.items() if other != lane}
+
+    def expect_page(self, seconds: float) -> None:
+        """From now on rows are read, which may take so many seconds."""
+        now = self._runtime.monotonic()
+        with self._judging:
+            self._doing = _Doing("", now, now + seconds)
+        self._look_before(seconds)
+
+    def _look_before(self, seconds: float) -> None:
+        """Its thread looks again before so many seconds are over. If they are many it does so anyway: a beat is due."""
+        if seconds < self._interval:
             wake, self._wake = self._wake, self._runtime.event()
             wake.set()
-        return True
 
     def expect_no_end(self) -> None:
         """From now on only requests to the store are made, of which each ends by itself: however many there are, the
         owner makes progress."""
-        self.expect("", float("inf"))
+        self.expect_page(float("inf"))
 
     def _end(self) -> None:
         self._stop.set()
@@ -95,7 +125,7 @@ class Heartbeat:
         again = float("-inf")
         while True:
             wake = self._wake  # before `_doing` is read, so that no change is missed
-            _, _, until = self._doing
+            until = self._first().until
             now = self._runtime.monotonic()
             due = max(self._tenure.renewed + self._interval, again)
             wait = (due if self.gave_up else min(due, until)) - now
@@ -121,19 +151,24 @@ class Heartbeat:
                 return
             again = self._runtime.monotonic() + self._interval / 2
 
+    def _first(self) -> _Doing:
+        """Of what is being done, what must be over first."""
+        return min(self._calls.values() or (self._doing,), key=lambda doing: doing.until)
+
     def _hangs(self, now: float) -> bool:
         """Whether what is being done has taken too long; judged once, and reported once."""
         with self._judging:
-            batch_id, began, until = self._doing
-            first = now >= until and not self.gave_up
+            doing = self._first()
+            first = now >= doing.until and not self.gave_up
             self.gave_up = self.gave_up or first
+            self._hung = doing if first else self._hung
         if first:
-            facts = {"seconds": now - began, **self._tenure.facts()}
-            self._emit(HandlerTimedOut(batch_id=batch_id, **facts) if batch_id else QueryTimedOut(**facts))
+            facts = {"seconds": now - doing.began, **self._tenure.facts()}
+            self._emit(HandlerTimedOut(batch_id=doing.batch_id, **facts) if doing.batch_id else QueryTimedOut(**facts))
         return self.gave_up
 
     def _report(self, now: float) -> None:
-        batch_id, began, _ = self._doing
+        batch_id, began = self._hung.batch_id, self._hung.began
         what = "" if batch_id else "the query for the next rows is "
         self._tenure.report_hang(
             DeliveryError(

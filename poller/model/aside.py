@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from poller.model import window
 from poller.model.backoff import Backoff, at_once, fails, is_near
@@ -41,6 +41,15 @@ class RowFacts:
     pk: str
     key: str
     cursor: Cursor
+
+
+@runtime_checkable
+class MeasuredRows(Protocol):
+    """Rows that can say how long their cursors are without making them."""
+
+    def longest(self) -> Cursor:
+        """A cursor that takes up at least as many bytes as that of any row; there is one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +92,11 @@ def room(state: State, limits: Limits) -> int:
 def space(state: State, rows: Sequence[RowFacts]) -> int:
     """How many bytes of further rows the document has space for, beside the places of a batch of these rows: the
     checkpoint and the four of a window. Counted only where there are many rows, or long cursors."""
-    cursors = [row.cursor for row in (*state.aside, *state.quarantine)] + [row.cursor for row in rows]
+    cursors = [row.cursor for row in (*state.aside, *state.quarantine)]
+    count = len(cursors) + len(rows)
+    cursors += [rows.longest()] if rows and isinstance(rows, MeasuredRows) else [row.cursor for row in rows]
     longest = max((cursor.size() for cursor in cursors), default=0)
-    if (len(cursors) + 5) * max(map(entry_size, cursors), default=0) < LARGEST_BODY // 4:
+    if (count + 5) * max(map(entry_size, cursors), default=0) < LARGEST_BODY // 4:
         return LARGEST_BODY
     places = {"checkpoint": state.checkpoint.model_copy(update={"cursor": None})}
     return LARGEST_BODY - SPARE - size(window.stored(state.model_copy(update=places), None)) - 5 * longest

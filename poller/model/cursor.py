@@ -60,7 +60,7 @@ class Cursor(BaseModel):
         texts = [self.value]
         for name, part in (self.tiebreaker or {}).items():
             texts += name, str(part)
-        return sum(map(_size, texts))
+        return sum(map(text_size, texts))
 
     def __str__(self) -> str:
         place = self.value
@@ -69,7 +69,7 @@ class Cursor(BaseModel):
         return f"{place} / " + ", ".join(f"{k}={v}" for k, v in self.tiebreaker.items())
 
 
-def _size(text: str) -> int:
+def text_size(text: str) -> int:
     """Bytes of a text as JSON; counted for the texts of most cursors, which are plain."""
     if text.isascii() and text.isprintable():
         return len(text) + text.count('"') + text.count("\\")

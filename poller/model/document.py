@@ -133,6 +133,24 @@ class WaitingRow(_Part):
     retry_at: Stamp | None = None
 
 
+class LanesDone(_Part):
+    """What lanes have done above the checkpoint (throughput.md, "Lanes"): of the rows of each lane all up to a cursor.
+    Kept where a lease is given back while rows before them are not done, so that they are not handed over again.
+
+    Attributes:
+        generation: the checkpoint's. After a reset it counts for nothing.
+        ordering_key: the columns by whose values rows belong to a lane; empty: the key columns.
+        done: of each lane the cursor of the last row that is done, None where none is; as many as there are lanes.
+        left: ids of the rows before the last of these that are not done, where an ordering key is set: its value may
+            change while the row waits, and with it the lane.
+    """
+
+    generation: Count = 0
+    ordering_key: tuple[Name, ...] = ()
+    done: tuple[Cursor | None, ...] = ()
+    left: tuple[Name, ...] = ()
+
+
 class Delivery(_Part):
     """The pending batch: how often it was started (crashes included), and how it last failed.
 
@@ -141,6 +159,7 @@ class Delivery(_Part):
         failures: how many calls of it failed in a row; while a window stands, of the row alone.
         retry_at: no call before. Like `failures` it counts only beside `last_error`, which any version's commit clears.
         window: where the failing row is searched for.
+        lanes: which rows behind the checkpoint are done already.
     """
 
     attempts: Count = 0
@@ -148,6 +167,7 @@ class Delivery(_Part):
     retry_at: Stamp | None = None
     failures: Count = 0
     window: Window | None = None
+    lanes: LanesDone | None = None
 
 
 class Change(_Part):
@@ -239,7 +259,7 @@ def size(state: State) -> int:
 
 _LEFT_OUT: dict[str, tuple[str, ...]] = {
     "checkpoint": ("position",),
-    "delivery": ("retry_at", "failures", "window"),
+    "delivery": ("retry_at", "failures", "window", "lanes"),
     "control": ("cancelled",),
 }
 _LEFT_OUT_AT_TOP = ("aside", "quarantine", "retrying", "delivered", "ordering_key")

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
-from poller.model import aside, backoff, transitions, window
+from poller.model import aside, backoff, lanes, transitions, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow, Window
@@ -37,6 +37,8 @@ class Plan:
         gone: ids of listed rows that the table has no more and whose place is passed, each with how many rows of the
             plan stand before it.
         drops: ids of listed rows of which a newer version is passed; gone by the PUT before the call.
+        done: of the rows passed, those that a lane has done already.
+        lanes: how many of the rows passed stand up to the last row that a lane has done.
         window: as that PUT stores it.
         last: nothing of the window is left behind the rows passed.
         killed: the row alone was handed over before, and its process ended: it is not called again before that counts.
@@ -44,11 +46,13 @@ class Plan:
         space: bytes that the document has left for rows that are listed, beside those that follow.
     """
 
-    rows: tuple[RowFacts, ...] = ()
-    passes: tuple[RowFacts, ...] = ()
+    rows: Sequence[RowFacts] = ()
+    passes: Sequence[RowFacts] = ()
     follows: tuple[RowFacts, ...] = ()
     gone: tuple[tuple[str, int], ...] = ()
     drops: tuple[str, ...] = ()
+    done: tuple[RowFacts, ...] = ()
+    lanes: int = 0
     window: Window | None = None
     last: bool = True
     killed: bool = False
@@ -60,6 +64,16 @@ class Plan:
         """Whether all rows passed are handed over, and no listed row is concerned: then the next plan needs no more of
         the PUT after the call than where the checkpoint stands."""
         return len(self.rows) == len(self.passes) and not (self.gone or self.drops)
+
+    @property
+    def is_for_lanes(self) -> bool:
+        """Whether its rows may be handed over in several lanes: whatever else is passed is listed or done already."""
+        others = self.follows or self.gone or self.drops or self.window is not None or self.blocked
+        return bool(self.rows) and not others
+
+    def part(self, begin: int, end: int) -> Plan:
+        """The rows passed from one place to another, of a plan for lanes; which of them are handed over is not said."""
+        return Plan(passes=self.passes[begin:end], lanes=max(0, self.lanes - begin))
 
     def count(self, passes: int) -> int:
         """How many positions the first `passes` rows take."""
@@ -115,11 +129,13 @@ def plan(
         elif standing.piece is not None:
             standing = standing.model_copy(update={"piece": None})
     return Plan(
-        rows=tuple(within[index] for index in chosen),
-        passes=tuple(within[:end]),
+        rows=within[: len(chosen)] if isinstance(chosen, range) else tuple(within[index] for index in chosen),
+        passes=within[:end],
         follows=tuple(within[index] for index in sorted_.follows if index < end),
         gone=tuple((id_, before) for id_, before in sorted_.gone.items() if before < end),
         drops=tuple(id_ for index, id_ in sorted_.drops if index < end),
+        done=tuple(within[index] for index in sorted(sorted_.done) if index < end),
+        lanes=sorted_.lanes,
         window=standing,
         last=standing is None or end >= len(within),
         killed=killed,
@@ -130,14 +146,16 @@ def plan(
 
 def _fitting(rows: Sequence[RowFacts], chosen: Sequence[int], space: int) -> int:
     """How many of the chosen rows the document has space for, if all of them fail; at least one, which blocks alone."""
-    if space == LARGEST_BODY:
+    if space == LARGEST_BODY or not chosen:
         return max(1, len(chosen))
+    if isinstance(rows, aside.MeasuredRows) and len(chosen) * aside.entry_size(rows.longest()) <= space:
+        return len(chosen)
     sizes = accumulate(aside.entry_size(rows[index].cursor) for index in chosen)
     return max(1, sum(1 for size in sizes if size <= space))
 
 
-def _chosen(standing: Window | None, sorted_: _Sorted, reach: Reach) -> tuple[list[int], int]:
-    """Which rows are handed over, and how many are passed with them."""
+def _chosen(standing: Window | None, sorted_: _Sorted, reach: Reach) -> tuple[Sequence[int], int]:
+    """Which rows are handed over, all from the first one on where it is a range, and how many are passed with them."""
     hands = sorted_.hands
     suspect = reach(standing.suspect) if standing is not None else 0
     if suspect == 0:
@@ -153,7 +171,8 @@ class _Sorted:
     """The rows of a page by what becomes of them, up to the first that must be listed where there is no room.
 
     Attributes:
-        hands, follows: by their index in the page. Rows that are listed already are neither.
+        hands, follows: by their index in the page. Rows that are listed or done already are neither.
+        done, lanes: see `poller.model.lanes.done`.
         gone: ids of rows listed ahead of the checkpoint that the table has no more, with how many rows stand before.
         drops: ids of older versions, each with the index of the newer one.
         end: how many rows can be passed. room, space: how many more can be listed behind them, and how many bytes of
@@ -165,21 +184,26 @@ class _Sorted:
     ) -> None:
         listed = aside.listed(state)
         self.gone: dict[str, int] = {}
-        self.hands: list[int] = []
+        self.hands: Sequence[int] = range(len(rows))
         self.follows: list[int] = []
         self.drops: list[tuple[int, str]] = []
         self.end = len(rows)
         self.room = aside.room(state, limits)
         self.space = space
+        self.done, self.lanes = lanes.done(state, rows, reach)
         if not listed:
-            self.hands = list(range(len(rows)))
+            if self.done:
+                self.hands = [index for index in range(len(rows)) if index not in self.done]
             return
+        hands = self.hands = []
         here = {row.id for row in rows}
         self.gone = {row.id: reach(row.cursor) for row in listed.values() if row.at is None and row.id not in here}
         parked = {row.id: row.key for row in listed.values() if row.at is not None}
         for index, row in enumerate(rows):
             if row.id in listed:
                 parked[row.id] = row.key
+                continue
+            if index in self.done:
                 continue
             older = [other.id for other in listed.values() if other.pk == row.pk]
             held_by = {id_ for id_, key in parked.items() if key == row.key}.difference(older)
@@ -199,7 +223,7 @@ class _Sorted:
                 self.room -= 1
                 self.space -= takes
             else:
-                self.hands.append(index)
+                hands.append(index)
 
 
 def begun(state: State, chosen: Plan) -> State:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 
 from poller.model.cursor import KeyValue
@@ -39,4 +40,16 @@ def id_of_values(values: Mapping[str, KeyValue | None]) -> str:
     NULL is a value of its own, unlike any text. What the columns are called does not count.
     """
     texts = [None if value is None else str(value) for value in values.values()]
-    return hashlib.sha256(json.dumps(texts).encode()).digest()[:_ID_BYTES].hex()
+    return hashlib.sha256(_json(texts).encode()).digest()[:_ID_BYTES].hex()
+
+
+def _json(texts: list[str | None]) -> str:
+    """`json.dumps(texts)`, of plain texts in a fifth of its time: with lanes each row is hashed."""
+    for text in texts or (None,):
+        if text is None or not _PLAIN(text):
+            return json.dumps(texts)
+    return f"""["{'", "'.join(texts)}"]"""  # type: ignore[arg-type]
+
+
+_PLAIN = re.compile(r"[ !#-\[\]-~]*", re.ASCII).fullmatch
+"""Whether a text stands in JSON as it is, between quotation marks."""

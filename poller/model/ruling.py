@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from poller.model import aside, backoff, transitions, window
+from poller.model import aside, backoff, lanes, transitions, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.document import DeliveryError, State
 from poller.model.handover import Mode, Plan
@@ -69,7 +69,7 @@ def judge(state: State, chosen: Plan, report: Report, *, mode: Mode, limits: Lim
     alone, bad = len(chosen.rows) == 1, [*report.failed, *report.rejected]
     if bad and not {row.id for row in chosen.rows}.issuperset(bad):
         report, bad = Report("raised"), []
-    rule = _Rule(state, chosen, mode, limits, jitter)
+    rule = Rule(state, chosen, mode, limits, jitter)
     if report.end == "later":
         return rule.waits(report.seconds)
     if report.end == "raised" or (alone and report.end == "returned" and report.failed):
@@ -84,10 +84,10 @@ def judge(state: State, chosen: Plan, report: Report, *, mode: Mode, limits: Lim
 def stopped(state: State, chosen: Plan, report: Report, id_: str, *, limits: Limits, jitter: float) -> Ruling:
     """What a call came to that named this row, which cannot have a record: the rows before it are passed, those that
     were named among them listed, and the row is handed over alone next, so that those behind it come again once."""
-    return _Rule(state, chosen, "quarantine", limits, jitter).stops_short(id_, report)
+    return Rule(state, chosen, "quarantine", limits, jitter).stops_short(id_, report)
 
 
-class _Rule:
+class Rule:
     """One ruling in the making."""
 
     def __init__(self, state: State, chosen: Plan, mode: Mode, limits: Limits, jitter: float) -> None:
@@ -114,7 +114,7 @@ class _Rule:
 
     def passes_or_blocks(self, report: Report) -> Ruling:
         """A row alone that is rejected needs room in the list; those named beside others are listed beyond it."""
-        if len(self.plan.rows) == 1 and not self._has_room(self.plan.rows[0]):
+        if len(self.plan.rows) == 1 and not self.has_room(self.plan.rows[0]):
             return self.blocks_or_sets_aside()
         return self.passes(report)
 
@@ -134,7 +134,7 @@ class _Rule:
         row = self.plan.rows[0]
         failures = 1 + (backoff.failures_of(self.state) if self.plan.window is not None else 0)
         free = aside.failing(self.state) < self.limits.max_aside or self.limits.backoff.exhausted(failures)
-        if self.mode == "quarantine" and free and self._has_room(row):
+        if self.mode == "quarantine" and free and self.has_room(row):
             return self.passes(Report(failed=(row.id,)), failures=failures)
         found = self.plan.window or window.opened(self.state, until=row.cursor, suspect=row.cursor)
         halts_at = self.limits.max_attempts if self.mode == "halt" else 0
@@ -175,7 +175,7 @@ class _Rule:
         passes = self.plan.passes.index(row)
 
         def change(state: State, now: datetime) -> State:
-            state = self._passed(state, passes, before, now)
+            state = self.passed(state, passes, before, now)
             if state.delivery.window is not None:
                 state = window.stored(state, window.suspected(state.delivery.window, row.cursor))
             return self._waiting(state, 1 if self.plan.window is None else 0, now)
@@ -211,7 +211,7 @@ class _Rule:
     ) -> State:
         """So many rows are passed, and those of them that were named are listed."""
         at = self._positions(state, passes) if listed else {}
-        state = self._passed(state, passes, done, now)
+        state = self.passed(state, passes, done, now)
         delay = self.limits.backoff.delay(failures, self.jitter)
         for row in listed:
             if row.id in report.rejected:
@@ -241,7 +241,7 @@ class _Rule:
             return ()
         return tuple(row for row in self.plan.passes[:passes] if row in self.plan.follows)
 
-    def _has_room(self, row: RowFacts) -> bool:
+    def has_room(self, row: RowFacts) -> bool:
         """Whether the row can be listed, with those before it that follow."""
         fits = self.plan.space >= aside.entry_size(row.cursor)
         return fits and self.room > len(self._follows(self._upto(row)))
@@ -250,7 +250,7 @@ class _Rule:
         """The positions that the rows passed get, by their ids."""
         return {id_: state.checkpoint.position + place for id_, place in self.plan.places(passes).items()}
 
-    def _passed(self, state: State, passes: int, done: int, now: datetime) -> State:
+    def passed(self, state: State, passes: int, done: int, now: datetime) -> State:
         """What every PUT that passes rows changes; the checkpoint stands behind them already."""
         position = min(state.checkpoint.position + self.plan.count(passes), HIGHEST_COUNT)
         known = state.aside or state.quarantine or self.plan.follows
@@ -258,12 +258,31 @@ class _Rule:
         checkpoint = state.checkpoint.model_copy(update={"position": position})
         state = aside.delivered(state.model_copy(update={"checkpoint": checkpoint}), done)
         state = aside.passed(state, at)
+        if self.plan.lanes < passes:
+            state = lanes.over(state)
         for row in self._follows(passes):
             state = aside.follow(state, row, at=at[row.id], now=now)
         standing = self.plan.window
         if standing is None or (self.plan.last and passes == len(self.plan.passes)):
             return backoff.at_once(window.stored(state, None) if state.delivery.window is not None else state)
         return backoff.at_once(window.stored(state, window.moved(standing, state.checkpoint.cursor)))
+
+    def names(self, report: Report) -> Ruling:
+        """In one of several lanes: the named rows are listed where they stand, the others are done."""
+        named = {*report.failed, *report.rejected}
+        listed = tuple(row for row in self.plan.rows if row.id in named)
+
+        def change(state: State, now: datetime) -> State:
+            delay = self.limits.backoff.delay(1, self.jitter)
+            for row in listed:
+                if row.id in report.rejected:
+                    state = aside.condemn(state, row, at=None, now=now)
+                else:
+                    state = aside.set_aside(state, row, at=None, now=now, failures=1, delay=delay)
+            return state
+
+        rows = len(self.plan.rows)
+        return Ruling(listed, rows, rows - len(listed), failed=True, change=change)
 
     def _waiting(self, state: State, failures: int, now: datetime) -> State:
         return backoff.failed(state, failures=failures, backoff=self.limits.backoff, jitter=self.jitter, now=now)
@@ -301,6 +320,11 @@ def ended(
         state = transitions.release(state, give_back=False, now=now)
     else:
         state = transitions.renew(state, now=now)
+    return applied(state, ruling, error=error, blame=blame, now=now)
+
+
+def applied(state: State, ruling: Ruling, *, error: DeliveryError | None, blame: str, now: datetime) -> State:
+    """What a ruling changes beside checkpoint and lease."""
     state = ruling.change(state, now)
     if ruling.failed and error is not None:
         state = state.model_copy(update={"delivery": state.delivery.model_copy(update={"last_error": error})})

@@ -205,7 +205,7 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
         }
     )
     delivery = state.delivery.model_copy(
-        update={"attempts": 0, "last_error": None, "retry_at": None, "failures": 0, "window": None}
+        update={"attempts": 0, "last_error": None, "retry_at": None, "failures": 0, "window": None, "lanes": None}
     )
     # What was known of the database's clock may be the reason for the reset: it is dropped (`CurrentBound.recall`).
     kept = {name: value for name, value in (state.bound or {}).items() if name == "kept_at"}  # see `may_remember`
@@ -228,7 +228,9 @@ def rebind(state: State, *, source: SourceDescription, change: Change, now: date
     """The same cursor is declared to belong to a changed source; fences whoever was at work."""
     control = state.control.model_copy(update={"last_change": change})
     # What is known of one database's transactions and clock does not hold for another.
-    bound = bind(state.model_copy(update={"control": control, "bound": None, "source_seen": None}), source)
+    delivery = state.delivery.model_copy(update={"lanes": None})
+    unknown = {"control": control, "bound": None, "source_seen": None, "delivery": delivery}
+    bound = bind(state.model_copy(update=unknown), source)
     return _emptied(_lease(bound, fencing_token=state.lease.fencing_token + 1), now)
 
 

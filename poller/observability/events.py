@@ -62,7 +62,7 @@ LONGEST_LOGGED = 20_000
 """How many characters of an error that ends nothing are logged: searching more for secrets takes time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class PollerEvent:
     """The fields of every event: which poller, and when by this machine's clock."""
 
@@ -71,6 +71,20 @@ class PollerEvent:
 
     poller: str
     at: datetime
+
+    # Of all events at once: made for each of them, these three are what the import of this module takes longest for.
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self._values())})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def _values(self) -> tuple[tuple[str, Any], ...]:
+        return tuple((item.name, getattr(self, item.name)) for item in fields(self))
 
     def as_json(self) -> dict[str, Any]:
         """The event as one flat JSON object, `event` first."""
@@ -81,7 +95,7 @@ class PollerEvent:
         return data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TenureEvent(PollerEvent):
     """An event of one tenure: `fencing_token` says which, `owner_id` whose."""
 
@@ -89,7 +103,7 @@ class TenureEvent(PollerEvent):
     fencing_token: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LeaseAcquired(TenureEvent):
     """This worker has the lease, which nobody held."""
 
@@ -97,7 +111,7 @@ class LeaseAcquired(TenureEvent):
     level: ClassVar[int] = logging.DEBUG
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LeaseTakenOver(TenureEvent):
     """This worker has the lease, which its former owner let expire."""
 
@@ -107,7 +121,7 @@ class LeaseTakenOver(TenureEvent):
     previous_fencing_token: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LeaseExpired(PollerEvent):
     """An owner let its lease expire, and a tick freed it without taking it over: rows wait for their bound."""
 
@@ -117,7 +131,7 @@ class LeaseExpired(PollerEvent):
     previous_fencing_token: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LeaseRenewed(TenureEvent):
     """A heartbeat was written."""
 
@@ -125,7 +139,7 @@ class LeaseRenewed(TenureEvent):
     level: ClassVar[int] = logging.DEBUG
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LeaseReleased(TenureEvent):
     """The lease was given back."""
 
@@ -133,7 +147,7 @@ class LeaseReleased(TenureEvent):
     level: ClassVar[int] = logging.DEBUG
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LeaseLostEvent(TenureEvent):
     """The tenure is over against its owner's will; `reason` as in `LeaseLost`."""
 
@@ -142,7 +156,7 @@ class LeaseLostEvent(TenureEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class StaleCommitRefused(TenureEvent):
     """A commit came after the tenure was over; the checkpoint was not touched."""
 
@@ -152,7 +166,7 @@ class StaleCommitRefused(TenureEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class CommitUnknown(TenureEvent):
     """It was not known before the deadline whether a commit was applied; the next tick reads it."""
 
@@ -161,7 +175,7 @@ class CommitUnknown(TenureEvent):
     batch_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class WriteResent(PollerEvent):
     """A write got no usable answer and is sent again, the same bytes under the same condition."""
 
@@ -171,28 +185,28 @@ class WriteResent(PollerEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class WriteResolved(PollerEvent):
     """A write whose answer was lost had been applied: its write id is in the document."""
 
     name: ClassVar[str] = "write_resolved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class WriteRedone(PollerEvent):
     """An operator changed the document during a tenure; the worker's change was made again on top."""
 
     name: ClassVar[str] = "write_redone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class YieldedToOperator(TenureEvent):
     """An operator who lost too many races left a request; this tenure pauses its writes for a moment."""
 
     name: ClassVar[str] = "yielded_to_operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class FingerprintBound(PollerEvent):
     """A document without a fingerprint was bound to the configured source by its first tenure."""
 
@@ -201,7 +215,7 @@ class FingerprintBound(PollerEvent):
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class BatchStarted(TenureEvent):
     """A batch is given to the handler."""
 
@@ -212,7 +226,7 @@ class BatchStarted(TenureEvent):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class BatchCommitted(TenureEvent):
     """The handler succeeded and the checkpoint moved."""
 
@@ -224,7 +238,7 @@ class BatchCommitted(TenureEvent):
     handler_seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class HandlerFailed(TenureEvent):
     """A call of the handler failed, or named rows that did; what is not done comes again. `key`: of the row that
     failed, where one alone did, or of the first that was named, as `batch.key` says it. `failed`: how many rows were
@@ -241,7 +255,7 @@ class HandlerFailed(TenureEvent):
     failed: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class RowSetAside(TenureEvent):
     """A row was passed without success: it is tried again by itself (failures 4), or follows one that is (`behind`).
     `row` is its id, by which `poller quarantine` takes it, `key` what `batch.key` says of it, where it is known."""
@@ -255,7 +269,7 @@ class RowSetAside(TenureEvent):
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class RowDeliveredLater(TenureEvent):
     """A row that had been set aside was delivered (failures 5)."""
 
@@ -266,7 +280,7 @@ class RowDeliveredLater(TenureEvent):
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class RowQuarantined(TenureEvent):
     """A row is poison, or its handler rejected it: it waits for a person (failures 5)."""
 
@@ -280,7 +294,7 @@ class RowQuarantined(TenureEvent):
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class HandlerTimedOut(TenureEvent):
     """The handler ran longer than `handler_timeout`: the lease is no longer renewed."""
 
@@ -290,7 +304,7 @@ class HandlerTimedOut(TenureEvent):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class QueryTimedOut(TenureEvent):
     """The query for the next rows did not end at its `query_timeout`: the lease is no longer renewed."""
 
@@ -299,7 +313,7 @@ class QueryTimedOut(TenureEvent):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class PollerHalted(PollerEvent):
     """A row or the pending batch failed too often, or the handler rejected a row; nothing runs until an operator
     resumes."""
@@ -309,7 +323,7 @@ class PollerHalted(PollerEvent):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class AuditFailed(PollerEvent):
     """A record for the audit trail could not be written; work continues without it."""
 
@@ -318,7 +332,7 @@ class AuditFailed(PollerEvent):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Rechecked(PollerEvent):
     """The table was compared with the deliveries within the window: how many rows, and how many of them are late."""
 
@@ -329,7 +343,7 @@ class Rechecked(PollerEvent):
     complete: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class LateRows(PollerEvent):
     """There are rows below the cursor that were never delivered: they appeared after it had passed (a restore, a bulk
     load that keeps old times, a wrong clock). `examples`: the cursors of the first of them."""
@@ -341,7 +355,7 @@ class LateRows(PollerEvent):
     examples: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class BoundHeld(PollerEvent):
     """Rows above the bound wait, because something holds it or it is not known yet; once per change of reason."""
 
@@ -353,7 +367,7 @@ class BoundHeld(PollerEvent):
     age_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class ClockWentBack(PollerEvent):
     """The database's clock is lower than before (a fail-over, a clock that was set): rows wait until it has caught up;
     otherwise they could be skipped."""
@@ -364,7 +378,7 @@ class ClockWentBack(PollerEvent):
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class ServerBelowCheckpoint(PollerEvent):
     """The database has not reached the checkpoint: it went back (a crash that lost commits, a restore, a fail-over), or
     the checkpoint was set ahead. No row is read; `reason` says what ends this."""
@@ -375,7 +389,7 @@ class ServerBelowCheckpoint(PollerEvent):
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TickFinished(PollerEvent):
     """One tick is over; the fields are those of `TickResult`."""
 
@@ -395,7 +409,7 @@ class TickFinished(PollerEvent):
     quarantined: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TickFailed(PollerEvent):
     """A tick failed: the store or the database could not be reached, or is not as configured."""
 

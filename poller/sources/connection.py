@@ -166,13 +166,15 @@ class Database:
         """One statement in its own snapshot. Raises what the driver raises."""
         connection = self.connection()
         self.dialect.before(self._driver, self.timeout)
-        with self.dialect.lenient(self._driver) if self.lenient else contextlib.nullcontext():
+        lenient = self.dialect.lenient(self._driver) if self.lenient else contextlib.nullcontext()
+        with lenient, self.dialect.keeping() as documents:
             result = connection.execute(self._text(sql), dict(params or {}))
             names, description = tuple(result.keys()), getattr(result.cursor, "description", None) or ()
             if not self.lenient:  # the driver's own records, with its errors translated as SQLAlchemy's rows have them
-                return Records(names, result.cursor_strategy.fetchall(result, result.cursor), description)
+                rows = result.cursor_strategy.fetchall(result, result.cursor)
+                return Records(names, rows, description, documents=documents)
             read = self.dialect.fetch_leniently(result)
-        return Records(names, read.rows, description, any_text=read.any_text, escaped=read.escaped)
+        return Records(names, read.rows, description, any_text=read.any_text, escaped=read.escaped, documents=documents)
 
     def _text(self, sql: str) -> sa.TextClause:
         kept = self._texts.get(sql)

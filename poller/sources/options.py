@@ -39,6 +39,11 @@ class Options(SourceOptions):
         return plain_text(self.start_from)
 
     @property
+    def parses_json(self) -> bool:
+        """Whether `json` columns hold Python's values: a column of a `pyarrow.Table` has one type."""
+        return self.json_values == "parsed" and self.format == "rows"
+
+    @property
     def skip_nulls(self) -> bool:
         """Whether rows without a cursor are skipped."""
         return self.on_null_cursor == "skip"

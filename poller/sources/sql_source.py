@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -16,11 +17,11 @@ from poller import forks
 from poller.config import PollerConfig, SourceKeywords, SourceOptions
 from poller.config.keywords import signature
 from poller.config.problems import located
-from poller.errors import ConfigError, SourceError
+from poller.errors import ConfigError, PollerError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Lag, Page, Row
+from poller.ports import Bound, Lag, Page, Row, Table
 from poller.sources import bounds
 from poller.sources.connection import Database, make_engine, quoter, read_url
 from poller.sources.dialects import dialect_for
@@ -36,7 +37,7 @@ from poller.sources.dialects.faults import (
 )
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.identity import family_of, identify, place
-from poller.sources.options import read_options
+from poller.sources.options import Options, read_options
 from poller.sources.reading.blame import unread_position
 from poller.sources.reading.inspection import did_you_mean
 from poller.sources.reading.keys import idempotency_key
@@ -81,8 +82,10 @@ class SqlSource:
             relation = Relation.query(wrapped, condition, dialect)
 
         def session(on: Engine) -> Session:
-            database = Database(on, dialect, o.query_timeout, parse_json=o.json_values == "parsed")
-            return Session(database, o, relation, quote)
+            database = Database(on, dialect, o.query_timeout, parse_json=o.parses_json)
+            if o.format == "rows":
+                return Session(database, o, relation, quote)
+            return _tables(database, o, relation, quote, own_engine=on is not url)
 
         self._session = session(first)
         self._another_session: Callable[[], Session] = lambda: session(engine())
@@ -132,6 +135,7 @@ class SqlSource:
         self._session.database.reset_after_fork()
         self._session.bounding.reset_after_fork()
         self._session.forget()
+        self._session.leave(forked=True)
 
     def __repr__(self) -> str:
         return f"SqlSource({self._options.what!r}, {place(self._identity)!r})"
@@ -234,6 +238,7 @@ class SqlSource:
         self._session.bounding.close()
         self._session.database.close()
         self._session.forget()
+        self._session.leave()
 
     # -------------------------------------------------------------------------- for the console, `check` and others
 
@@ -279,6 +284,15 @@ class SqlSource:
     def row_of(self, pk: Mapping[str, str]) -> Page:
         """The row with this key as it is now, whatever the bound is: see `poller.delivery.current_row`."""
         return self._guard(lambda: self._session.row_of(pk))
+
+    def table_of(self, rows: Sequence[Row]) -> Table | None:
+        """See `poller.ports.TableSource.table_of`."""
+        session = self._session
+        if self._options.format == "rows" or not rows:
+            return None
+        with contextlib.suppress(PollerError):  # the database need not answer: values have types too
+            return self._guard(lambda: session.table_of(rows))
+        return session.table_of(rows, asking=False)
 
     def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> Checkup:
         """Everything that can be found out about this source before it goes wrong. Reads only; raises nothing of ours.
@@ -362,6 +376,20 @@ class SqlSource:
             table=o.what,
             next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
         )
+
+
+def _tables(
+    database: Database, options: Options, relation: Relation, quote: Callable[[str], str], *, own_engine: bool
+) -> Session:
+    """A session whose pages have a table. Raises: ConfigError naming `format`, where a package is missing."""
+    from poller.sources import arrow
+
+    arrow.pyarrow()
+    if database.dialect.family == "postgresql" and own_engine:
+        arrow.adbc()
+    from poller.sources.reading.tables import TableSession
+
+    return TableSession(database, options, relation, quote, own_engine=own_engine)
 
 
 SqlSource.__signature__ = signature(SqlSource, SourceOptions)  # type: ignore[attr-defined]  # for help()

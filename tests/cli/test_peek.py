@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import pytest
 from rich.cells import cell_len
 
 from tests.cli.console import Console, ran
@@ -119,3 +120,20 @@ def test_on_a_narrow_terminal_cursor_and_key_come_first(project: Project) -> Non
     lines = shown.splitlines()
     assert lines[1].split()[:2] == ["updated_at", "id"]
     assert lines[3].startswith("2026-01-01 00:00:00  1")
+
+
+def test_the_next_rows_in_a_file(project: Project) -> None:
+    parquet, ipc = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.ipc")
+    console = ran(project)
+    project.insert(4)
+    files = project.folder / "next.parquet", project.folder / "next.arrow"
+    for file in files:
+        assert console.run("peek", "orders", "--arrow", str(file)).code == 0
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert parquet.read_table(files[0]).column("id").to_pylist() == [6, 7, 8, 9]
+    with ipc.open_file(str(files[1])) as found:
+        assert found.read_all().column("id").to_pylist() == [6, 7, 8, 9]
+    again = console.run("peek", "orders", "--arrow", str(files[0]))
+    assert (again.code, "exists already" in again.err) == (2, True)
+    other = console.run("peek", "orders", "--arrow", str(project.folder / "next.csv"))
+    assert (other.code, ".parquet or .arrow" in other.err) == (2, True)

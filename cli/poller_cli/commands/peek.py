@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,12 @@ def peek(
     session: Session,
     name: NamedArgument,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="How many rows.")] = 10,
+    arrow: Annotated[
+        Path | None,
+        typer.Option(
+            "--arrow", metavar="FILE", help="Also write them to this file: .parquet, or .arrow. Needs the extra arrow."
+        ),
+    ] = None,
 ) -> int:
     """Show the rows that would be delivered next. Takes no lease, changes nothing.
 
@@ -25,6 +32,10 @@ def peek(
     with session.app() as app:
         poller = app.one(name)
         peeked, source = poller.peek(limit), poller.source.describe()
+    if arrow is not None and peeked.rows:
+        from poller.admin.peek import write_table
+
+        write_table(peeked, arrow)
     output = peek_output(name, poller.app_name, peeked)
     if session.json:
         print_json(output)

@@ -8,12 +8,12 @@ import time
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import Reading, Tracker, join, session_of
+from poller.databases.samplers import Reading, Tracker, join
 from poller.errors import ConfigError
 from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
 from poller.sources.bounds.postgresql_origin import origin
-from poller.sources.bounds.postgresql_samples import Exact, Observed, refuse_standby
+from poller.sources.bounds.postgresql_samples import Exact, Observed, leads_to, refuse_standby
 from poller.sources.bounds.postgresql_sequence import by_kind
 from poller.sources.bounds.sampled import OPEN_TOO_LONG, SHOWS_HOLDER_AFTER
 from poller.sources.columns.uniqueness import quoted
@@ -127,6 +127,6 @@ def _reading(connection: Connection) -> Reading | None:
     """This connection, for sharing samples; None where it may lead to another server than before (a pooler: the
     driver's number of the session then differs), does not show when it began, or could write."""
     row = connection.execute(_READING).one()
-    if row.began is None or not row.reads or session_of(connection) != row.pid:
+    if not leads_to(connection, row.pid) or row.began is None or not row.reads:
         return None
     return Reading(row.server, row.database, row.username, f"{row.pid}@{row.began}")

@@ -8,7 +8,8 @@ in the page's statement would have an older snapshot than the page.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from poller.databases.samplers import Sample
+from poller.databases.samplers import Sample, session_of
 from poller.sources.bounds.base import Stateless, on_copy
 from poller.sources.bounds.followed import Followed
 from poller.sources.bounds.sampled import SHOWS_HOLDER_AFTER
@@ -92,6 +93,34 @@ NEAR = timedelta(milliseconds=20)
 """A bound this close to the clock needs no further look."""
 
 
+PLANNED_AFTER = 2
+"""The server keeps the plan of a sample's statement once it ran so often on a connection."""
+_ONE_SESSION = "poller_one_session"
+
+
+def leads_to(connection: Connection, pid: int) -> bool:
+    """Whether the driver's number of this session is the server's, `pid`: behind a pooler it is another. Kept with the
+    connection."""
+    known: bool = session_of(connection) == pid
+    connection.info[_ONE_SESSION] = known
+    return known
+
+
+@contextmanager
+def planned_once(connection: Connection) -> Iterator[None]:
+    """Statements within it are prepared on a connection that leads to one session: to plan one over the sessions takes
+    the server longer than to run it. Those over the user's tables are not: their plans must follow what is in them."""
+    driver: Any = connection.connection.dbapi_connection
+    if not connection.info.get(_ONE_SESSION) or getattr(driver, "prepare_threshold", 0) is not None:
+        yield
+        return
+    driver.prepare_threshold = PLANNED_AFTER
+    try:
+        yield
+    finally:
+        driver.prepare_threshold = None
+
+
 class Exact(Stateless):
     """The start of the oldest open transaction, by pg_stat_activity. Needs pg_read_all_stats, or membership in the
     roles of all who write; while there is a session that it may not see, it holds and does not guess."""
@@ -105,7 +134,10 @@ class Exact(Stateless):
     def take(self, connection: Connection, own: Collection[str], *, later: bool) -> Sample:  # noqa: ARG002 - all are
         """Open transactions first, prepared ones second, each in its own snapshot."""
         self.began = time.monotonic()
-        left_out = _left_out(self._ignored, own)
+        with planned_once(connection):
+            return self._take(connection, _left_out(self._ignored, own))
+
+    def _take(self, connection: Connection, left_out: Mapping[str, Any]) -> Sample:
         row = connection.execute(_EXACT, left_out).one()
         for _ in range(AGAIN):  # a session that has just connected shows no state for a moment
             if not row.blind:
@@ -147,7 +179,10 @@ class Observed(Followed[str, datetime | None]):
         """A few looks, a moment apart: what was open at the first has often ended by the last, and what began in
         between is known to be young. No more of them while the oldest stays open: they would show nothing new."""
         self.began = time.monotonic()
-        left_out = _left_out(self._ignored, own)
+        with planned_once(connection):
+            return self._take(connection, _left_out(self._ignored, own))
+
+    def _take(self, connection: Connection, left_out: Mapping[str, Any]) -> Sample:
         first = seen = self._look(connection, left_out)
         for _ in range(AGAIN):
             if seen.held_by is not None or not self._seen[1] or (seen.oldest and seen.clock - seen.oldest < NEAR):

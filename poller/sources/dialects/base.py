@@ -6,7 +6,7 @@ import contextlib
 import enum
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol
 
@@ -18,6 +18,7 @@ from poller.databases.samplers import FOUR_BYTES, session_of
 from poller.model.cursor import KeyValue
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
+from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS, Reread, plain
 
@@ -33,14 +34,15 @@ class PageForm(enum.Enum):
 
 @dataclass(frozen=True)
 class Records:
-    """What a statement returned: column names, rows, and the driver's own description of the columns; `any_text` and
-    `escaped` as in `Reread`."""
+    """What a statement returned: column names, rows, the driver's own description of the columns, and what was JSON in
+    them; `any_text` and `escaped` as in `Reread`."""
 
     names: tuple[str, ...]
     rows: Sequence[Any]
     description: Sequence[Sequence[Any]] = ()
     any_text: bool = False
     escaped: frozenset[tuple[int, int]] = frozenset()
+    documents: Documents = field(default_factory=Documents)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Dialect:
     """Driver arguments that a URL cannot change: with another value, values are read wrongly."""
     conversion_breaks: ClassVar[bool] = True
     """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
+    scalar_codes: ClassVar[frozenset[int]] = frozenset()
+    """Codes by which drivers name types in a description, of types whose values nobody can change in place."""
     takes_z: ClassVar[bool] = True
     """Whether the text of an instant may end with `Z` where a time is bound."""
     session_number: ClassVar[str] = ""
@@ -128,6 +132,10 @@ class Dialect:
     def lenient(self, dbapi: Any) -> AbstractContextManager[None]:
         """While open, the driver returns as text what it cannot convert, where it supports that."""
         return contextlib.nullcontext()
+
+    def keeping(self) -> AbstractContextManager[Documents]:
+        """While open, what the driver parses as JSON is kept with its text, where it can be."""
+        return contextlib.nullcontext(Documents())
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
         """The rows of a statement that ran while `lenient` was open. Raises what the driver raises."""

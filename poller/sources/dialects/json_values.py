@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, cast
+
+from poller.sources.dialects.documents import Documents
 
 orjson: Any = None
 with contextlib.suppress(ImportError):
@@ -31,11 +34,28 @@ def as_text(adapters: Any) -> None:
         adapters.register_loader(name, TextLoader)
 
 
-def faster(connection: Any) -> None:
-    """Let this connection parse with orjson, unless that is not installed, or JSON is parsed by another function than
-    psycopg's standard one."""
-    if orjson is None:
-        return
+class _Keeping(threading.local):
+    """Where this thread's documents are kept; None where nobody wants them."""
+
+    documents: Documents | None = None
+
+
+_keeping = _Keeping()
+
+
+@contextlib.contextmanager
+def keeping() -> Iterator[Documents]:
+    """While open, what this thread parses is kept with its text."""
+    documents = _keeping.documents = Documents(parse)
+    try:
+        yield documents
+    finally:
+        _keeping.documents = None
+
+
+def use(connection: Any) -> None:
+    """Let this connection parse as this module does, unless JSON is parsed by another function than psycopg's standard
+    one."""
     for oid, name in _LOADERS.values():
         loader = connection.adapters.get_loader(oid, 0)
         if getattr(loader, "__name__", "") != name or getattr(loader, "_loads", None) is not json.loads:
@@ -47,7 +67,15 @@ def faster(connection: Any) -> None:
 
 def _loads(data: bytes) -> Any:
     """Of this module: for a function made per connection psycopg would keep new classes for ever."""
-    if _MANY_DIGITS in data.translate(_ZEROS):
+    value, documents = parse(data), _keeping.documents
+    if documents is not None and type(value) in (dict, list):
+        documents.add(value, data)
+    return value
+
+
+def parse(data: bytes) -> Any:
+    """The value of a text, by orjson where that is installed. Raises: ValueError, RecursionError."""
+    if orjson is None or _MANY_DIGITS in data.translate(_ZEROS):
         return json.loads(data)
     try:
         return orjson.loads(data)

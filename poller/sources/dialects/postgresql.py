@@ -18,6 +18,7 @@ from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.dialects import json_values
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import Reread, converted, plain
 
@@ -79,6 +80,10 @@ _LOADERS = {
 _OWN_LOADERS = frozenset({"psycopg", "psycopg_binary", "psycopg_c"})
 _INTERVAL = 1186
 """The oid of `interval` (pg_type.dat)."""
+_SCALARS = frozenset(
+    {16, 18, 19, 20, 21, 23, 25, 26, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950}
+)
+"""The oids of what is a bool, a number, a text, a time or a UUID."""
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
 
 
@@ -90,6 +95,7 @@ class PostgreSql(Dialect):
     form: ClassVar[PageForm] = PageForm.ROW_VALUES
     forced: ClassVar[frozenset[str]] = frozenset({"client_encoding"})
     conversion_breaks: ClassVar[bool] = False
+    scalar_codes: ClassVar[frozenset[int]] = _SCALARS
     clock: ClassVar[str] = "to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
@@ -129,7 +135,7 @@ class PostgreSql(Dialect):
         adapters = getattr(dbapi, "adapters", None)
         if parsed:
             if adapters is not None:
-                json_values.faster(dbapi)
+                json_values.use(dbapi)
         elif adapters is None:
             raise ConfigError(
                 "`json` is text, and this driver returns JSON parsed.",
@@ -205,6 +211,9 @@ class PostgreSql(Dialect):
     def lenient(self, dbapi: Any) -> contextlib.AbstractContextManager[None]:
         """Psycopg keeps what the server sent; psycopg2 gets converters that cannot fail."""
         return _lenient_types(dbapi) if hasattr(dbapi, "string_types") else contextlib.nullcontext()
+
+    def keeping(self) -> contextlib.AbstractContextManager[Documents]:
+        return json_values.keeping()
 
     def fetch_leniently(self, result: CursorResult[Any]) -> Reread:
         """From what the server sent, where the driver keeps it."""

@@ -58,15 +58,22 @@ class CurrentBound:
             return None
         if bound.clock_went_back or bound.below_checkpoint or (bound.value is None and bound.kind != "none"):
             return None
-        if self._holds_session is None:
-            self._holds_session = self._database.dialect.holds_session(connection)
-        if not self._holds_session:
+        if not self.holds_session():
             return None
         return (
             bound
             if bound.age_seconds is None
             else replace(bound, age_seconds=bound.age_seconds + passed - SAMPLED_BEFORE)
         )
+
+    def holds_session(self) -> bool:
+        """Whether the connection surely leads to one session of one server; asked once per connection."""
+        connection = self._database.connection()
+        if self._made_for is None or self._made_for[1] is not connection:
+            return self._database.dialect.holds_session(connection)
+        if self._holds_session is None:
+            self._holds_session = self._database.dialect.holds_session(connection)
+        return self._holds_session
 
     def drop(self) -> None:
         """The last bound serves no other page: something failed, or was looked at anew."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from poller.errors import SourceError
-from poller.model.cursor import Cursor, CursorKind, KeyValue
+from poller.model.cursor import Cursor, CursorKind, KeyValue, text_size
 from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
 from poller.sources.columns.exact import Exact
 
@@ -120,21 +120,41 @@ class ReadPlan:
 
     def cursor(self, record: Sequence[Any]) -> Cursor:
         """The position right after this record."""
-        tiebreaker = {}
+        return Cursor.trusted(self._kind, self._text(record[self.text_at]), self.key(record))
+
+    def key(self, record: Sequence[Any]) -> dict[str, KeyValue]:
+        """The key columns of this record. Raises: SourceError, where a value has no exact text."""
+        tiebreaker: dict[str, KeyValue] = {}
         for name, place in self.places:
             value = record[place]
             if type(value) is not int and type(value) is not str:
-                try:
-                    value = json_value(value)
-                except TypeError as error:
-                    raise SourceError(
-                        f"{self._table}: key column {name} holds a {error} value, which has no exact text.",
-                        table=self._table,
-                        column=name,
-                        next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
-                    ) from None
+                value = self._part(name, value)
             tiebreaker[name] = value
-        return Cursor.trusted(self._kind, self._text(record[self.text_at]), tiebreaker)
+        return tiebreaker
+
+    def longest(self, records: Sequence[Sequence[Any]]) -> Cursor:
+        """A cursor of the longest parts that any of the records has."""
+        tiebreaker: dict[str, KeyValue] = {}
+        for name, place in self.places:
+            values = list(map(itemgetter(place), records))
+            if set(map(type, values)) == {int}:
+                tiebreaker[name] = max(min(values), max(values), key=lambda number: len(str(number)))
+            else:
+                parts = (self._part(name, value) for value in values)
+                tiebreaker[name] = max(parts, key=lambda part: text_size(str(part)))
+        texts = map(self._text, map(itemgetter(self.text_at), records))
+        return Cursor.trusted(self._kind, max(texts, key=text_size if self.exact is None else len), tiebreaker)
+
+    def _part(self, name: str, value: Any) -> KeyValue:
+        try:
+            return json_value(value)
+        except TypeError as error:
+            raise SourceError(
+                f"{self._table}: key column {name} holds a {error} value, which has no exact text.",
+                table=self._table,
+                column=name,
+                next_step="Use a key of integers, text, UUID, NUMERIC, dates or bytes.",
+            ) from None
 
     def identities(self, records: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """Cursor and key of each record, for comparing neighbours."""
@@ -162,6 +182,33 @@ class LazyCursors(Sequence[Cursor]):
 
     def __iter__(self) -> Iterator[Cursor]:
         return map(self._plan.cursor, self._records)
+
+    def longest(self) -> Cursor:
+        """See `poller.model.aside.MeasuredRows`."""
+        return self._plan.longest(self._records)
+
+
+class LazyKeys(Sequence[Mapping[str, KeyValue]]):
+    """The key columns of each record, made on demand."""
+
+    def __init__(self, records: Sequence[Sequence[Any]], plan: ReadPlan) -> None:
+        self._records = records
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, KeyValue]: ...
+    @overload
+    def __getitem__(self, index: slice) -> LazyKeys: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, KeyValue] | LazyKeys:
+        if isinstance(index, slice):
+            return LazyKeys(self._records[index], self._plan)
+        return self._plan.key(self._records[index])
+
+    def __iter__(self) -> Iterator[Mapping[str, KeyValue]]:
+        return map(self._plan.key, self._records)
 
 
 class LazyOrdering(Sequence[Mapping[str, KeyValue | None]]):

@@ -6,6 +6,7 @@ user's SQL. Nothing here talks to a database."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +81,7 @@ class Statements:
         texts = [dialect.text(self._quoted(column.name), column) for column in ordering]
         named = [f"{sql} {dialect.alias_word}poller_cursor_{i}" for i, sql in enumerate(rendered)]
         named += [f"{sql} {dialect.alias_word}poller_ordering_{i}" for i, sql in enumerate(texts)]
+        self._named = named
         self._select = ", ".join([*chosen, *named])
         self._select_exact = ", ".join([*chosen, *named[1:]])
 
@@ -117,6 +119,13 @@ class Statements:
         `exact`), the other helpers, the ordering key's texts."""
         rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
         return self._dialect.limited(self._select_exact if exact else self._select, rest, limit), interval.params
+
+    def showing(self, chosen: Sequence[str], after: Sequence[str]) -> Statements:
+        """The same with these expressions for the user's columns, and others after all helpers."""
+        other = copy(self)
+        other._select = ", ".join([*chosen, *self._named, *after])
+        other._select_exact = ", ".join([*chosen, *self._named[1:], *after])
+        return other
 
     # --------------------------------------------------------------------------------------------------- the counts
 

@@ -3,16 +3,96 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import chain
+from typing import Any, overload
+
+from poller.ports import FreshRows
+from poller.sources.dialects.documents import Documents
 
 Records = Sequence[Sequence[Any]]
+_CHANGEABLE = (list, dict, set, tuple, bytearray)
+"""What can be changed in place, or hold what can."""
 
 
-def rows_of(records: Records, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The records as plain dicts of their first columns, in select order, without what follows these."""
-    return _maker(tuple(map(str, names)), len(records[0]))(records) if records else []
+class LazyRows(FreshRows):
+    """The records as plain dicts of their first columns, in select order, without what follows these: made when they
+    are asked for, so that a page that is handed over in batches, or again after a failure, needs no copies.
+
+    Args:
+        names: of the first columns. changeable: which of them hold values that can be changed in place. documents:
+            those that are JSON.
+    """
+
+    def __init__(
+        self, records: Records, names: tuple[str, ...], changeable: Sequence[int], documents: Documents
+    ) -> None:
+        self._records = records
+        self._names = names
+        self._changeable = changeable
+        self._documents = documents
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> LazyRows: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | LazyRows:
+        if isinstance(index, slice):
+            return LazyRows(self._records[index], self._names, self._changeable, self._documents)
+        return self._made([self._records[index]])[0]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._made(self._records))
+
+    def take(self, positions: Sequence[int]) -> LazyRows:
+        """See `FreshRows.take`."""
+        records = [self._records[at] for at in positions]
+        return LazyRows(records, self._names, self._changeable, self._documents)
+
+    def __eq__(self, other: object) -> bool:
+        """As a list of the rows."""
+        return list(self) == (list(other) if isinstance(other, LazyRows) else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def _made(self, records: Records) -> list[dict[str, Any]]:
+        if not records:
+            return []
+        rows = _maker(self._names, len(records[0]))(records)
+        for place in self._changeable:
+            name, take = self._names[place], self._documents.take
+            for row in rows:
+                value = row[name]
+                if isinstance(value, _CHANGEABLE):
+                    row[name] = take(value)
+        return rows
+
+
+def changeable(records: Records, width: int, description: Sequence[Sequence[Any]], scalar: Container[Any]) -> list[int]:
+    """Which of the first columns hold values that can be changed in place. All values are looked at, unless the type
+    of the column says that there are none, and the first and the last record do not show otherwise.
+
+    Args:
+        description: the driver's, of the columns. scalar: codes in it of types whose values nobody can change.
+    """
+    if not records:
+        return []
+    coded = {place for place, column in enumerate(description) if column[1] in scalar}
+    if not coded and not _changes(chain.from_iterable(records)):
+        return []
+    ends = (records[0], records[-1])
+    return [place for place in range(width) if _changes(r[place] for r in (ends if place in coded else records))]
+
+
+def _changes(values: Iterable[Any]) -> bool:
+    return any(issubclass(kind, _CHANGEABLE) for kind in set(map(type, values)))
 
 
 @lru_cache(maxsize=128)

@@ -6,9 +6,7 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,13 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor
-from poller.ports import Bound, Lag, Page
+from poller.ports import Bound, Page, Row, Table
 from poller.sources import bounds
 from poller.sources.columns import NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
-from poller.sources.columns.moments import parse_utc
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
+from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.options import Options
 from poller.sources.reading.blame import unreadable
@@ -30,43 +28,23 @@ from poller.sources.reading.continuity import refuse_changed
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.forms import FormWatch
 from poller.sources.reading.inspection import Inspection
-from poller.sources.reading.keys import LazyCursors, LazyOrdering, is_later
-from poller.sources.reading.learned import Learned, TypesChanged
+from poller.sources.reading.keys import LazyCursors, LazyKeys, LazyOrdering
+from poller.sources.reading.lag import Lags
+from poller.sources.reading.learned import TypesChanged
 from poller.sources.reading.page import Range, Relation
 from poller.sources.reading.parsing import parse_keys
 from poller.sources.reading.records import (
-    PROBE,
     refuse_bad_records,
     refuse_escaped,
-    refuse_null_cursors,
-    refuse_nulls,
 )
-from poller.sources.reading.rows import rows_of
-
-LAG_KEPT = 1.0
-"""Seconds: how old a lag may be that was counted with an empty page."""
+from poller.sources.reading.rows import LazyRows, changeable
 
 
-@dataclass(frozen=True, slots=True)
-class _TakenLag:
-    """A lag that was counted with an empty page: for which cursor and cap, and when, by the monotonic clock."""
-
-    of: tuple[Cursor | None, int]
-    at: float
-    lag: Lag
-
-
-class Session(Learned):
+class Session(Lags):
     """A source's reads, over what was learned of its table."""
 
     def __init__(self, database: Database, options: Options, relation: Relation, quote: Callable[[str], str]) -> None:
         super().__init__(database, options, relation, quote)
-        self._looked_through: tuple[Cursor | None, str] | None = None
-        """The cursor and the bound between which the last page left no row."""
-        self._lag_cap: int | None = None
-        """Of the last question for the lag; None while nobody asks for it."""
-        self._taken_lag: _TakenLag | None = None
-        self.monotonic = time.monotonic
         self.bounding = CurrentBound(database, options)
         self.forms = FormWatch(database, options, relation, quote)
         self.error_text = True
@@ -76,6 +54,13 @@ class Session(Learned):
         """As `Learned.forget`; the last bound serves no other page."""
         super().forget()
         self.bounding.drop()
+
+    def leave(self, *, forked: bool = False) -> None:
+        """Close what a session has beside its connection; in a forked child, leave it to the parent."""
+
+    def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:  # noqa: ARG002 - see TableSession
+        """See `ports.TableSource.table_of`; `asking`: whether the database may be asked."""
+        return None
 
     def page(self, after: Cursor | None, limit: int, until: Cursor | None = None, *, again: bool = False) -> Page:
         """See `ports.Source.page`; `until`: no row beyond it; `again`: below the last bound where it may serve again
@@ -106,9 +91,17 @@ class Session(Learned):
             bound = self.bounding.wait(bound, known, self.statements(), lambda: self._waiting(after))
         if bound.value is None and bound.kind != "none":
             return Page(rows=[], cursors=[], bound=bound)
+        if until is None and not again and self._is_idle():
+            waits = self._any_waits(known, asked, after)
+            if waits is None:
+                return self._page(asked, limit, until)
+            if not waits:
+                return Page(rows=[], cursors=[], bound=bound)  # no row at all, so none below the bound
         intervals = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
         page = self._read(known, intervals, limit, bound)
         rows, cursors = page.rows, page.cursors
+        self._taken_lag = None
+        self._empty = None if rows else (self.database.connection(), self.monotonic())
         if reused is not None and len(rows) < limit:
             return self._page(after, limit, until)  # rows that became ready since must not wait
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
@@ -117,10 +110,8 @@ class Session(Learned):
             if len(rows) < limit or after is None:
                 self._refuse_nulls()
             return page
-        cap = self._lag_cap  # the lag is asked for next: both counts in one statement
-        at = self.monotonic()
-        lag = self._lag(known, self._not_looked_through(after), cap, with_nulls=True)
-        self._taken_lag = _TakenLag((asked, cap), at, lag)
+        if not self._take_lag(known, asked, self._not_looked_through(after), with_nulls=True):
+            self._refuse_nulls()  # by itself: the page is none the worse for a lag that is not known
         return page
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
@@ -153,29 +144,32 @@ class Session(Learned):
         """Up to `limit` rows of some intervals, one after the other, each with the cursor right after it. Where the
         text of a cursor cannot be made of the driver's value, the database renders those of the page."""
         exact = self.exact(known)
-        records, names = self._collect(known, intervals, limit, exact)
-        plan = self.plan(names, exact)
-        if exact is not None and not exact.covers(records, plan.text_at):
-            records, names = self._collect(known, intervals, limit, None)
-            plan = self.plan(names)
-        refuse_bad_records(known, self.options, self.database.dialect, records, plan, names)
+        found = self._collect(known, intervals, limit, exact)
+        plan = self.plan(found.names, exact)
+        if exact is not None and not exact.covers(found.rows, plan.text_at):
+            found = self._collect(known, intervals, limit, None)
+            plan = self.plan(found.names)
+        records, names, dialect = found.rows, found.names, self.database.dialect
+        refuse_bad_records(known, self.options, dialect, records, plan, names)
+        own = tuple(map(str, names[: plan.width]))
+        places = changeable(records, plan.width, found.description, dialect.scalar_codes)
         return Page(
-            rows=rows_of(records, names[: plan.width]),
+            rows=LazyRows(records, own, places, found.documents),
             cursors=LazyCursors(records, plan),
             bound=bound,
-            ordering=LazyOrdering(records, self.ordering) if known.ordering else None,
+            ordering=LazyOrdering(records, self.ordering) if known.ordering else LazyKeys(records, plan),
         )
 
-    def _collect(
-        self, known: Inspection, intervals: Sequence[Range], limit: int, exact: Exact | None
-    ) -> tuple[list[Sequence[Any]], tuple[str, ...]]:
-        """The records, and the names of their columns without the ordering key's."""
+    def _collect(self, known: Inspection, intervals: Sequence[Range], limit: int, exact: Exact | None) -> Records:
+        """The records of all intervals; of their columns' names those without the ordering key's."""
         records: list[Sequence[Any]] = []
         names: tuple[str, ...] = ()
-        any_text = False
+        description: Sequence[Sequence[Any]] = ()
+        documents, any_text = Documents(), False
         for interval in intervals:
             found = self._select(known, interval, limit - len(records), exact is not None)
-            names = found.names[: len(found.names) - len(known.ordering)]
+            names, description = found.names[: len(found.names) - len(known.ordering)], found.description
+            documents.join(found.documents)
             self._refuse_changed_types(found)
             any_text = any_text or found.any_text
             if found.escaped:
@@ -184,7 +178,7 @@ class Session(Learned):
             if len(records) >= limit:
                 break
         self.database.page_held_text = any_text or bool(self.database.page_held_text)
-        return records, names
+        return Records(names, records, description, documents=documents)
 
     def _select(self, known: Inspection, interval: Range, limit: int, exact: bool) -> Records:
         """Up to `limit` rows of an interval. Raises: SourceError naming a value that cannot be read even as text."""
@@ -200,53 +194,6 @@ class Session(Learned):
             raise unreadable(
                 self.database, self.options, known.names, limit, error, read=read, plan=self.plan
             ) from None
-
-    def lag(self, after: Cursor | None, cap: int) -> Lag:
-        """See `ports.Source.lag`."""
-        taken, self._taken_lag, self._lag_cap = self._taken_lag, None, cap
-        if taken is not None and taken.of == (after, cap) and self.monotonic() - taken.at < LAG_KEPT:
-            return taken.lag
-        known = self.learn()
-        if known is None:
-            return Lag(seconds=0.0 if self._timed else None, pending=0)
-        after = self._settled(after, known)
-        refuse_changed(after, known, self.options)
-        return self._lag(known, self._not_looked_through(after), cap)
-
-    def _lag(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool = False) -> Lag:
-        """`with_nulls`: in the same statement, rows without a cursor are counted, and refused."""
-        count, seconds = 0, 0.0 if self._timed else None
-        statements = self.statements()
-        for at, interval in enumerate(statements.ranges(after, None)):
-            nulls = PROBE if with_nulls and not at else None
-            more, oldest, clock, *missing = self.database.run(
-                *statements.lag(interval, cap + 1 - count, nulls=nulls)
-            ).rows[0]
-            for number in missing:
-                refuse_nulls(self.options, int(number))
-            if self._timed and more and not count:
-                if known.cursor.form is not None and not known.cursor.form.pattern().fullmatch(str(oldest)):
-                    self.forget()  # it may sort above every bound, where no page finds it: the next look refuses it
-                moment = parse_utc(str(oldest), self.options.zone)
-                age = None if moment is None else (datetime.fromisoformat(clock) - moment).total_seconds()
-                seconds = None if age is None else max(0.0, age)
-            count += int(more)
-            if count > cap:
-                break
-        return Lag(seconds=seconds, pending=min(count, cap), pending_capped=count > cap)
-
-    @property
-    def _timed(self) -> bool:
-        return self.options.cursor_kind == "timestamp+pk"
-
-    def _not_looked_through(self, after: Cursor | None) -> Cursor | None:
-        """Right after a page that was not full: its bound, since no row was left below. With a filter that few rows
-        pass, page and lag would both read all the others. Only once: without a page before it, the lag looks at
-        everything."""
-        seen, self._looked_through = self._looked_through, None
-        if seen is None or seen[0] != after or (after is not None and not is_later(seen[1], after.value)):
-            return after
-        return Cursor(kind=self.options.cursor_kind, value=seen[1])
 
     def count_between(self, low: Cursor | None, high: Cursor, cap: int) -> tuple[int, bool]:
         """See `ports.InspectableSource.count_between`."""
@@ -324,13 +271,3 @@ class Session(Learned):
         return any(
             self.database.run(*statements.lag(interval, 1)).rows[0][0] for interval in statements.ranges(after, None)
         )
-
-    def _refuse_nulls(self) -> None:
-        """`on_null_cursor`: checked at the first page and at every page that is not full; costs nothing for a column
-        that is NOT NULL."""
-        if self._nulls_matter:
-            refuse_null_cursors(self.database, self.options, self.statements())
-
-    @property
-    def _nulls_matter(self) -> bool:
-        return not (self.options.skip_nulls or (self._known is not None and self._known.cursor.nullable is False))

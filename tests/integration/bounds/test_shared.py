@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from poller.databases import samplers
 from poller.databases.samplers import Reading
-from poller.sources.bounds import mysql, mysql_look, mysql_tracked, mysql_turn, postgresql
+from poller.sources.bounds import mysql, mysql_look, mysql_tracked, mysql_turn, postgresql, postgresql_samples
 from tests.integration.bounds.tables import add, freshly, ids, make, session, source
 from tests.support.mariadb import MariaDbServer
 from tests.support.mysql_family import MySqlFamilyServer
@@ -102,7 +102,7 @@ def test_a_reading_session_of_ours_holds_no_other_poller(
 def test_behind_a_pooler_nothing_is_shared(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There the driver holds another number for the session than the server: the next statement may go elsewhere."""
     monkeypatch.setattr(samplers, "WINDOW", 3600.0)
-    monkeypatch.setattr(postgresql, "session_of", lambda _: 1)
+    monkeypatch.setattr(postgresql_samples, "session_of", lambda _: 1)
     make(postgres_db)
     before = set(samplers.SHARED._lines)
     with source(postgres_db) as one, source(postgres_db) as other:

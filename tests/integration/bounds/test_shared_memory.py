@@ -30,6 +30,8 @@ class PostgreSql:
     def __init__(self) -> None:
         self.now = 0.0
         self.open: list[str] = []
+        self.info: dict[str, Any] = {}
+        self.connection = SimpleNamespace(dbapi_connection=None)
 
     def execute(self, statement: Any, params: Any = None) -> Any:
         left_out = "etl" in (params or {}).get("ignored", ())

@@ -21,6 +21,11 @@ PLAN = Plan(url="", seconds=5.0, longest=0.6, poll=0.1, margin="0s", batch_size=
 GENTLE = tuple(name for name in ALL if name not in DEFEAT_OBSERVED)
 RACING = Plan(url="", control="one-statement", seconds=4.0, longest=0.3, writers=6, rest=0.3, poll=0.0)
 """What is polled without a pause, and writers that rest, so that now and then nobody is open."""
+SELDOM = Plan(
+    url="", seconds=10.0, longest=0.1, writers=6, rest=0.4, poll=0.0, margin="0s", batch_size=1, page_size=2,
+    features=("messages", "chain", "connections", "savepoints", "long-select"),
+)  # fmt: skip
+"""Writers that rest: most looks find that nothing waits, so that they count, and read no page."""
 
 
 def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
@@ -28,7 +33,7 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
     found = torture(plan)
     print(
         f"{under}: {found.rows} rows in {found.transactions} transactions, the longest open {found.took_longest:.1f} s,"
-        f" {found.again} pages below a bound that served before"
+        f" {found.again} pages below a bound that served before, {found.counted} of {found.polls} looks without a page"
     )
     assert found.rows > least, "there was something to lose"
     assert not found.died, "a thread of the writers ended with an error"
@@ -38,8 +43,21 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
     assert found.refused <= found.transactions / 10, found
     assert {name.removesuffix(" held") for name in found.bounds} == {under}
     assert (found.lost, found.duplicates, found.disorder) == (0, 0, 0), found
+    return found
+
+
+def spared_in_full_pages(plan: Plan, under: str, *, least: int = 50) -> Result:
+    found = spared(plan, under, least=least)
     assert found.again > 0, "no bound served for another page"
     return found
+
+
+def spared_where_nothing_waits(plan: Plan, under: str) -> None:
+    gone = DEFEAT_OBSERVED if under == "observed" else NOT_HAD.get(family(plan.url), frozenset())
+    features = tuple(name for name in plan.features if name not in gone)
+    found = spared(replace(plan, features=features), under, least=10)
+    assert found.counted > found.polls / 4, "most looks were to be a sample and a count"
+    assert found.counted < found.polls, "and then rows came"
 
 
 @pytest.mark.parametrize(
@@ -47,42 +65,42 @@ def spared(plan: Plan, under: str, *, least: int = 50) -> Result:
 )
 def test_postgresql_loses_nothing_of_anything(postgres_db: str, bound: BoundChoice, beside: int) -> None:
     """`beside`: other pollers whose samples are shared; without any, the restart in the middle begins cold."""
-    spared(replace(PLAN, url=postgres_db, bound=bound, beside=beside), bound)
+    spared_in_full_pages(replace(PLAN, url=postgres_db, bound=bound, beside=beside), bound)
 
 
 @pytest.mark.soak
 def test_postgresql_observed_loses_nothing_but_the_documented(postgres_db: str) -> None:
-    spared(replace(PLAN, url=postgres_db, bound="observed", features=GENTLE), "observed")
+    spared_in_full_pages(replace(PLAN, url=postgres_db, bound="observed", features=GENTLE), "observed")
 
 
 @pytest.mark.parametrize("kind", [pytest.param("xid8+pk", marks=pytest.mark.soak), "integer+pk"])
 def test_postgresql_numbers_lose_nothing(postgres_db: str, kind: CursorKind) -> None:
-    spared(replace(PLAN, url=postgres_db, kind=kind), "exact")
+    spared_in_full_pages(replace(PLAN, url=postgres_db, kind=kind), "exact")
 
 
 @pytest.mark.parametrize(
     ("kind", "beside"), [("timestamp+pk", 2), pytest.param("integer+pk", 0, marks=pytest.mark.soak)]
 )
 def test_mariadb_loses_nothing(mariadb_db: str, kind: CursorKind, beside: int) -> None:
-    spared(replace(PLAN, url=mariadb_db, kind=kind, beside=beside), "observed")
+    spared_in_full_pages(replace(PLAN, url=mariadb_db, kind=kind, beside=beside), "observed")
 
 
 @pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
 def test_mysql_loses_nothing(mysql_db: str, kind: CursorKind) -> None:
-    spared(replace(PLAN, url=mysql_db, kind=kind), "observed")
+    spared_in_full_pages(replace(PLAN, url=mysql_db, kind=kind), "observed")
 
 
 def test_sqlite_loses_nothing(sqlite_url: str) -> None:
     """Its writers take turns: rows are few, and the fewer, the longer each keeps its transaction open."""
     features = tuple(name for name in GENTLE if name not in NOT_HAD["sqlite"])
     few = replace(PLAN, batch_size=2, page_size=4)
-    spared(replace(few, url=sqlite_url, longest=0.1, features=features), "exact", least=10)
+    spared_in_full_pages(replace(few, url=sqlite_url, longest=0.1, features=features), "exact", least=10)
 
 
 @pytest.mark.soak
 def test_a_guess_loses_nothing_where_no_transaction_outlasts_it(postgres_db: str) -> None:
     plan = replace(PLAN, url=postgres_db, bound="heuristic", commit_delay="5s", seconds=2.5, longest=0.2)
-    assert spared(plan, "heuristic").took_longest < 5
+    assert spared_in_full_pages(plan, "heuristic").took_longest < 5
 
 
 @pytest.mark.parametrize(
@@ -112,43 +130,91 @@ LONGER = pytest.mark.parametrize(
 @LONGER
 @pytest.mark.parametrize("bound", ["exact", "observed-strict"])
 def test_postgresql(postgres_db: str, bound: BoundChoice, seconds: float) -> None:
-    spared(replace(BURNING, seconds=seconds, url=postgres_db, bound=bound), bound)
+    spared_in_full_pages(replace(BURNING, seconds=seconds, url=postgres_db, bound=bound), bound)
 
 
 @LONGER
 def test_postgresql_observed(postgres_db: str, seconds: float) -> None:
-    spared(replace(BURNING, seconds=seconds, url=postgres_db, bound="observed", features=GENTLE), "observed")
+    spared_in_full_pages(
+        replace(BURNING, seconds=seconds, url=postgres_db, bound="observed", features=GENTLE), "observed"
+    )
 
 
 @LONGER
 @pytest.mark.parametrize("kind", ["xid8+pk", "integer+pk"])
 def test_postgresql_numbers(postgres_db: str, kind: CursorKind, seconds: float) -> None:
-    spared(replace(BURNING, seconds=seconds, url=postgres_db, kind=kind), "exact")
+    spared_in_full_pages(replace(BURNING, seconds=seconds, url=postgres_db, kind=kind), "exact")
 
 
 @LONGER
 @pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
 def test_mariadb(mariadb_db: str, kind: CursorKind, seconds: float) -> None:
-    spared(replace(BURNING, seconds=seconds, url=mariadb_db, kind=kind), "observed")
+    spared_in_full_pages(replace(BURNING, seconds=seconds, url=mariadb_db, kind=kind), "observed")
 
 
 @LONGER
 @pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
 def test_mysql(mysql_db: str, kind: CursorKind, seconds: float) -> None:
-    spared(replace(BURNING, seconds=seconds, url=mysql_db, kind=kind), "observed")
+    spared_in_full_pages(replace(BURNING, seconds=seconds, url=mysql_db, kind=kind), "observed")
 
 
 @LONGER
 def test_sqlite(sqlite_url: str, seconds: float) -> None:
     features = tuple(name for name in GENTLE if name not in NOT_HAD["sqlite"])
     few = replace(BURNING, batch_size=2, page_size=4)
-    spared(replace(few, seconds=seconds, url=sqlite_url, longest=0.5, features=features), "exact", least=10)
+    spared_in_full_pages(
+        replace(few, seconds=seconds, url=sqlite_url, longest=0.5, features=features), "exact", least=10
+    )
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+)
+def test_postgresql_where_nothing_waits(postgres_db: str, seconds: float) -> None:
+    spared_where_nothing_waits(replace(SELDOM, url=postgres_db, seconds=seconds, bound="exact"), "exact")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bound", ["observed", "observed-strict"])
+def test_postgresql_observed_where_nothing_waits(postgres_db: str, bound: BoundChoice) -> None:
+    spared_where_nothing_waits(replace(SELDOM, url=postgres_db, bound=bound), bound)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["xid8+pk", "integer+pk"])
+def test_postgresql_numbers_where_nothing_waits(postgres_db: str, kind: CursorKind) -> None:
+    spared_where_nothing_waits(replace(SELDOM, url=postgres_db, kind=kind), "exact")
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+)
+def test_mariadb_where_nothing_waits(mariadb_db: str, seconds: float) -> None:
+    spared_where_nothing_waits(replace(SELDOM, url=mariadb_db, seconds=seconds), "observed")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["timestamp+pk", "integer+pk"])
+def test_mysql_where_nothing_waits(mysql_db: str, kind: CursorKind) -> None:
+    spared_where_nothing_waits(replace(SELDOM, url=mysql_db, kind=kind), "observed")
+
+
+@pytest.mark.soak
+def test_mariadb_numbers_where_nothing_waits(mariadb_db: str) -> None:
+    spared_where_nothing_waits(replace(SELDOM, url=mariadb_db, kind="integer+pk"), "observed")
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10.0, marks=pytest.mark.soak), pytest.param(60.0, marks=pytest.mark.prove)]
+)
+def test_sqlite_where_nothing_waits(sqlite_url: str, seconds: float) -> None:
+    spared_where_nothing_waits(replace(SELDOM, url=sqlite_url, seconds=seconds, longest=0.05), "exact")
 
 
 @pytest.mark.soak
 def test_mariadb_by_a_guess_that_is_longer_than_every_transaction(mariadb_db: str) -> None:
     plan = replace(BURNING, url=mariadb_db, bound="heuristic", commit_delay="9s", seconds=10.0, longest=0.5)
-    assert spared(plan, "heuristic").took_longest < 9
+    assert spared_in_full_pages(plan, "heuristic").took_longest < 9
 
 
 def loses(new_database: Callable[[], str], plan: Plan) -> bool:

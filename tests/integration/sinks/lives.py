@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,11 +32,36 @@ from tests.support.quarantine import Cut, Killed
 
 T = TypeVar("T")
 SIZE = 16
-"""Rows of the table."""
-MAX_UNCOMMITTED = 1
-"""So many batches may be handled and not committed."""
+"""Rows of the table; with lanes there are some more for each."""
 HAPPENS = ["raises", "raises after", "dies before", "dies after", "names", "rejects", "outlived", "outlived after"]
 """What may happen to a call."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How batches are handled and committed.
+
+    Attributes:
+        lanes: batches at once. grouped: whether several share a commit, with one lane too.
+    """
+
+    lanes: int = 1
+    grouped: bool = False
+
+    @property
+    def uncommitted(self) -> int:
+        """So many batches may be handled and not committed."""
+        return 2 * self.lanes if self.lanes > 1 else 4 if self.grouped else 1
+
+    @property
+    def quiet(self) -> float:
+        """The share of calls to which nothing happens: a failure ends the others' lanes too."""
+        return min(0.8, 0.3 + 0.1 * self.lanes)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of the poller."""
+        return {"concurrency": self.lanes} if self.lanes > 1 else {"commit": "grouped"} if self.grouped else {}
 
 
 class Clock(SystemRuntime):
@@ -80,11 +107,18 @@ class Life:
     Attributes:
         seen: what happened, by name: a life must have had its share of each.
         grown: entries of the ledger that hold no key of a row that waits, at most.
+        most: calls of one tenure that were at work at once.
     """
 
-    def __init__(self, seed: int, folder: Path, engines: list[Engine], *, tenures: int = 12) -> None:
+    def __init__(
+        self, seed: int, folder: Path, engines: list[Engine], mode: Mode = Mode(), *, tenures: int = 12
+    ) -> None:
         self.seed, self.chance, self.engines, self.tenures = seed, random.Random(seed), engines, tenures
+        self.mode, self.size = mode, SIZE + 4 * (mode.lanes - 1)
         self.shop = folder / f"shop{seed}.db"
+        self.lock = threading.RLock()
+        self.most = 0
+        self.at_work: Counter[int] = Counter()
         self.clock = Clock()
         self.memory = MemoryStore(self.clock)
         self.seen: Counter[str] = Counter()
@@ -93,14 +127,14 @@ class Life:
         with closing(sqlite3.connect(self.shop)) as db, db:
             db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, version INTEGER NOT NULL, place INTEGER NOT NULL)")
             db.execute("CREATE UNIQUE INDEX by_place ON orders (place)")
-        for number in range(SIZE):
+        for number in range(self.size):
             self.change(number)
 
     # --- the table
 
     def change(self, number: int) -> None:
         """A new row, or the next version of one; it stands at the end."""
-        with closing(sqlite3.connect(self.shop)) as db, db:
+        with self.lock, closing(sqlite3.connect(self.shop)) as db, db:
             (end,) = db.execute("SELECT coalesce(max(place), 0) + 1 FROM orders").fetchone()
             db.execute(
                 "INSERT INTO orders VALUES (?, 1, ?) "
@@ -119,7 +153,7 @@ class Life:
         """Disturbed tenures, and then some that nothing disturbs, until every row is done."""
         for _ in range(self.tenures):
             for _ in range(self.chance.randrange(6)):
-                self.change(self.chance.randrange(SIZE + 8))
+                self.change(self.chance.randrange(self.size + 8))
             self.tenure()
             self.clock.passed += self.chance.choice([2, 8, 200])
         self.calm = True
@@ -172,7 +206,8 @@ class Life:
             retry_backoff="1s",
             retry_backoff_max="4s",
             batch_size=self.chance.randrange(1, 7),
-            max_batches_per_tick=self.chance.choice([0, 2]),
+            max_batches_per_tick=self.chance.choice([0, 2 * self.mode.lanes]),
+            **self.mode.options,
         )
         engine = self.chance.choice(self.engines)
         try:
@@ -186,11 +221,22 @@ class Life:
 
     def handle(self, batch: Batch, engine: Engine, store: Mortal) -> None:
         """Apply the rows, unless something happens."""
-        self.calls += 1
-        chance = random.Random(f"{self.seed}/{self.calls}")
-        happens = "" if self.calm or chance.random() < 0.4 else chance.choice(HAPPENS)
-        self.seen["retried"] += batch.retry
-        self.seen[happens] += 1
+        token = batch.fencing_token
+        with self.lock:
+            self.calls += 1
+            self.at_work[token] += 1
+            self.most = max(self.most, self.at_work[token])
+            chance = random.Random(f"{self.seed}/{self.calls}")
+            happens = "" if self.calm or chance.random() < self.mode.quiet else chance.choice(HAPPENS)
+            self.seen["retried"] += batch.retry
+            self.seen[happens] += 1
+        try:
+            self._handle(batch, engine, store, happens, chance)
+        finally:
+            with self.lock:
+                self.at_work[token] -= 1
+
+    def _handle(self, batch: Batch, engine: Engine, store: Mortal, happens: str, chance: random.Random) -> None:
         if happens == "outlived":
             self.outlive()
         with engine.begin() as connection, fenced(connection, batch) as fresh:
@@ -211,7 +257,7 @@ class Life:
                 raise Killed
         self._measure(engine, batch)
         if chance.random() < 0.3 and not self.calm:
-            self.change(chance.randrange(SIZE + 8))
+            self.change(chance.randrange(self.size + 8))
         if happens == "outlived after":
             self.outlive()
         if happens == "raises after":
@@ -222,10 +268,13 @@ class Life:
 
     def outlive(self) -> None:
         """The lease is over, and a successor works, while this call goes on."""
-        if self.within == 0:
+        with self.lock:
             self.within += 1
+            first = self.within == 1
+        if first:
             self.clock.passed += 200
             self.tenure()
+        with self.lock:
             self.within -= 1
 
     def _measure(self, engine: Engine, batch: Batch) -> None:
@@ -238,7 +287,8 @@ class Life:
                 id_of_hash(keys[start : start + KEY_BYTES]) for start in range(0, len(keys), KEY_BYTES)
             )
         ]
-        self.grown = max(self.grown, len(others))
+        with self.lock:
+            self.grown = max(self.grown, len(others))
 
     # --- what holds
 

@@ -82,6 +82,52 @@ def test_both_parsers_give_the_same_values(postgres_db: str, kind: str, monkeypa
     assert len(fast) == len(documents)
 
 
+@pytest.mark.parametrize("kind", ["json", "jsonb"])
+def test_a_row_that_was_changed_is_made_again(postgres_db: str, kind: str) -> None:
+    """A handler may change what it gets, down to the lists in a document; the next call gets the row as it was read."""
+    filled(postgres_db, kind, ('{"a": [1, {"b": []}]}', "null", "[[]]", '"text"'))
+    with closing(orders(postgres_db)) as source:
+        rows = source.page(None, 10).rows
+        before = shown(drain(source, 10))
+    for part in (rows, rows[1:], rows):
+        for row in part:
+            assert isinstance(row, dict)
+            row["ds"].append("changed")
+            if row["id"] == 0:
+                row["d"]["a"][1]["b"].append("changed")
+            elif row["id"] == 2:
+                row["d"][0].append("changed")
+                row["ds"][0].clear()
+    assert shown(list(rows)) == before  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("with_orjson", [True, False])
+def test_a_document_is_parsed_again_only_for_another_row(
+    postgres_db: str, with_orjson: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However deeply nested: copying would take more time than parsing, and more frames than there may be."""
+    filled(postgres_db, "jsonb", ("[" * 700 + "]" * 700, '{"a": 1}', "1"))
+    execute(postgres_db, "alter table orders drop column ds")
+    if not with_orjson:
+        monkeypatch.setattr(json_values, "orjson", None)
+    parsed: list[bytes] = []
+    parse = json_values.parse
+
+    def watched(data: bytes) -> Any:
+        parsed.append(data)
+        return parse(data)
+
+    monkeypatch.setattr(json_values, "parse", watched)
+    with closing(orders(postgres_db)) as source:
+        rows = source.page(None, 10).rows
+    first = list(rows[:2]) + list(rows[2:])
+    assert len(parsed) == 3
+    again = list(rows)
+    assert len(parsed) == 5, "but for the number"
+    assert [repr(row) for row in first] == [repr(row) for row in again]
+    assert all(one["d"] is not other["d"] for one, other in zip(first[:2], again, strict=False))
+
+
 def test_without_orjson_the_standard_library_parses(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(postgres_db, "jsonb", ('{"a": 1}',))
     assert shown(without_orjson(postgres_db, monkeypatch)) == ["({'a': 1}, [{'a': 1}])"]

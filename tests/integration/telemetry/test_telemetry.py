@@ -254,3 +254,23 @@ def test_the_handlers_spans_hang_below_its_batch_without_errors(orders: Poller) 
     assert ours.attributes["poller.rows"] == 3
     assert not ours.status.is_ok
     assert "secret" not in ours.to_json()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_spans_of_calls_in_lanes_hang_below_the_tick(table: sqlite3.Connection, asynchronous: bool) -> None:
+    _SPANS.clear()
+
+    def ship(batch: Batch) -> None:
+        with trace.get_tracer("shop").start_as_current_span("ship"):
+            pass
+
+    async def ship_later(batch: Batch) -> None:
+        ship(batch)
+
+    with polled(table, concurrency=3, batch_size=1) as orders:
+        orders.tick(ship_later if asynchronous else ship)
+    by_id = {span.context.span_id: span for span in _SPANS.get_finished_spans() if span.context is not None}
+    spans = [span for span in by_id.values() if span.name == "ship"]
+    above = [by_id[span.parent.span_id] for span in spans if span.parent is not None]
+    assert [span.name for span in above] == ["poller.handle"] * 7
+    assert {by_id[span.parent.span_id].name for span in above if span.parent is not None} == {"poller.tick"}

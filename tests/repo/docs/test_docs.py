@@ -104,6 +104,18 @@ def test_a_range_is_delivered_again_as_shown(tmp_path: Path) -> None:
     assert again[0].startswith("0 rows; To deliver it once more, give it another name: name='orders-again'")
 
 
+def test_batches_come_as_tables_as_shown(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    example = blocks("docs/python.md", "python")[5]
+    _one_order(tmp_path)
+
+    printed = run([sys.executable, "-c", example.text], tmp_path)
+
+    assert printed.splitlines() == ["1"]
+    (file,) = (tmp_path / "lake").iterdir()
+    assert parquet.read_table(file).column("total").to_pylist() == [99.5]
+
+
 def _one_order(folder: Path) -> None:
     with sqlite3.connect(folder / "shop.db") as shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")

@@ -62,6 +62,7 @@ RUN_BY: dict[str, list[str]] = {
         TIMERS,
     ],
     "docs/guarantees.md": [],
+    "docs/performance.md": [],
     "docs/proofs.md": [],
     "docs/monitoring.md": [
         "tests/repo/docs/test_monitoring.py::test_a_handlers_module_as_shown_exports_what_the_page_lists"
@@ -72,6 +73,7 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_a_checkpoint_is_kept_and_gone_back_to_as_shown",
         DOCS + "test_rows_that_wait_are_listed_and_given_up_as_shown",
         DOCS + "test_a_range_is_delivered_again_as_shown",
+        DOCS + "test_batches_come_as_tables_as_shown",
     ],
     "docs/security.md": [
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",

@@ -79,6 +79,7 @@ def of(modules: set[str], *packages: str) -> list[str]:
 
 COMMAND = "from poller_cli.main import execute; assert execute({!r}) == 0"
 DATABASES = ("sqlalchemy", "sqlglot")
+TABLES = ("pyarrow", "adbc_driver_manager", "adbc_driver_postgresql")
 
 
 def test_the_embedded_poller_loads_no_azure_package() -> None:
@@ -118,8 +119,10 @@ def test_who_asks_no_database_loads_none(azurite: Azurite, tmp_path: Path) -> No
         'table = "orders"\ncursor_column = "updated_at"\ncursor_time_zone = "UTC"\npk_columns = ["id"]\n'
     )
     store = f"import os; os.environ['STORE'] = {azurite.connection_string!r}"
-    assert of(loaded("import poller"), *DATABASES, "azure", "pydantic") == []
-    assert of(loaded(COMMAND.format(["--help"])), *DATABASES, "azure", "pydantic") == []
+    assert of(loaded("import poller"), *DATABASES, *TABLES, "azure", "pydantic") == []
+    assert of(loaded(COMMAND.format(["--help"])), *DATABASES, *TABLES, "azure", "pydantic") == []
+    rows = 'SqlSource("sqlite://", table="t", cursor_column="at", pk_columns=["id"])'
+    assert of(loaded("from poller.sources import SqlSource", rows), *TABLES) == []
     seen = loaded(store, COMMAND.format(["history", "orders"]), cwd=tmp_path)
     assert "azure.storage.blob" in seen, "the store was asked"
     assert of(seen, *DATABASES) == []

@@ -37,9 +37,10 @@ class FailingWorker(Worker):
         laws, plan, ttl = stage.failure_laws, stage.failures, stage.failures.ttl
         tenure: Any = batch._lease
         call = self._call(batch, tenure.state)
-        again = " again" if batch.retry else ""
+        again = " again" if batch.retry else f" in lane {batch.standing.lane}" if call.lanes > 1 else ""
+        self._count("a lane's batch" if call.lanes > 1 else "a batch alone")
         self._world.say(process.name, "handles %s%s, attempt %s", [row.id for row in call.rows], again, batch.attempt)
-        laws.calling(call, batch.fencing_token)
+        laws.calling(tenure.owner_id, batch.batch_id, call, batch.fencing_token)
         if not stage.calm:
             chance = rng.random()
             if chance < plan.gil:
@@ -52,7 +53,7 @@ class FailingWorker(Worker):
         answer, call.report = self._behaves(batch, call)
         if process.dead:
             raise GreenletExit
-        laws.called(tenure.owner_id, call, batch.fencing_token)
+        laws.called(tenure.owner_id, batch.batch_id, call, batch.fencing_token)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -64,7 +65,7 @@ class FailingWorker(Worker):
         again = next((row for row in known.aside if row.id == rows[0].id), None) if batch.retry else None
         if batch.retry and again is None:
             self._world.fail(f"{rows[0].id} is tried, and the process knows it not to be aside")
-        return Call(rows, known, 0, retries=again)
+        return Call(rows, known, 0, retries=again, lanes=batch.standing.lanes)
 
     def _behaves(self, batch: Batch, call: Call) -> tuple[Any, Report]:
         """What the handler returns or raises, and what that is to mean."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from poller.model import window
+from poller.model import aside, window
+from poller.model.aside import RowFacts
 from poller.model.document import State
 from poller.model.ruling import Report
 from tests.resilience.failures.plan import FailurePlan
@@ -75,8 +76,10 @@ class SimTruth(Truth):
 
 
 class RealRules(Rules):
-    """The same laws, for a tick that read its rows some time ago."""
+    """The same laws, for a tick that read its rows some time ago, and whose lanes may leave behind what they did."""
 
+    keys = False
+    """Whether the poller has an ordering key of its own."""
     read: tuple[Version, ...] = ()
     """What the process read whose write is judged."""
 
@@ -87,29 +90,96 @@ class RealRules(Rules):
         page = table.page(state.checkpoint.cursor, self.settings.batch_size)
         return all(row.id in known for row in page) and super()._rows_left(state)
 
+    def covered(self, state: State) -> set[str]:
+        """The rows of the table of which the document says that lanes have done them, or listed: of each lane all up to
+        a cursor."""
+        known = state.delivery.lanes
+        if known is None or known.generation != state.checkpoint.generation:
+            return set()
+        if known.ordering_key != (("customer",) if self.keys else ()):
+            return set()
+        begin = place(state.checkpoint.cursor)
+        ends = [begin if cursor is None else place(cursor) for cursor in known.done]
+        rows = [row for row in self.world.table.rows.values() if row.place > begin]
+        return {row.id for row in rows if row.place <= ends[int(row.facts.key, 16) % len(ends)]}
+
+    def is_done(self, token: int, before: State, row: Version) -> bool:
+        return super().is_done(token, before, row) or row.id in self.covered(before)
+
+    def given_back(self, call: Call) -> None:
+        """The lease was given back after a call: the rows that it did must not come again."""
+        self._settled.update((call.generation, id_) for id_ in call.done)
+
+    def judge_kept(self, before: State, after: State) -> None:
+        """What the document says of lanes is true: whoever writes it did these rows, or listed them, or knew it."""
+        same = before.checkpoint.generation == after.checkpoint.generation
+        known = (self.covered(before) if same else set()) | aside.listed(after).keys()
+        token = after.lease.fencing_token
+        wrong = sorted(id_ for id_ in self.covered(after) - known if (token, id_) not in self._done_under)
+        if wrong:
+            self._fail(f"the document says that lanes have done {wrong}, which nobody did")
+
 
 class FailureLaws(Laws):
     """Both kinds of laws. `rules` are those of failing rows."""
 
     def __init__(self, world: World, table: ChangingTable, plan: FailurePlan, settings: Settings, seen: Counter[str]):
-        super().__init__(world, table, timed=plan.timed)
+        super().__init__(world, table, plan)
+        self._failures = plan
         self.truth = SimTruth(world, plan, table, seen)
         self.settings = settings
         self.rules = RealRules(self.truth, settings)
+        self.rules.lanes, self.rules.keys = plan.lanes, bool(plan.keys)
         self.rules.strict = settings.mode == "quarantine" and not plan.operators
+        if plan.lanes > 1 and not plan.asks:  # then nobody can say which rows stand before a cursor of another page
+            self.rules.strict = False
         self._calls: dict[str, tuple[Call, ...]] = {}
         """By owner: the calls that it made, until something came of them."""
         self._of_write: dict[str, tuple[Call, ...]] = {}
         self._read: dict[str, tuple[Version, ...]] = {}
+        self._in_hand: defaultdict[str, dict[str, Call]] = defaultdict(dict)
+        """By owner and batch: calls that have not ended."""
+        self._told: defaultdict[str, set[str]] = defaultdict(set)
+        """By owner: the rows that lanes did, and that a write of it passed or kept as done."""
+        self._done_by: dict[tuple[str, str], frozenset[str]] = {}
+        """By owner and batch: the rows that a lane's call did."""
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
-    def calling(self, call: Call, token: int) -> None:
+    def calling(self, owner: str, batch_id: str, call: Call, token: int) -> None:
         """A handler is called."""
+        self._judge_beside(owner, call)
+        self._in_hand[owner][batch_id] = call
         self.rules.handing(Tenant(token, self.settings), call, older=False)
 
-    def called(self, owner: str, call: Call, token: int) -> None:
+    def _judge_beside(self, owner: str, call: Call) -> None:
+        """What is handled at once is of different keys, and different rows; and so many batches at most are begun."""
+        others = self._in_hand[owner].values()
+        if call.lanes == 1:
+            if others:
+                self.truth.fail(f"{[row.id for row in call.rows]} are handed over beside another batch")
+            return
+        for row in call.rows:
+            beside = [one.id for other in others for one in other.rows if one.key == row.key or one.pk == row.pk]
+            if beside:
+                self.truth.fail(f"{row.id} is handed over beside {beside}, of its key or of its row")
+        places = [place(row.cursor) for row in call.rows]
+        lanes = {int(row.key, 16) % call.lanes for row in call.rows}
+        if places != sorted(places) or len(lanes) > 1 or len({row.pk for row in call.rows}) < len(places):
+            self.truth.fail(f"{[row.id for row in call.rows]} are no batch of one lane")
+        plan = self._failures
+        most = max(plan.uncommitted, plan.lanes) if plan.uncommitted else 2 * plan.lanes
+        begun = 1 + len(others) + len(self._calls.get(owner, ()))
+        if begun > most:
+            self.truth.fail(f"{begun} batches are begun beyond what has landed")
+
+    def called(self, owner: str, batch_id: str, call: Call, token: int) -> None:
         """It returned or raised."""
+        self._in_hand[owner].pop(batch_id, None)
+        if call.lanes > 1:
+            self._done_by[owner, batch_id] = call.done
+            if len(call.done) < len(call.rows):
+                self._failing.add(owner)
         self.rules.returned(Tenant(token, self.settings), call)
         self._calls[owner] = (*self._calls.get(owner, ()), call)
         self.delivered.update(self.truth.table.history[id_].pk for id_ in call.done)
@@ -132,6 +202,7 @@ class FailureLaws(Laws):
         if self._world.violation is not None:
             return
         after = self.truth.known = State.model_validate(sent.document)
+        self.rules.judge_kept(before, after)
         if sent.role == "worker":
             self._judge_rules(sent, before, after)
         else:
@@ -159,6 +230,11 @@ class FailureLaws(Laws):
             call = self._settled(sent, before, after) or self._killed(before)
             if call is not None and call.retries is not None:
                 what = "tried"
+        if sent.owner is not None and after.lease.owner_id is None:
+            # Whatever was done under a lease that is given back stands in the document, or it comes again for nothing.
+            for made in self._of_write.get(sent.document["write_ids"][-1], ()):
+                if made.lanes > 1:
+                    self.rules.given_back(made)
         self._count(before, after)
         self.rules.read = self._read.get(sent.client, ())
         self.rules.landed(tenant, before, after, what, call)
@@ -166,6 +242,8 @@ class FailureLaws(Laws):
     def _settled(self, sent: Sent, before: State, after: State) -> Call | None:
         """The call that the write is about. One write may commit several that did every row: they count as one."""
         calls, reached = self._of_write.get(sent.document["write_ids"][-1], ()), after.checkpoint.cursor
+        if any(call.lanes > 1 for call in calls):
+            return self._settled_lanes(sent.owner or "", calls, before, after)
         if reached is not None and reached != before.checkpoint.cursor and len(calls) > 1:
             calls = tuple(call for call in calls if place(call.rows[-1].cursor) <= place(reached)) or calls
         settled, made = set(map(id, calls)), self._calls.get(sent.owner or "", ())
@@ -176,6 +254,36 @@ class FailureLaws(Laws):
         if any(len(call.done) < len(call.rows) for call in calls):
             self.truth.fail("a write commits several calls, and not all of their rows were done")
         return replace(calls[0], rows=tuple(row for call in calls for row in call.rows), through=calls[-1].through)
+
+    def _settled_lanes(self, owner: str, calls: tuple[Call, ...], before: State, after: State) -> Call:
+        """What the write says of lanes: the rows that it passes or keeps as done, as one call. The one with which they
+        stop says something of all calls; what failed then stands in the document."""
+        kept, reached = self.rules.covered(after), place(after.checkpoint.cursor)
+        ends = after.lease.owner_id is None or self._fails(before, after)
+        failing = [call for call in calls if len(call.done) < len(call.rows)]
+        if ends and failing and all(call.report.end == "later" for call in failing) and after.delivery.attempts:
+            self.truth.fail("calls that asked for another time count as attempts")
+        told: list[RowFacts] = []
+        left: list[Call] = []
+        for call in calls:
+            done = [row for row in call.rows if row.id in call.done]
+            fresh = [row for row in done if ends or place(row.cursor) <= reached or row.id in kept]
+            told.extend(row for row in fresh if row.id not in self._told[owner])
+            self._told[owner].update(row.id for row in fresh)
+            if not ends and len(fresh) < len(call.rows):
+                left.append(call)
+        settled = set(map(id, calls)) - set(map(id, left))
+        self._calls[owner] = tuple(one for one in self._calls[owner] if id(one) not in settled)
+        self.truth.seen["several lanes by one write"] += len(settled) > 1
+        self.truth.seen["done above the checkpoint"] += bool(kept)
+        rejected = tuple(id_ for call in failing if ends for id_ in call.report.rejected)
+        return replace(calls[0], rows=tuple(told), report=Report(rejected=rejected))
+
+    def _fails(self, before: State, after: State) -> bool:
+        """Whether a write stores that something failed."""
+        old, new = before.delivery, after.delivery
+        listed = aside.listed(after).keys() - aside.listed(before).keys()
+        return bool(listed) or new.failures > old.failures or new.last_error not in (None, old.last_error)
 
     def _what(self, sent: Sent, before: State, after: State) -> str:
         """Which write of a tick this is: by what it changed, and whether a call waited for it."""
@@ -213,7 +321,16 @@ class FailureLaws(Laws):
 
     # --- what the lease's laws ask otherwise -----------------------------------------------------------------------
 
-    def passed_unhandled(self, owner: str, was: int, now: int) -> list[int]:
+    def note_landed(self, owner: str, after: Document) -> None:
+        """The laws of failing rows know that."""
+
+    def judge_kept(self, before: Document, after: Document, owner: str | None) -> None:
+        """The laws of failing rows judge that: rows may be listed instead."""
+
+    def lanes_landed(self, owner: str, batch_id: str) -> bool:
+        return self._done_by.get((owner, batch_id), frozenset()) <= self._told[owner]
+
+    def passed_unhandled(self, owner: str, before: Document, now: int) -> list[int]:
         """The laws of failing rows judge that: rows may be listed instead."""
         return []
 

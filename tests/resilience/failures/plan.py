@@ -19,7 +19,7 @@ class FailurePlan(Plan):
 
     Attributes:
         mode, max_aside, max_quarantined: how the poller is configured. first, most: its backoff, in seconds.
-        kinds, keys: of which kinds the rows are, over how many ordering keys; 0: each its own.
+        kinds: of which kinds the rows are. moves: whether a row that is written again may get another ordering key.
         flaps: how likely a call fails although every row of it is good.
         changes, deletes, heals: how many rows are written again, go, or are put right meanwhile.
         downs, down: how often what the handler calls is down; what it does then.
@@ -32,7 +32,7 @@ class FailurePlan(Plan):
     first: float = 5.0
     most: float = 20.0
     kinds: tuple[Kind, ...] = ("ok",)
-    keys: int = 0
+    moves: bool = False
     flaps: float = 0.0
     changes: int = 0
     deletes: int = 0
@@ -95,4 +95,6 @@ def draw(seed: int) -> FailurePlan:
         read_ahead=pick((0, 1, 1)),
         page_size=pick((0, 2, 4)),
         uncommitted=pick((0, 0, 2, 4)),
+        lanes=pick((1, 1, 2, 5)),
+        moves=pick((False, True)),
     )

@@ -72,7 +72,7 @@ class FailureSchedule(Schedule):
             if world.violation is None:
                 self._calm_down()
                 self._until(world.now + (GOOD_ROWS + 1) * self.failures.most)
-                self._await(lambda: amiss(laws.truth, laws.settings))
+                self._await(self._amiss)
             if world.violation is None:
                 self._put_right()
             world.end()
@@ -88,6 +88,10 @@ class FailureSchedule(Schedule):
                 return
             self._until(self.world.now + self.failures.most)
         self.world.fail(f"{amiss()}: {self._standing()}")
+
+    def _amiss(self) -> str | None:
+        laws = self.failure_laws
+        return amiss(laws.truth, laws.settings, laws.rules.covered(laws.truth.state))
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -122,7 +126,7 @@ class FailureSchedule(Schedule):
             pk = rng.choice(sorted(versions.rows))
             if rng.random() < 0.5:
                 versions.kinds[pk] = rng.choice(self.failures.kinds)
-            self.changing.write([pk])
+            self.changing.write([pk], moved=rng.randint(0, self.failures.keys) if self.failures.moves else 0)
             self.world.say("table", "writes %s again: %s", versions.rows[pk], versions.kinds[pk])
 
     def _delete(self) -> None:
@@ -177,7 +181,7 @@ class FailureSchedule(Schedule):
         laws = self.failure_laws
         truth, rules = laws.truth, laws.rules
         state = truth.state
-        found = amiss(truth, laws.settings)
+        found = self._amiss()
         if found is not None or state.control.halted or state.control.paused:
             return found or "nobody resumed it"
         waits = {row.id for row in (*state.aside, *state.quarantine)}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from poller.errors import SourceError
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
-from poller.model.fingerprint import SourceDescription
 from poller.model.row_ids import id_of_key, id_of_values
-from poller.ports import Bound, Lag, Page, Row, SourceCheckup
+from poller.ports import Page, Row
 from tests.resilience.quarantine.world import Table as Versions
 from tests.resilience.quarantine.world import Version, place
-from tests.resilience.simulation.source import BOUND, DESCRIPTION, SimSource, Table, Trouble
+from tests.resilience.simulation.source import BOUND, Asked, SimSource, Table, Trouble
 from tests.resilience.simulation.world import Process, World
 
 
@@ -42,14 +39,14 @@ class ChangingTable(Table):
     """The truth of it is `versions`; a position counts all versions that ever stood up to a cursor."""
 
     def __init__(self, keys: int) -> None:
-        super().__init__()
+        super().__init__(keys)
         self.versions = Versions(RealVersion)
-        self._keys = keys
         self._places: list[tuple[int, int]] = []
 
-    def write(self, pks: Sequence[int]) -> None:
-        """Insert or update rows in one transaction."""
-        self.versions.write(sorted(pks), lambda pk: f"k{pk % self._keys}" if self._keys else "")
+    def write(self, pks: Sequence[int], *, moved: int = 0) -> None:
+        """Insert or update rows in one transaction; `moved`: by so many ordering keys, counted round."""
+        keys = self.customers
+        self.versions.write(sorted(pks), lambda pk: f"k{(pk + moved) % keys}" if keys else "")
         self._places.extend(self.versions.rows[pk].place for pk in sorted(pks))
 
     def position(self, cursor: dict[str, Any] | None) -> int:
@@ -88,40 +85,14 @@ class ChangingSource(SimSource):
         return f"orders/{row['id']}/{cursor.value}"
 
 
-class AskedSource(ChangingSource):
-    """The same, and operators and the tick can ask it. What neither asks for here says nothing."""
-
-    error_text = True
+class AskedSource(Asked, ChangingSource):
+    """The same, and operators and the tick can ask it."""
 
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
         with self._alone():
             self._query()
             found = self.table.versions.page(low, limit)
         return _page([row for row in found if high is None or row.place <= place(high)])
-
-    def locate(self) -> SourceDescription:
-        return DESCRIPTION
-
-    def missing(self) -> SourceError | None:
-        return None
-
-    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
-        raise NotImplementedError
-
-    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
-        return 0, False
-
-    def null_cursors(self, cap: int) -> int:
-        return 0
-
-    def bound(self) -> Bound:
-        return BOUND
-
-    def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
-        raise NotImplementedError
-
-    def lag(self, after: Cursor | None, *, cap: int) -> Lag:
-        return Lag(None, 0)
 
 
 def _page(found: Sequence[Version]) -> Page:

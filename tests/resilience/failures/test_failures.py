@@ -9,9 +9,11 @@ import pytest
 
 from tests.resilience.failures.plan import FailurePlan, draw
 from tests.resilience.failures.schedule import play
+from tests.resilience.simulation.plan import VARIANTS, varied
 from tests.resilience.simulation.schedule import Report
 
-SCHEDULES = 10_000
+SCHEDULES = 5_000
+"""Of each variant (`VARIANTS`)."""
 TELLING = 75
 """How many the ordinary suite plays; in them everything that they are to prove happens more than once or twice."""
 SHARE = 1_000
@@ -22,6 +24,9 @@ REACHED = (
     *("kind bad", "kind named", "kind crash", "kind later", "kind reject", "kind rejects"),
     *(
         "several batches by one write",
+        "a lane's batch",
+        "several lanes by one write",
+        "done above the checkpoint",
         "searched",
         "named",
         "crash",
@@ -68,9 +73,10 @@ def test_no_law_is_broken(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(0, SCHEDULES, 500))
-def test_no_law_is_broken_in_any_schedule(first: int) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_law_is_broken_in_any_schedule(variant: str, first: int) -> None:
     for seed in range(first, first + 500):
-        held(play(draw(seed)))
+        held(play(varied(draw(seed), variant)))
 
 
 def test_a_seed_repeats_to_the_letter() -> None:

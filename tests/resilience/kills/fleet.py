@@ -37,6 +37,10 @@ pk_columns = ["id"]
 """
 
 
+CUSTOMERS = 37
+"""Among whom the rows are divided, by turns."""
+
+
 @dataclass
 class Worker:
     """One process and what it reported: `events`, each with `arrived` (monotonic seconds) beside its own fields."""
@@ -119,7 +123,10 @@ class Fleet:
             handler=handler,
         )
         (folder / "poller.toml").write_text(text)
-        self.execute("CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
+        self.execute(
+            "CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL, "
+            f"customer int GENERATED ALWAYS AS (id % {CUSTOMERS}) STORED)"
+        )
         self.execute("CREATE INDEX ON orders (updated_at, id)")
         self.execute(
             "CREATE TABLE ledger (place bigserial, id int, token bigint, batch_id text, worker text, "
@@ -195,6 +202,10 @@ class Fleet:
         """The ids in the ledger, each once, in order."""
         return [row[0] for row in self.execute("SELECT DISTINCT id FROM ledger ORDER BY id")]
 
+    def count_handled(self) -> int:
+        """How many rows are in the ledger."""
+        return int(self.execute("SELECT count(DISTINCT id) FROM ledger")[0][0])
+
     def repeated(self) -> list[tuple[int, int, str]]:
         """Entries (id, token, batch) whose row was handled again under a later token."""
         return [
@@ -204,6 +215,16 @@ class Fleet:
                 "(SELECT 1 FROM ledger other WHERE other.id = one.id AND other.place > one.place)"
             )
         ]
+
+    def out_of_order(self) -> int:
+        """How many rows came before an older one of their customer, under one token or for the first time."""
+        found = self.execute(
+            "SELECT count(*) FROM ("
+            f"SELECT id, lag(id) OVER (PARTITION BY token, id % {CUSTOMERS} ORDER BY place) AS before FROM ledger "
+            f"UNION ALL SELECT id, lag(id) OVER (PARTITION BY id % {CUSTOMERS} ORDER BY place) FROM "
+            "(SELECT id, min(place) AS place FROM ledger GROUP BY id) AS firsts) AS seen WHERE id < before"
+        )
+        return int(found[0][0])
 
     def last_batches(self) -> dict[int, str]:
         """The last batch in the ledger of each token."""

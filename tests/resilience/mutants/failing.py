@@ -11,14 +11,14 @@ FAILING = (
             Edit("delivery/batches.py", "[row for row in of_page(verdict.opens) if row.id in call.errors],", "[],"),
             Edit(
                 "delivery/batches.py",
-                "        self._progress.reached = done.cursors[-1]\n",
+                "        self._progress.reached = done.to\n",
                 "        self._recorder.open(\n"
                 "            [row for row in of_page(verdict.opens) if row.id in call.errors],\n"
                 "            errors=call.errors,\n"
                 "            rejected=call.report.rejected,\n"
                 "            failures=verdict.failures,\n"
                 "        )\n"
-                "        self._progress.reached = done.cursors[-1]\n",
+                "        self._progress.reached = done.to\n",
             ),
         ),
         "the record of .* is missing",
@@ -48,7 +48,13 @@ FAILING = (
     ),
     Mutant(
         "an acquire names nothing",
-        (Edit("delivery/tick.py", "return handover.entered(killed, turn.chosen, turn.tries)", "return killed"),),
+        (
+            Edit(
+                "delivery/tick.py",
+                "return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)",
+                "return state",
+            ),
+        ),
         "is handed over unnamed|is tried unnamed",
     ),
     Mutant(
@@ -56,8 +62,8 @@ FAILING = (
         (
             Edit(
                 "delivery/tick.py",
-                "killed = aside.killed(state, limits=limits, jitter=turn.jitter, now=now)",
-                "killed = state",
+                "return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)",
+                "return handover.entered(lanes.usable(state, ()), turn.chosen, turn.tries)",
             ),
         ),
         "the killed try of .* does not count",
@@ -163,7 +169,7 @@ FAILING = (
                 "attempts = state.delivery.attempts",
             ),
         ),
-        "counts as an attempt",
+        "count as attempts",
     ),
     Mutant(
         "a listed row is passed by a write that nobody waits for",

@@ -172,8 +172,8 @@ FURTHER = (
         (
             Edit(
                 "delivery/rows.py",
-                "return self.rows.page.cursors[self.position]",
-                "return [*self.rows.page.cursors[1:], self.rows.page.cursors[-1]][self.position]",
+                "return self.page.cursors[self.position]",
+                "return [*self.page.cursors[1:], self.page.cursors[-1]][self.position]",
             ),
         ),
         "whose handler did not succeed",

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.resilience.mutants.failing import FAILING
+from tests.resilience.mutants.lanes import LANES, LANES_FAILING, OF_TESTS
 from tests.resilience.mutants.mutant import ANY, SPECIAL, Edit, Mutant
 from tests.resilience.mutants.protocol import PROTOCOL
 from tests.resilience.mutants.table import MUTANTS
 
 FEW = range(400)
 """Schedules whose rows fail; `tests.resilience.failures` proves that the code as it is survives them."""
-BEYOND = range(10_024, 12_000, 25)
-"""Of all seeds that mutants die of, those that the 10,000 schedules of `tests.resilience.simulation` do not play."""
+BEYOND = (range(5_024, 12_000, 25), range(5_013, 6_000, 20), range(5_003, 6_000, 20))
+"""Of all seeds that mutants die of, those that the schedules of `tests.resilience.simulation` do not play."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -56,11 +57,15 @@ def tried(directory: Path, seeds: range, *kind: str) -> subprocess.CompletedProc
     )
 
 
+pytestmark = pytest.mark.timeout(400)
+"""A mutant may live through many schedules before it dies, on a machine with other work."""
+
+
 @pytest.mark.parametrize(
     "mutant",
     [
         pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=() if mutant.line else pytest.mark.soak)
-        for mutant in MUTANTS
+        for mutant in (*MUTANTS, *LANES)
     ],
 )
 def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
@@ -73,7 +78,7 @@ def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
     "seeds",
     [
         *(pytest.param(seeds[:40], marks=pytest.mark.soak) for seeds in (range(400), *SPECIAL)),
-        pytest.param(BEYOND, marks=[pytest.mark.prove, pytest.mark.timeout(600)]),
+        *(pytest.param(seeds, marks=[pytest.mark.prove, pytest.mark.timeout(600)]) for seeds in BEYOND),
     ],
     ids=str,
 )
@@ -83,12 +88,38 @@ def test_the_code_as_it_is_survives(seeds: range, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in FAILING])
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in (*FAILING, *LANES_FAILING)]
+)
 def test_mutant_of_failing_rows_dies(mutant: Mutant, tmp_path: Path) -> None:
     seeds = FEW if mutant.seeds is ANY else mutant.seeds
     ended = tried(copied(tmp_path, mutant.edits), seeds, "failing")
     assert ended.returncode == 1, f"survived {seeds}: {ended.stdout}{ended.stderr}"
     assert re.search(mutant.dies_of, ended.stdout), f"died of something else: {ended.stdout}{ended.stderr}"
+
+
+ONE_TEST = "import sys, poller, pytest; print(poller.__file__); sys.exit(pytest.main(sys.argv[1:]))"
+
+
+def ran(directory: Path, test: str) -> subprocess.CompletedProcess[str]:
+    """A test on the copy, in a process of its own, which imports the copy before pytest finds another."""
+    return subprocess.run(
+        [sys.executable, "-P", "-c", ONE_TEST, "-q", "-n", "0", "-p", "no:cacheprovider", test],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(directory), str(ROOT)))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in OF_TESTS])
+def test_mutant_dies_of_its_test(mutant: Mutant, tmp_path: Path) -> None:
+    ended = ran(copied(tmp_path, mutant.edits), mutant.test)
+    assert ended.stdout.startswith(str(tmp_path)), ended.stdout
+    assert ended.returncode == 1, f"survived {mutant.test}: {ended.stdout}{ended.stderr}"
+    assert re.search(f"FAILED .*{mutant.dies_of}", ended.stdout), f"died of something else: {ended.stdout}"
 
 
 LINES = {

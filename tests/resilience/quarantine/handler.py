@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -33,14 +33,16 @@ class Cancelled(Exception):
 
 @dataclass
 class Call:
-    """One call of a handler: rows, the document that was known then, and the position of the last row."""
+    """One call of a handler: rows, the document that was known then, and the position of the last row; `lanes`: of how
+    many batches that are handled at once it is one."""
 
-    rows: tuple[RowFacts, ...]
+    rows: Sequence[RowFacts]
     state: State
     through: int
     retries: WaitingRow | None = None
     replays: bool = False
     report: Report = field(default_factory=Report)
+    lanes: int = 1
 
     @property
     def generation(self) -> int:

@@ -28,7 +28,10 @@ class Laws:
         rejected: ids that the handler rejected.
         excused: ids that a person discarded, or that a reset skipped.
         overtaken: an older version worked: it overtakes parked keys, and nothing is claimed of their order.
+        lanes: how many batches are handled at once.
     """
+
+    lanes = 1
 
     def __init__(self, world: Truth, settings: Settings) -> None:
         self.world = world
@@ -193,9 +196,13 @@ class Laws:
         listed = aside.listed(after)
         passed = [row for row in self.world.table.rows.values() if old < row.place <= new]
         for row in passed:
-            if (token, row.id) not in self._done_under and row.id not in listed:
+            if not self.is_done(token, before, row) and row.id not in listed:
                 self._fail(f"the checkpoint passes {row.id}, which is neither done nor listed")
         return passed
+
+    def is_done(self, token: int, before: State, row: Version) -> bool:
+        """Whether a tenure may pass a row: it has done it. `before`: the document that it passes it by."""
+        return (token, row.id) in self._done_under
 
     def _judge_gone(self, before: State, after: State, call: Call | None, passed: list[Version]) -> None:
         """What is listed leaves the list only for a reason."""
@@ -217,7 +224,7 @@ class Laws:
         generation = after.checkpoint.generation
         if len({row.pk for row in rows if row.generation == generation}) < len(aside.listed(after)):
             self._fail("two versions of a row are listed")
-        most = self.settings.limits.max_quarantined + self.settings.batch_size + self.added
+        most = self.settings.limits.max_quarantined + self.settings.batch_size * self.lanes + self.added
         if len(rows) > most:
             self._fail(f"{len(rows)} rows are listed")
         old = _by_key(before)

@@ -4,7 +4,7 @@ simulation of the real code (tests/resilience/failures) shows it its own."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,10 +59,12 @@ class Hand(Protocol):
     def older(self) -> bool: ...
 
 
-def amiss(truth: Truth, settings: Settings) -> str | None:
-    """What has not come right by itself although nothing is in its way; None where all that can be done is done."""
+def amiss(truth: Truth, settings: Settings, done: Collection[str] = ()) -> str | None:
+    """What has not come right by itself although nothing is in its way; None where all that can be done is done.
+    `done`: ids of rows that lanes have done, which wait for what stands before them."""
     state, limits = truth.state, settings.limits
-    undone = [row for row in truth.table.page(state.checkpoint.cursor, 1000) if row.id not in aside.listed(state)]
+    known = {*aside.listed(state), *done}
+    undone = [row for row in truth.table.page(state.checkpoint.cursor, 1000) if row.id not in known]
     keys = set(aside.heads(state))
     follow = {row.key for row in aside.listed(state).values()}
     full = aside.room(state, limits) <= 1 + sum(row.facts.key in follow for row in undone[: settings.batch_size])

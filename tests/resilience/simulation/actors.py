@@ -11,6 +11,7 @@ from greenlet import GreenletExit
 from poller.admin.editor import Operator
 from poller.admin.recovery import Recovery
 from poller.delivery.context import Context
+from poller.delivery.ordering import order_by
 from poller.delivery.runner import Runner
 from poller.errors import (
     LeaseHeld,
@@ -29,7 +30,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import Change, State
 from poller.observability import PollerEvent
 from tests.resilience.simulation.runtime import SimRuntime
-from tests.resilience.simulation.source import DESCRIPTION, SimSource
+from tests.resilience.simulation.source import DESCRIPTION, AskedSource, SimSource
 from tests.resilience.simulation.store import Client
 from tests.resilience.simulation.world import Process, SimEvent
 from tests.support.operators import pause, reset, resume
@@ -91,21 +92,22 @@ class Worker:
 
     def make_source(self) -> SimSource:
         """The table as this process reads it."""
-        return SimSource(self._schedule.table, self._schedule.trouble, self._world, self.process)
+        return AskedSource(self._schedule.table, self._schedule.trouble, self._world, self.process)
 
     # --- what it does ----------------------------------------------------------------------------------------------
 
     def _main(self) -> None:
         schedule, world, plan = self._schedule, self._world, self._plan
         process, client, runtime, stop = self.process, self._client, self._runtime, self._stop
-        source = self.make_source()
+        source, options = self.make_source(), schedule.options(self._number)
+        order_by(source, options.ordering_key)
         runner = Runner(
             Context(
                 "orders",
                 app_name="sim",
                 source=source,
                 store=client,
-                options=schedule.options(self._number),
+                options=options,
                 observers=(self._observe,),
                 runtime=runtime,
             )
@@ -148,9 +150,10 @@ class Worker:
         tenure = batch._lease
         owner: str = getattr(tenure, "owner_id")  # noqa: B009 - the laws know tenures by their owner
         rows = [int(row["id"]) for row in batch]
-        begin = batch.cursor_from
-        laws.delivering(owner, None if begin is None else begin.model_dump(mode="json"), rows)
-        world.say(process.name, "handles rows %s, attempt %s", rows, batch.attempt)
+        lane = f" in lane {batch.standing.lane}" if batch.standing.lanes > 1 else ""
+        self._count("a lane's batch" if lane else "a batch alone")
+        world.say(process.name, "handles rows %s%s, attempt %s", rows, lane, batch.attempt)
+        laws.delivering(owner, batch, rows)
         polite = rng.random() < 0.5
         if not schedule.calm:
             chance = rng.random()
@@ -163,7 +166,7 @@ class Worker:
                 polite = False
             elif chance < plan.gil + plan.overstays + plan.handler_fails:
                 runtime.sleep(rng.random() * plan.work * ttl)
-                laws.failed(owner)
+                laws.failed(owner, batch.batch_id, rows)
                 raise HandlerError("simulated")
         for _ in rows:
             runtime.sleep(rng.random() * plan.work * ttl)

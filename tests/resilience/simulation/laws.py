@@ -7,17 +7,20 @@ effects: what was sent and when, what landed, what a process was notified of. Th
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from poller.lease.tenure import Tenure
 from poller.observability import PollerEvent
+from tests.resilience.simulation.lanes import LaneLaws
+from tests.resilience.simulation.plan import Plan
 from tests.resilience.simulation.source import Table
 from tests.resilience.simulation.world import Process, World
 
 if TYPE_CHECKING:
+    from poller.handler.batch import Batch
     from tests.resilience.simulation.store import Client
 
 Document: TypeAlias = dict[str, Any]
@@ -48,8 +51,10 @@ class Sent:
 class Laws:
     """Everything known about one schedule, and the laws about it."""
 
-    def __init__(self, world: World, table: Table, *, timed: bool) -> None:
-        self.timed = timed
+    def __init__(self, world: World, table: Table, plan: Plan) -> None:
+        self.plan = plan
+        self.timed = plan.timed
+        self.lanes = LaneLaws(table, plan, self._fail)
         self._world = world
         self._table = table
         self.document: Document | None = None
@@ -66,6 +71,11 @@ class Laws:
         self._tenures: list[tuple[Process, Tenure]] = []
         self._by_owner: dict[str, tuple[Process, Client, int, Tenure]] = {}
         self._reached: dict[str, int] = {}
+        self._batches: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
+        """By owner: the rows of each batch that was begun and did not fail."""
+        self._made: Counter[str] = Counter()
+        self._failing: set[str] = set()
+        """Owners of which a call in one of several lanes failed."""
         self._remembered = float("-inf")
         self._write_ids: set[str] = set()
         self._highest_token = 0
@@ -74,6 +84,8 @@ class Laws:
         self._committed: dict[tuple[str, str], int] = {}
         self._committed_to: dict[str, int] = {}
         """By owner and batch: how many writes had landed when its commit did, itself among them."""
+        self._landed: defaultdict[str, set[int]] = defaultdict(set)
+        """By owner: the rows that its writes passed, or said to be done."""
         self._refused: set[tuple[str, str]] = set()
 
     # --- beliefs ---------------------------------------------------------------------------------------------------
@@ -154,6 +166,7 @@ class Laws:
         self._judge_token(sent, before, after)
         if after["bound"] is None:
             self._remembered = float("-inf")
+        self.judge_kept(before, after, sent.owner)
         if sent.role == "worker":
             self._judge_worker(sent, before, after)
         else:
@@ -213,7 +226,8 @@ class Laws:
         if new["owner_id"] is not None and new["owner_id"] != old["owner_id"]:
             if moved:
                 self._fail(f"{sent.label} moves the checkpoint while it takes the lease")
-            if not self.counts(attempts, (started + 1,), after):
+            nothing_left = (started,) if self.lanes.covered(before) else ()  # of a page that lanes have done
+            if not self.counts(attempts, (started + 1, *nothing_left), after):
                 self._fail(f"{sent.label} takes the lease without counting the attempt")
             if old_control["paused"] or old_control["halted"]:
                 self._fail(f"{sent.label} takes the lease of a paused or halted poller")
@@ -227,9 +241,13 @@ class Laws:
         if old["owner_id"] != sent.owner and not halts:
             self._fail(f"{sent.label} by {sent.owner} changes the document under the lease of {old['owner_id']}")
             return
+        if self.plan.lanes > 1 and sent.owner is not None:
+            self.note_landed(sent.owner, after)
         if moved:
             self._judge_commit(sent, before, after)
             expected: tuple[int, ...] = (0,) if new["owner_id"] is None else (1,)
+            if sent.owner in self._failing:  # a call of rows behind them failed meanwhile: that attempt counts
+                expected = (*expected, 1)
         else:
             expected = (started, max(0, started - 1)) if new["owner_id"] is None else (started,)
         if not self.counts(attempts, expected, after):
@@ -252,7 +270,7 @@ class Laws:
         now = self._table.position(after["checkpoint"]["cursor"])
         if now <= was:
             self._fail(f"{sent.label} moves the checkpoint back from row {was} to row {now}")
-        missing = self.passed_unhandled(owner, was, now)
+        missing = self.passed_unhandled(owner, before, now)
         if missing:
             self._fail(f"{sent.label} passes rows {missing}, whose handler did not succeed under {owner}")
         batch = (owner, after["checkpoint"]["last_successful_batch_id"])
@@ -261,9 +279,21 @@ class Laws:
         self._committed[batch] = self.landed_writes
         self._committed_to[owner] = now
 
-    def passed_unhandled(self, owner: str, was: int, now: int) -> list[int]:
-        """Which of the rows that its commit passes this tenure's handler did not do."""
-        return [number for number in range(was + 1, now + 1) if number not in self.handled[owner]]
+    def passed_unhandled(self, owner: str, before: Document, now: int) -> list[int]:
+        """Which of the rows that its commit passes neither this tenure's handler did, nor the lanes of an earlier one,
+        as the document says."""
+        done = self.handled[owner] | self.lanes.covered(before)
+        was = self._table.position(before["checkpoint"]["cursor"])
+        return [number for number in range(was + 1, now + 1) if number not in done]
+
+    def note_landed(self, owner: str, after: Document) -> None:
+        """A tenure's write landed: which rows it passed, or says to be done."""
+        now = self._table.position(after["checkpoint"]["cursor"])
+        self._landed[owner].update(range(1, now + 1), self.lanes.covered(after))
+
+    def judge_kept(self, before: Document, after: Document, owner: str | None) -> None:
+        """What the document says of lanes is true."""
+        self.lanes.kept(before, after, self.handled[owner] if owner else set())
 
     def counts(self, attempts: int, expected: tuple[int, ...], after: Document) -> bool:
         """Whether so many attempts are right; while the row that fails is searched for, none count (failures 2)."""
@@ -295,7 +325,13 @@ class Laws:
         """A write may commit several batches; the document names the last one."""
         if (owner, getattr(event, "batch_id", "")) in self._committed:
             return True
+        if self.plan.lanes > 1:
+            return self.lanes_landed(owner, getattr(event, "batch_id", ""))
         return self._table.place_of(getattr(event, "cursor", "")) <= self._committed_to.get(owner, 0)
+
+    def lanes_landed(self, owner: str, batch_id: str) -> bool:
+        """Whether all rows of a batch were passed, or are said to be done."""
+        return self._batches[owner].get(batch_id, set()) <= self._landed[owner]
 
     # --- what processes reported ----------------------------------------------------------------------------------
 
@@ -327,23 +363,52 @@ class Laws:
             if client.unresolved is None and process.clock(self._world.now) < tenure._deadline:
                 self._fail(f"{process.name} gives its lease up although its deadline is ahead")
 
-    def delivering(self, owner: str, cursor_from: Document | None, rows: list[int]) -> None:
-        """A handler is given a batch: the rows right behind the cursor, and right behind this tenure's last batch."""
+    def delivering(self, owner: str, batch: Batch, rows: list[int]) -> None:
+        """A handler is given a batch: the rows right behind the cursor, and right behind this tenure's last batch; in
+        one of several lanes the next ones of that lane."""
+        process, _, _, tenure = self._by_owner[owner]
+        self._made[owner] += 1
+        if 0 < self.plan.max_batches < self._made[owner]:
+            self._fail(f"{owner} makes {self._made[owner]} calls, and {self.plan.max_batches} are allowed")
+        held_up = self.plan.stalls or self.plan.gil or self.plan.stops  # after it was looked whether the lease is ours
+        if not held_up and (tenure._over or tenure._ending or process.clock(self._world.now) >= tenure._deadline):
+            self._fail(f"{owner} begins rows {rows} although its tenure is over: {tenure._over}")
+        self._judge_uncommitted(owner, batch.batch_id, rows)
+        cursor_from = None if batch.cursor_from is None else batch.cursor_from.model_dump(mode="json")
         begin = self._table.position(cursor_from)
+        if self.plan.lanes > 1:
+            self.lanes.given(owner, tenure.state.model_dump(mode="json"), begin, rows, batch.standing)
+            return
         if rows != list(range(begin + 1, begin + 1 + len(rows))):
             self._fail(f"{owner} is given rows {rows} behind row {begin}")
         if self._reached.get(owner, begin) not in (begin, rows[0] - 1):
             self._fail(f"{owner} is given rows {rows} after row {self._reached[owner]}")
         self._reached[owner] = rows[-1]
 
+    def _judge_uncommitted(self, owner: str, batch_id: str, rows: list[int]) -> None:
+        """So many batches at most are begun beyond what has landed."""
+        plan, document = self.plan, self.document
+        batches = self._batches[owner]
+        batches[batch_id] = set(rows)
+        most = (max(plan.uncommitted, plan.lanes) if plan.uncommitted else 2 * plan.lanes) if plan.lanes > 1 else 0
+        at = self._table.position(document["checkpoint"]["cursor"]) if document else 0
+        done = self.lanes.covered(document)
+        begun = [name for name, given in batches.items() if any(row > at and row not in done for row in given)]
+        if len(begun) > (most or plan.uncommitted or 1) and not self.meddled:
+            self._fail(f"{owner} begins {batch_id} while {begun} have not landed")
+
     def succeeded(self, owner: str, rows: list[int]) -> None:
         """A handler returned: these rows may be passed by this tenure's commit."""
         self.handled[owner].update(rows)
         self.delivered.update(rows)
 
-    def failed(self, owner: str) -> None:
+    def failed(self, owner: str, batch_id: str, rows: list[int]) -> None:
         """A handler failed: the same rows, or some of them, come again."""
         self._reached.pop(owner, None)
+        self._batches[owner].pop(batch_id, None)
+        self.lanes.failed(owner, rows)
+        if self.plan.lanes > 1:
+            self._failing.add(owner)
 
     def at_the_end(self) -> None:
         """The checkpoint stands behind the last row, so every row was delivered, or skipped by an operator."""

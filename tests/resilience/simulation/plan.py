@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 Meddling: TypeAlias = Literal["none", "deleted", "corrupted", "older"]
+VARIANTS: dict[str, tuple[int, int | None]] = {
+    "each": (1, 0),
+    "grouped": (1, 4),
+    "2 lanes": (2, None),
+    "5 lanes": (5, None),
+}
+"""How many batches are handled at once, and committed together, as `lanes` and `uncommitted` (None: as drawn). Of each,
+`make prove` plays 10,000 schedules, half of them here and half in `tests.resilience.failures`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +26,8 @@ class Plan:
         processes, ttl, beats, other_ttl: how many pollers, their lease, how many beats in it; `other_ttl`: the second
             process is configured with half the lease, as in the middle of a deployment.
         rows, batch_size, max_batches, max_attempts: the work. read_ahead, page_size: how it is read; 0: its default.
-        uncommitted: how many batches are committed together at most; 0: each by itself.
+        uncommitted: how many batches are committed together at most; 0: each by itself, or with lanes the default.
+        lanes, keys: how many batches are handled at once; over how many ordering keys the rows are, 0: each its own.
         period, aligned: how often each ticks, in ttls; whether all in the same instant.
         trouble: for how many ttls things go wrong. Afterwards everything must come right by itself.
         faults, dribbles, latency, lateness, denied, outages: of the store; `faults`, `dribbles` (late answers) and
@@ -46,6 +55,8 @@ class Plan:
     read_ahead: int = 1
     page_size: int = 0
     uncommitted: int = 0
+    lanes: int = 1
+    keys: int = 0
     max_attempts: int = 50
     period: float = 0.4
     aligned: bool = False
@@ -78,6 +89,9 @@ class Plan:
     cold: bool = False
 
 
+P = TypeVar("P", bound=Plan)
+
+
 def draw(seed: int) -> Plan:
     """The plan of a seed. One in 25 has somebody meddle with the document, one in 50 is an endless drain, one in 20 a
     long handler between slow answers, and in another one operators break leases."""
@@ -97,7 +111,8 @@ def draw(seed: int) -> Plan:
             endless=True,
         )
         # Tenures shorter than a heartbeat, one right after the other, and operators whom each of them outruns.
-        return replace(plan, max_batches=1, period=0.001, far=0.05) if rng.random() < 0.5 else plan
+        plan = replace(plan, max_batches=1, period=0.001, far=0.05) if rng.random() < 0.5 else plan
+        return replace(plan, lanes=pick((1, 1, 2, 5)))
     if seed % 20 == 13:
         return Plan(
             seed=seed,
@@ -111,6 +126,7 @@ def draw(seed: int) -> Plan:
             lateness=pick((2.0, 3.0)),
             overstays=0.8,
             drift=0.01,
+            lanes=pick((1, 1, 2)),
         )
     if seed % 20 == 3:
         return Plan(
@@ -125,6 +141,7 @@ def draw(seed: int) -> Plan:
             stops=2,
             operators=4,
             breaks=True,
+            lanes=pick((1, 1, 2)),
         )
     meddling: Meddling = pick(("deleted", "corrupted", "older")) if seed % 25 == 24 else "none"
     return Plan(
@@ -165,4 +182,12 @@ def draw(seed: int) -> Plan:
         read_ahead=pick((0, 1, 1)),
         page_size=pick((0, 2, 4)),
         uncommitted=pick((0, 0, 2, 4)),
+        lanes=pick((1, 1, 2, 5)),
+        keys=pick((0, 0, 2, 7)),
     )
+
+
+def varied(plan: P, variant: str) -> P:
+    """The plan in one of `VARIANTS`."""
+    lanes, uncommitted = VARIANTS[variant]
+    return replace(plan, lanes=lanes, uncommitted=plan.uncommitted if uncommitted is None else uncommitted)

@@ -79,11 +79,11 @@ class Schedule:
 
     def make_table(self) -> Table:
         """The table that is polled."""
-        return Table()
+        return Table(self.plan.keys)
 
     def make_laws(self) -> Laws:
         """What may never happen."""
-        return Laws(self.world, self.table, timed=self.plan.timed)
+        return Laws(self.world, self.table, self.plan)
 
     def make_worker(self, number: int) -> Worker:
         """One place where the poller runs."""
@@ -114,13 +114,19 @@ class Schedule:
     def options(self, number: int) -> PollerOptions:
         """The same with all the rest of a poller's options."""
         plan, timing = self.plan, self.timing(number)
+        lanes: dict[str, Any] = {"commit": "grouped" if plan.uncommitted else "each"}
+        if plan.lanes > 1:
+            lanes = {"concurrency": plan.lanes}
+        if plan.keys:
+            lanes["ordering_key"] = ("customer",)
+        most = max(plan.uncommitted, plan.lanes) if plan.uncommitted else None
         return PollerOptions(
             batch_size=plan.batch_size,
             max_batches_per_tick=plan.max_batches,
             read_ahead=plan.read_ahead,
             page_size=plan.page_size or None,
-            commit="grouped" if plan.uncommitted else "each",
-            max_uncommitted=plan.uncommitted or 1,
+            max_uncommitted=most,
+            **lanes,
             max_attempts=plan.max_attempts,
             tick_timeout=timedelta(seconds=plan.ttl * 3),
             handler_timeout=timedelta(seconds=plan.ttl * 1.5),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from poller.errors import SourceUnavailable
-from poller.model.cursor import Cursor
+from poller.errors import SourceError, SourceUnavailable
+from poller.model.cursor import Cursor, KeyValue
 from poller.model.fingerprint import DatabaseIdentity, SourceDescription
-from poller.ports import Bound, Lag, Page, Row
+from poller.model.row_ids import id_of_values
+from poller.ports import Bound, Lag, Page, Row, SourceCheckup
 from tests.resilience.simulation.world import Process, World
 
 DESCRIPTION = SourceDescription(
@@ -27,8 +29,13 @@ COLD = Bound("observed", cold=True, reason="has just begun to look")
 
 @dataclass
 class Table:
-    """Rows in cursor order; several may share a cursor value. `position` counts the rows up to a cursor."""
+    """Rows in cursor order; several may share a cursor value. `position` counts the rows up to a cursor.
 
+    Attributes:
+        customers: over how many ordering keys the rows are; 0: each its own.
+    """
+
+    customers: int = 0
     keys: list[tuple[int, int]] = field(default_factory=list)
     cursors: list[Cursor] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
@@ -38,7 +45,16 @@ class Table:
         identity = len(self.rows) + 1
         self.keys.append((changed, identity))
         self.cursors.append(Cursor(kind="integer+pk", value=str(changed), tiebreaker={"id": identity}))
-        self.rows.append({"id": identity, "changed": changed})
+        self.rows.append({"id": identity, "changed": changed, **self.ordering(identity)})
+
+    def ordering(self, number: int) -> dict[str, KeyValue | None]:
+        """What a row's ordering key has beside its key columns."""
+        return {"customer": f"k{number % self.customers}"} if self.customers else {}
+
+    def lane(self, number: int, lanes: int) -> int:
+        """Of which lane a row is, of so many: what everybody must agree on, whatever the code says of it."""
+        values = self.ordering(number) or {"id": number}
+        return int(id_of_values(values), 16) % lanes
 
     def position(self, cursor: dict[str, Any] | None) -> int:
         """How many rows a cursor, as the document keeps it, has passed."""
@@ -78,6 +94,7 @@ class SimSource:
         self._process = process
         self.pages = 0
         self.found_rows = False
+        self.ordering_key: tuple[str, ...] = ()
         self._looks = 0 if trouble.cold else 2
         self._used = False
 
@@ -123,7 +140,8 @@ class SimSource:
         self.pages += 1
         self.found_rows = self.found_rows or bool(rows)
         self._world.wait(self._world.rng.random() * self._trouble.slow)
-        return Page(rows, tuple(table.cursors[at : at + len(rows)]), bound)
+        ordering = [table.ordering(at + 1 + place) for place in range(len(rows))] if self.ordering_key else None
+        return Page(rows, tuple(table.cursors[at : at + len(rows)]), bound, ordering)
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         with self._alone():
@@ -148,3 +166,47 @@ class SimSource:
         if world.rng.random() < self._trouble.rate:
             world.wait(world.rng.random() * self._trouble.slow * 4)
             raise SourceUnavailable("simulated: the database does not answer")
+
+
+class Asked:
+    """A source that operators and the tick can ask. What neither asks for here says nothing."""
+
+    error_text = True
+
+    def locate(self) -> SourceDescription:
+        return DESCRIPTION
+
+    def missing(self) -> SourceError | None:
+        return None
+
+    def parse_cursor(self, value: str, pk: Mapping[str, str] | None) -> Cursor:
+        raise NotImplementedError
+
+    def count_between(self, low: Cursor | None, high: Cursor | None, *, cap: int) -> tuple[int, bool]:
+        return 0, False
+
+    def null_cursors(self, cap: int) -> int:
+        return 0
+
+    def bound(self) -> Bound:
+        return BOUND
+
+    def checkup(self, after: Cursor | None, utcnow: Callable[[], datetime]) -> SourceCheckup:
+        raise NotImplementedError
+
+    def lag(self, after: Cursor | None, *, cap: int) -> Lag:
+        return Lag(None, 0)
+
+
+class AskedSource(Asked, SimSource):
+    """The table as one process reads it, which can say where its rows stand."""
+
+    def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
+        with self._alone():
+            self._query()
+            begin, end = (self._place(cursor) for cursor in (low, high))
+            end = min(len(self._table.rows) if high is None else end, begin + limit)
+            return Page(self._table.rows[begin:end], self._table.cursors[begin:end], BOUND)
+
+    def _place(self, cursor: Cursor | None) -> int:
+        return self._table.position(None if cursor is None else cursor.model_dump(mode="json"))

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from poller.errors import WriteConflict
 from poller.ports import Written
 from tests.resilience.simulation.laws import Sent
-from tests.resilience.simulation.plan import Plan, draw
+from tests.resilience.simulation.plan import VARIANTS, Plan, draw, varied
 from tests.resilience.simulation.schedule import Report, play
 from tests.resilience.simulation.store import Server
 from tests.support.documents import hold_to_schemas
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEDULES = 10_000
+SCHEDULES = 5_000
+"""Of each variant (`VARIANTS`)."""
 REACHED = (
     *(
         "batch_committed",
@@ -36,11 +37,12 @@ REACHED = (
     *("write_redone", "write_resent", "write_resolved"),
     *("delivered", "idle", "held_elsewhere", "paused", "halted", "lease_lost"),
     *("StoreUnavailable", "StoreDenied", "StateCorrupt", "SourceUnavailable"),
+    *("a batch alone", "a lane's batch"),
     *("crash", "stop", "terminate", "gil", "overstay", "touch", "deleted", "corrupted", "older"),
     *(f"operator {kind}" for kind in ("pause", "resume", "reset", "break", "rebind", "rescue")),
 )
 SHARE = 1_000
-"""How many of them the ordinary suite and the soak run: a tenth."""
+"""How many the ordinary suite and the soak run, each in the variant that it draws."""
 TELLING = 400
 """How many of those it takes until everything that they are to prove has happened more than once or twice."""
 
@@ -75,10 +77,12 @@ def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first", range(0, SCHEDULES, 500))
-def test_no_law_is_broken_in_any_schedule(first: int) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_law_is_broken_in_any_schedule(variant: str, first: int) -> None:
     for seed in range(first, first + 500):
-        held(play(draw(seed)))
+        held(play(varied(draw(seed), variant)))
 
 
 def rates(most: float) -> st.SearchStrategy[float]:
@@ -99,6 +103,8 @@ PLANS = st.builds(
     read_ahead=st.integers(0, 1),
     page_size=st.integers(0, 8),
     uncommitted=st.integers(0, 5),
+    lanes=st.sampled_from((1, 1, 2, 5)),
+    keys=st.integers(0, 4),
     period=st.floats(0.05, 1.0),
     aligned=st.booleans(),
     trouble=st.floats(0.5, 8.0),

@@ -224,3 +224,13 @@ def test_a_poller_that_cannot_be_made_is_a_finding(shop: Path) -> None:
     assert (finding.check, finding.severity) == ("configuration", "error")
     assert checked.refused is not None
     assert finding.message == checked.refused.message
+
+
+def test_concurrency_alone_is_enough_in_a_file_and_a_backfill(shop: Path) -> None:
+    """What follows from another key does not count as written."""
+    (shop / "poller.toml").write_text(CONFIG.format(handler="x:y").replace("max_att", "concurrency = 2\nmax_att"))
+    with closing(Poller.from_config(shop / "poller.toml", "orders", {})) as poller:
+        beside = poller.beside("again", orders(shop))
+        options = poller.options, beside.options
+        assert [(one.concurrency, one.grouped, one.max_attempts) for one in options] == [(2, True, 1)] * 2
+        beside.close()

@@ -35,7 +35,7 @@ def _values(kind: Any) -> set[Any]:
 def test_keywords_and_options_have_the_same_names_and_values(keywords: Any, model: type[BaseModel]) -> None:
     """They stand twice, since no type checker reads keywords out of a model: this is what keeps them one."""
     known, options = get_type_hints(keywords, include_extras=True), get_type_hints(model)
-    sizes = {name for name, kind in get_type_hints(model, include_extras=True).items() if kind == Size}
+    sizes = {name for name, kind in get_type_hints(model, include_extras=True).items() if kind in (Size, Size | None)}
     fields = {field.alias or name: name for name, field in model.model_fields.items()}
     assert list(known) == list(fields)
     for key, name in fields.items():

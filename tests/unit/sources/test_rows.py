@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from poller.sources.reading.rows import rows_of
+from poller.sources.dialects.documents import Documents
+from poller.sources.reading.keys import LazyCursors, ReadPlan
+from poller.sources.reading.rows import LazyRows, Records, changeable
 
 NAMES = (
     "id",
@@ -19,6 +23,19 @@ NAMES = (
     "grün \U0001f600 \ud800",
     "ID",
 )
+
+NUMBER, LISTS = 23, 1007
+"""Codes of a driver's types."""
+
+
+def rows_of(records: Records, names: tuple[str, ...], *codes: int) -> list[dict[str, Any]]:
+    made: list[Any] = list(lazy_rows(records, names, *codes))
+    return made
+
+
+def lazy_rows(records: Records, names: tuple[str, ...], *codes: int) -> LazyRows:
+    described = [(name, code) for name, code in zip(names, codes, strict=False)]
+    return LazyRows(records, names, changeable(records, len(names), described, {NUMBER}), Documents())
 
 
 def test_a_columns_name_is_never_read_as_code() -> None:
@@ -56,5 +73,27 @@ def test_rows_are_plain_dicts_of_their_own() -> None:
     assert other == {"id": 1, "tags": []}
 
 
+@pytest.mark.parametrize("codes", [(), (NUMBER, LISTS), (NUMBER, NUMBER)])
+def test_who_changes_a_row_changes_no_other(codes: tuple[int, ...]) -> None:
+    """Nor the row as it is made again; whatever the driver says of a column's type."""
+    rows = lazy_rows([(1, [{"a": []}]), (2, None), (3, ([],))], ("id", "tags"), *codes)
+    for made in (*rows, *rows[:2], rows[0], rows[-1]):
+        for part in made["tags"] or ():
+            part.clear()
+        made.clear()
+    as_read = [{"id": 1, "tags": [{"a": []}]}, {"id": 2, "tags": None}, {"id": 3, "tags": ([],)}]
+    assert rows == as_read
+    assert rows[1:] == as_read[1:]
+    assert [rows[at] for at in (0, 1, -1)] == as_read
+
+
 def test_no_records_make_no_rows() -> None:
     assert rows_of([], ("id",)) == []
+
+
+def test_the_longest_cursor_is_no_shorter_than_any() -> None:
+    """By it the room of a document is judged, without a cursor for each row."""
+    records = [(-5, 'a"\n', "2026-01-05"), (12_345, "ü" * 3, "2026-01-05T10:00:00"), (7, "plain", "2026")]
+    cursors = LazyCursors(records, ReadPlan("timestamp+pk", "t", 2, [("id", 0), ("name", 1)], width=3))
+    assert cursors.longest().size() >= max(cursor.size() for cursor in cursors)
+    assert cursors[:1].longest() == cursors[0]

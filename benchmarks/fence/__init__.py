@@ -1,0 +1,1 @@
+"""What it costs lanes to share the fence of `poller.sinks.sql.fenced`, against having it alone."""

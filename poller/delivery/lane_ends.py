@@ -1,0 +1,127 @@
+"""How lanes end: what calls that failed mean, and the last write of a round (throughput.md, "Lanes")."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from poller.delivery.calls import Call
+from poller.delivery.committer import Committer, Done
+from poller.delivery.context import Context
+from poller.delivery.progress import Progress
+from poller.delivery.recorder import Recorder, Unrecorded
+from poller.delivery.rows import RowOfPage, of_page
+from poller.delivery.watermark import Watermark
+from poller.errors import StoreError
+from poller.lease.state_file import Rewrite
+from poller.lease.tenure import Tenure
+from poller.model import aside, lane_ruling, lanes
+from poller.model.document import State
+from poller.model.lane_ruling import Ended
+
+logger = logging.getLogger("poller")
+
+
+class LaneEnds:
+    """What the calls of one round came to that did not do every row."""
+
+    def __init__(
+        self,
+        context: Context,
+        tenure: Tenure,
+        recorder: Recorder,
+        committer: Committer,
+        progress: Progress,
+        watermark: Watermark,
+    ) -> None:
+        self._context = context
+        self._options = context.options
+        self._tenure = tenure
+        self._recorder = recorder
+        self._committer = committer
+        self._progress = progress
+        self._watermark = watermark
+        self._failed: list[tuple[Call, Ended]] = []
+
+    @property
+    def any_failed(self) -> bool:
+        """Whether a call failed, or named rows: then no batch begins any more."""
+        return bool(self._failed)
+
+    def clear(self) -> None:
+        """Another round begins."""
+        self._failed.clear()
+
+    def judge(self, rows: Sequence[RowOfPage], call: Call) -> tuple[int, frozenset[str]]:
+        """After a call that failed: how many of its rows the lane leaves behind, and the ids of those that it lists."""
+        state, options = self._tenure.state, self._options
+        jitter = self._context.runtime.jitter(0.0, 1.0)
+        verdict = lane_ruling.judge(
+            state, rows, call.report, mode=options.on_poison, limits=options.limits, jitter=jitter
+        )
+        verdicts = [verdict]
+        for row in of_page(verdict.opens):
+            try:
+                self._recorder.open([row], errors=call.errors, rejected=call.report.rejected)
+            except Unrecorded as refused:
+                self._progress.error = f"{self._progress.error}. {refused.why}"
+                at = list(rows).index(row)
+                verdicts = lane_ruling.stopped(state, rows, call.report, at, limits=options.limits, jitter=jitter)
+                break
+        for one in verdicts:
+            error = call.error_at(self._context.file.clock.now())
+            self._failed.append((call, Ended(one, error, call.blame)))
+        listed = frozenset(row.id for one in verdicts for row in one.opens)
+        return max(one.passes for one in verdicts), listed
+
+    def write(self, *, release: bool) -> None:
+        """The last PUT: the watermark, what is done above it, and what failed. `release`: it gives the lease back.
+
+        Raises: LeaseLost, CommitError.
+        """
+        watermark = self._watermark
+        parts = list(watermark.passed())
+        above = watermark.above(self._tenure.state.delivery.lanes)
+        failed = sorted(self._failed, key=_weight)
+        ended = [one for _, one in failed]
+        columns = self._options.ordering_key
+
+        def change(state: State, now: datetime) -> State:
+            for part in parts:
+                state = part.change(state, now)
+            state = lanes.kept(state, above.ends, columns, rows=len(above.rows), left=above.left)
+            return aside.keyed(lane_ruling.closed(state, ended, release=release, now=now), columns)
+
+        gives_back = release or any(one.ruling.releases for one in ended)
+        if parts or above.rows:
+            done = Done(
+                change=change,
+                batch_id=watermark.batch_id,
+                after=parts[0].after if parts else None,
+                to=parts[-1].to if parts else None,
+                cursors=[cursor for part in parts for cursor in part.cursors],
+                positions=sum(part.positions for part in parts),
+                calls=[*(call for part in parts for call in part.calls), *above.calls],
+                apart=[row.cursor for row in above.rows],
+            )
+            self._committer.now(done, ends=gives_back)
+        elif ended:
+            self._committer.settle()
+            self._put(change, ends=gives_back)
+        for call, one in failed:
+            self._recorder.listed(of_page(one.ruling.opens), call.errors)
+
+    def _put(self, change: Rewrite, *, ends: bool) -> None:
+        """The PUT after calls of which nothing is done. Raises: LeaseLost."""
+        try:
+            self._tenure.put(change, ends=ends)
+        except StoreError as unwritten:
+            logger.warning("%s: the failure could not be written: %s", self._context.name, unwritten)
+            self._progress.unwritten = True
+
+
+def _weight(failed: tuple[Call, Ended]) -> tuple[bool, int]:
+    """What is written last decides: a halt, and before that how long nothing is called."""
+    call, one = failed
+    return one.ruling.halts, ("returned", "rejected", "raised", "later").index(call.report.end)

@@ -1,0 +1,353 @@
+"""Several lanes: batches of different ordering keys are handled at once (throughput.md, "Lanes").
+
+The tick's thread does all but call the handler. It deals the rows of a page out to the lanes by the hash of their
+ordering key, begins a batch in each lane that is idle, and moves the checkpoint to the low watermark: the last row
+before which everything is done. Where a call fails no batch begins any more, and the lanes finish what they have; the
+last write then says which rows above the watermark are done (`model.lanes`), and `model.lane_ruling` what the failure
+means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from poller.delivery.calls import Calls
+from poller.delivery.committer import Committer, DoneCall
+from poller.delivery.context import Context
+from poller.delivery.handed import page_of
+from poller.delivery.lane import Dealt, InHand, Lane
+from poller.delivery.lane_ends import LaneEnds
+from poller.delivery.leased import LeasedDelivery, Seat
+from poller.delivery.progress import Progress
+from poller.delivery.reader import Reader
+from poller.delivery.recorder import Recorder
+from poller.delivery.rows import PageRows, places
+from poller.delivery.sizes import rows_that_fit
+from poller.delivery.watermark import DONE, NAMED, DealtPage, Watermark
+from poller.errors import PollerError
+from poller.model import handover
+from poller.model.document import State
+from poller.model.handover import MOST_LISTED, Plan
+
+logger = logging.getLogger("poller")
+
+
+class Lanes:
+    """The lanes of one tenure. A context manager: at its end no handler runs in them."""
+
+    def __init__(
+        self,
+        context: Context,
+        delivery: LeasedDelivery,
+        calls: Calls,
+        recorder: Recorder,
+        committer: Committer,
+        progress: Progress,
+        reader: Reader,
+    ) -> None:
+        self._context = context
+        self._options = context.options
+        self._delivery = delivery
+        self._tenure = delivery.tenure
+        self._calls = calls
+        self._recorder = recorder
+        self._committer = committer
+        self._progress = progress
+        self._reader = reader
+        self._ended: deque[InHand] = deque()
+        self._signal = context.runtime.event()
+        name = f"poller-lane-{context.name}"
+        self._lanes = [Lane(at, context.runtime, name, self._over) for at in range(context.options.concurrency)]
+        self._watermark = Watermark(context, progress, context.options.concurrency)
+        self._stuck = False
+        """Whether the rows behind the last page can be chosen only once all before them are passed."""
+        self._kept_back: deque[Dealt] = deque()
+        """Rows that are not dealt yet: an older version of the first of them is in another lane."""
+        self._at_work: dict[str, tuple[int, int]] = {}
+        """Primary keys of rows that were dealt and are not done, each with its lane and how often it is there; where an
+        ordering key is set, by which a row may change its lane."""
+        self._ends = LaneEnds(context, self._tenure, recorder, committer, progress, self._watermark)
+        self._begun = 0
+        """Batches begun, and not landed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lane in self._lanes:
+            lane.end()
+        for lane in self._lanes:
+            lane.join()
+
+    def may_take(self, state: State, chosen: Plan) -> bool:
+        """Whether the rows of this plan may be handed over in lanes."""
+        return chosen.is_for_lanes and handover.begun(state, chosen) == state
+
+    def hand_over(self, chosen: Plan, rows: PageRows, *, may_go_on: Callable[[], bool]) -> bool:
+        """Hand over the rows of a page, and of those behind it, until nothing is left, a call fails, or no other may
+        follow; and write what came of it. Whether that could begin.
+
+        `may_go_on`: whether another call may follow; where none may, or nothing is left to do, the last PUT gives the
+        lease back.
+        Raises: LeaseLost, CommitError, StoreError; what reading the next rows raises.
+        """
+        self._committer.settle()
+        self._delivery.begin_writes()  # the page was read
+        self._watermark.begin()
+        self._begun, self._stuck, calls = 0, False, self._progress.calls
+        self._committer.notify = self._reader.notify = self._look
+        self._deal(chosen, rows, self._tenure.state.checkpoint.position)
+        try:
+            self._drive(may_go_on)
+            self._close(may_go_on)
+        except BaseException as error:
+            self._wind_up(error)
+            raise
+        finally:
+            self._committer.notify, self._reader.notify = lambda: None, None
+            for lane in self._lanes:
+                lane.waiting.clear()
+            self._kept_back.clear()
+            self._at_work.clear()
+            self._ends.clear()
+        return self._progress.calls > calls
+
+    # --- the tick's thread -----------------------------------------------------------------------------------------
+
+    def _drive(self, may_go_on: Callable[[], bool]) -> None:
+        """Go on until nothing is handled and nothing more may begin. A batch in each lane comes before a row aside that
+        is due: else rows whose tries take long, of which one is always due, would hold up all others."""
+        fed = False
+        while True:
+            self._signal = self._context.runtime.event()
+            self._collect()
+            self._look_at_commits()
+            feeds = (
+                not self._ends.any_failed
+                and not self._delivery.hung
+                and may_go_on()
+                and not (fed and self._delivery.is_any_due())
+            )
+            if feeds:
+                self._deal_kept_back()
+                self._read_on()
+                self._feed(may_go_on)
+                fed = fed or self._in_hand
+            if not self._in_hand and not (feeds and self._rows_left):
+                return  # the last write also passes what is done now
+            self._commit()
+            if not self._in_hand and not self._is_waited_for:
+                return
+            if not self._ended:
+                self._wait()
+
+    def _wait(self) -> None:
+        """Wait until a call is over, or something landed or was read. A page that takes too long counts while no
+        handler runs: each call has a limit of its own."""
+        reads = self._reader.is_reading and not self._in_hand
+        if reads:
+            self._delivery.begin_page()
+        self._signal.wait()
+        if reads:
+            self._delivery.begin_writes()
+
+    @property
+    def _in_hand(self) -> bool:
+        return any(lane.hand is not None for lane in self._lanes)
+
+    @property
+    def _rows_left(self) -> bool:
+        """Whether there are rows for which there was no room yet, or that are being read."""
+        return self._reader.is_reading or bool(self._kept_back) or any(lane.waiting for lane in self._lanes)
+
+    @property
+    def _is_waited_for(self) -> bool:
+        """Whether somebody is at work who says when that is over."""
+        return self._reader.is_reading or self._committer.is_working or self._signal.is_set()
+
+    def _over(self, hand: InHand) -> None:
+        """In a lane's thread: a call is over."""
+        self._ended.append(hand)
+        self._signal.set()
+
+    def _look(self) -> None:
+        """In another thread: something landed, or was read."""
+        self._signal.set()
+
+    def _look_at_commits(self) -> None:
+        landed = self._progress.batches
+        self._committer.look()
+        self._begun -= self._progress.batches - landed
+
+    # --- dealing rows ----------------------------------------------------------------------------------------------
+
+    def _deal(self, chosen: Plan, rows: PageRows, before: int) -> None:
+        """Deal the rows of a page out to the lanes."""
+        page = DealtPage(rows, chosen, before, len(self._lanes), self._tenure.state.delivery.lanes)
+        self._stuck = not chosen.is_plain  # it has listed rows, or ones that were done before
+        self._watermark.add(page)
+        self._kept_back.extend((page, at) for at in places(chosen.rows))
+        self._deal_kept_back()
+        if not self._stuck and page.is_whole:
+            self._reader.go_ahead(batches=self._batches_left(), wide=True)
+
+    def _deal_kept_back(self) -> None:
+        """A row waits while an older version of it is in another lane, and so do all behind it."""
+        while self._kept_back:
+            page, at = self._kept_back[0]
+            lane = page.lanes[at]
+            if self._options.ordering_key:
+                pk = page.rows.facts[at].pk
+                where, often = self._at_work.get(pk, (lane, 0))
+                if where != lane:
+                    return
+                self._at_work[pk] = lane, often + 1
+            self._lanes[lane].waiting.append(self._kept_back.popleft())
+
+    def _batches_left(self) -> int | None:
+        """How many calls may still be made; None: no limit."""
+        most = self._options.max_batches_per_tick
+        return None if most == 0 else most - self._progress.calls
+
+    def _read_on(self) -> None:
+        """Deal the next page, where it is there and its rows are needed."""
+        last, options = self._watermark.last, self._options
+        if last is None or self._stuck or self._reader.is_reading or self._kept_back:
+            return
+        if sum(len(lane.waiting) for lane in self._lanes) > len(self._lanes) * options.batch_size:
+            return
+        if last.is_whole:
+            if not self._reader.has_more:
+                return
+            self._reader.go_ahead(batches=self._batches_left(), wide=True, wanted=True)
+            if self._reader.is_reading:
+                return
+        state, before = self._tenure.state, last.before + len(last.became)
+        self._delivery.begin_page()
+        rows = self._reader.rows(last.end, state, batches=self._batches_left(), wide=True)
+        chosen = rows.plan(state, options.on_poison, options.limits)
+        self._delivery.begin_writes()
+        if not chosen.passes:
+            return
+        if chosen.is_plain and self.may_take(state, chosen):
+            self._deal(chosen, rows, before)
+        else:
+            self._stuck = True  # the tick looks at them again
+
+    # --- beginning batches -----------------------------------------------------------------------------------------
+
+    def _feed(self, may_go_on: Callable[[], bool]) -> None:
+        """Begin a batch in each idle lane that has rows; the one whose rows come first first, else all that may be
+        begun beyond the watermark could be begun without the row at which it stands."""
+        idle = [lane for lane in self._lanes if lane.hand is None and lane.waiting]
+        for lane in sorted(idle, key=lambda lane: lane.first_position):
+            room = self._most() - sum(len(one.hand.rows) for one in self._lanes if one.hand is not None)
+            if self._begun >= self._options.most_uncommitted or room <= 0 or not may_go_on():
+                return
+            if not self._begin(lane, min(room, self._options.batch_size)):
+                return
+
+    def _most(self) -> int:
+        """How many rows may be in hand: so many that all of them can be listed."""
+        if self._options.on_poison != "quarantine":
+            return self._options.batch_size * len(self._lanes)
+        state = self._tenure.state
+        return max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
+
+    def _begin(self, lane: Lane, size: int) -> bool:
+        handed = lane.take(size, self._key_of)
+        page = page_of(handed)
+        if self._options.batch_bytes is not None:
+            fit = rows_that_fit(self._options.batch_bytes, page.rows)
+            lane.give_back(handed[fit:])
+            del handed[fit:]
+            page = page.part(0, fit)
+        (first_page, first), (last_page, last) = handed[0], handed[-1]
+        batch = self._delivery.batch(
+            page,
+            first_page.cursor_before(first),
+            cursor_to=last_page.rows.page.cursors[last],
+            attempt=1,
+            untried=self._progress.failed is None,
+            seat=Seat(lane.number, len(self._lanes), last_page.before + last + 1),
+        )
+        if not self._calls.begin(batch):
+            lane.give_back(handed)
+            return False
+        self._begun += 1
+        lane.begin(InHand(lane.number, batch, handed, lambda: self._delivery.run(batch)))
+        return True
+
+    # --- what came of them -----------------------------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        """Look at the calls that are over. Raises: LeaseLost; what went wrong beside the handler."""
+        while self._ended:
+            hand = self._ended[0]
+            self._lanes[hand.lane].hand = None
+            self._ended.popleft()
+            if hand.handled is None:
+                raise hand.error or AssertionError("a call that is over has a result or an error")
+            failed = hand.handled.error is not None
+            rows = [page.rows.facts[at] for page, at in hand.rows] if failed else []
+            call = self._calls.ended(hand.batch, rows, hand.handled)
+            self._watermark.batch_id = call.batch_id
+            done, listed = (len(hand.rows), frozenset[str]()) if call.failure is None else self._ends.judge(rows, call)
+            for page, at in hand.rows[:done]:
+                page.became[at] = NAMED if listed and page.rows.facts[at].id in listed else DONE
+            self._leave(hand.rows[:done])
+            if done:
+                page, at = hand.rows[done - 1]
+                page.calls[at] = DoneCall(call.batch_id, done - len(listed), call.seconds)
+
+    def _key_of(self, page: DealtPage, at: int) -> str:
+        """The hash of a row's primary key."""
+        return page.rows.facts[at].pk if self._options.ordering_key else page.keys[at]
+
+    def _leave(self, rows: Sequence[Dealt]) -> None:
+        """Rows are done: newer versions of them may go to other lanes."""
+        for page, at in rows if self._at_work else ():
+            pk = page.rows.facts[at].pk
+            lane, often = self._at_work.pop(pk)
+            if often > 1:
+                self._at_work[pk] = lane, often - 1
+
+    # --- the checkpoint --------------------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        """Have the checkpoint moved to the watermark, while the handlers go on."""
+        for done in self._watermark.passed():
+            self._committer.later(done)
+
+    def _close(self, may_go_on: Callable[[], bool]) -> None:
+        """The last PUT. Raises: LeaseLost, CommitError."""
+        left = self._watermark.is_left or self._stuck or self._reader.has_more
+        more = left or self._recorder.may_prune() or self._delivery.is_any_due()
+        self._ends.write(release=not (more and may_go_on() and not self._delivery.hung))
+        last = self._watermark.last
+        if last is not None and self._watermark.is_left and self._watermark.all_done and not self._reader.has_more:
+            self._delivery.check_cursor(last.rows.after, last.end)
+
+    def _wind_up(self, error: BaseException) -> None:
+        """Wait until no handler runs: nothing may be given back before (protocol 10). What is done is committed."""
+        self._delivery.begin_writes()
+        while self._in_hand:
+            try:
+                for lane in self._lanes:
+                    lane.wake()
+                self._signal = self._context.runtime.event()
+                if not self._ended:
+                    self._signal.wait()
+                self._collect()
+            except (Exception, KeyboardInterrupt, SystemExit) as other:  # noqa: BLE001 - the first is raised
+                logger.debug("%s: %s, after %s", self._context.name, type(other).__name__, type(error).__name__)
+        if self._tenure.remaining() > 0:
+            with suppress(PollerError):
+                self._close(lambda: True)

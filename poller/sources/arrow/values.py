@@ -1,0 +1,129 @@
+"""Tables of the driver's values, for databases and queries that ADBC does not read.
+
+A column has the type of its values: the same in every page, but where all are NULL, or a database keeps values of
+several types in one column. What Arrow has no exact type for becomes text, as in PostgreSQL's tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from functools import cached_property
+from types import NoneType
+from typing import Any
+
+from poller.errors import SourceError
+from poller.sources.arrow import pyarrow
+from poller.sources.arrow.table import Whole
+
+Records = Sequence[Sequence[Any]]
+
+
+class Built(Whole):
+    """A table that is built of records where somebody asks for it.
+
+    Args:
+        names: of the records' first columns. types: what the columns of earlier pages were; what is found is added.
+        what: the table's name, for errors.
+    """
+
+    def __init__(self, records: Records, names: Sequence[str], types: dict[str, Any], what: str) -> None:
+        self._records = records
+        self._names = names
+        self._types = types
+        self._what = what
+
+    def slice(self, first: int, end: int) -> Built:
+        """See `poller.ports.Table`."""
+        return Built(self._records[first:end], self._names, self._types, self._what)
+
+    def take(self, positions: Sequence[int]) -> Built:
+        """See `poller.ports.Table`."""
+        return Built([self._records[at] for at in positions], self._names, self._types, self._what)
+
+    def arrow(self) -> Any:
+        """See `poller.ports.Table`."""
+        return self._made
+
+    @cached_property
+    def _made(self) -> Any:
+        columns = list(zip(*self._records, strict=True)) or [()] * len(self._names)
+        arrays = {}
+        for name, values in zip(self._names, columns, strict=False):
+            try:
+                arrays[str(name)] = array = column_of(values, self._types.get(name))
+            except (ValueError, TypeError, OverflowError, ArithmeticError) as error:  # pyarrow's are ValueErrors
+                raise unfit(self._what, str(name), type(error).__name__) from None
+            if not pyarrow().types.is_null(array.type):
+                self._types[name] = array.type
+        return pyarrow().table(arrays)
+
+
+def unfit(what: str, name: str, why: str) -> SourceError:
+    """The error for a column whose values have no common type in Arrow."""
+    return SourceError(
+        f"{what}: column {name} holds values that one column of an Arrow table cannot hold ({why}).",
+        table=what,
+        column=name,
+        next_step='Cast it in a `query`, leave it out by `columns`, or set format = "rows".',
+    )
+
+
+def column_of(values: Sequence[Any], before: Any = None) -> Any:
+    """An array of these values. `before`: its type in an earlier page, kept where it still fits.
+
+    Raises: ValueError, TypeError, OverflowError where the values have no common type.
+    """
+    pa = pyarrow()
+    kinds = set(map(type, values)) - {NoneType}
+    if not kinds:
+        return pa.array(values, before or pa.null())
+    if before is not None and not (pa.types.is_string(before) and kinds != {str}):
+        with contextlib.suppress(ValueError, TypeError, OverflowError):
+            return pa.array(values, before)
+    wanted = _type_of(kinds, values)
+    if wanted is None:
+        values, wanted = [None if value is None else _text(value) for value in values], pa.string()
+    elif pa.types.is_binary(wanted):
+        values = [None if value is None else bytes(value) for value in values]
+    return pa.array(values, wanted)
+
+
+def _type_of(kinds: set[type], values: Sequence[Any]) -> Any:
+    """Arrow's type for values of these types; None where they become text.
+
+    Raises: TypeError, where they are of types that do not mix."""
+    pa = pyarrow()
+    exact = {
+        bool: pa.bool_(),
+        int: pa.int64(),
+        float: pa.float64(),
+        str: pa.string(),
+        bytes: pa.binary(),
+        bytearray: pa.binary(),
+        memoryview: pa.binary(),
+        date: pa.date32(),
+        time: pa.time64("us"),
+        timedelta: pa.duration("us"),
+    }
+    if kinds == {datetime}:
+        zoned = {value.tzinfo is not None for value in values if value is not None}
+        if len(zoned) > 1:
+            raise TypeError("times with a zone and without")
+        return pa.timestamp("us", tz="UTC") if zoned.pop() else pa.timestamp("us")
+    found = {exact[kind] for kind in kinds if kind in exact}
+    if len(found) == 1 and kinds <= set(exact):
+        return found.pop()
+    if kinds == {int, float}:
+        return pa.float64()  # refused by pyarrow where an integer would lose digits
+    if kinds == {list}:
+        return pa.infer_type(values)
+    if found:
+        raise TypeError(" and ".join(sorted(kind.__name__ for kind in kinds)))
+    return None
+
+
+def _text(value: Any) -> str:
+    """Exact: numbers of NUMERIC columns, UUIDs, intervals, addresses."""
+    return str(value)

@@ -1,0 +1,145 @@
+"""How many rows wait, and since when; and what that count spares: the page of a table where nothing waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from poller.model.cursor import Cursor
+from poller.ports import Lag
+from poller.sources.columns.moments import parse_utc
+from poller.sources.connection import Database
+from poller.sources.dialects.faults import Fault
+from poller.sources.options import Options
+from poller.sources.reading.continuity import refuse_changed
+from poller.sources.reading.inspection import Inspection
+from poller.sources.reading.keys import is_later
+from poller.sources.reading.learned import Learned
+from poller.sources.reading.page import Relation
+from poller.sources.reading.records import PROBE, refuse_null_cursors, refuse_nulls
+
+LAG_KEPT = 1.0
+"""Seconds: how old a lag may be that was counted with an empty page, or for it."""
+PAGE_EVERY = 60.0
+"""Seconds for which the count of the lag alone may say that there is no row: a page also shows changed types."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TakenLag:
+    """A lag that was counted with an empty page: for which cursor and cap, and when, by the monotonic clock."""
+
+    of: tuple[Cursor | None, int]
+    at: float
+    lag: Lag
+
+
+class Lags(Learned):
+    """A source's lag, and its rows without a cursor, which are counted with it."""
+
+    def __init__(self, database: Database, options: Options, relation: Relation, quote: Callable[[str], str]) -> None:
+        super().__init__(database, options, relation, quote)
+        self._looked_through: tuple[Cursor | None, str] | None = None
+        """The cursor and the bound between which the last page left no row."""
+        self._lag_cap: int | None = None
+        """Of the last lag, where it was counted in time; None while nobody asks for it."""
+        self._taken_lag: _TakenLag | None = None
+        self._empty: tuple[Connection, float] | None = None
+        """Where and when the last page was read that had no row; None where it had some."""
+        self._idle = False
+        """Whether no row at all was behind it."""
+        self.monotonic = time.monotonic
+
+    def forget(self) -> None:
+        """As `Learned.forget`; the next page is read."""
+        super().forget()
+        self._empty = None
+
+    def lag(self, after: Cursor | None, cap: int) -> Lag:
+        """See `ports.Source.lag`."""
+        taken, self._taken_lag = self._taken_lag, None
+        if taken is not None and taken.of == (after, cap) and self.monotonic() - taken.at < LAG_KEPT:
+            return taken.lag
+        known = self.learn()
+        if known is None:
+            return Lag(seconds=0.0 if self._timed else None, pending=0)
+        after = self._settled(after, known)
+        refuse_changed(after, known, self.options)
+        return self._lag(known, self._not_looked_through(after), cap)
+
+    def _lag(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool = False) -> Lag:
+        """`with_nulls`: in the same statement, rows without a cursor are counted, and refused."""
+        count, seconds = 0, 0.0 if self._timed else None
+        self._idle, self._lag_cap = False, None
+        statements = self.statements()
+        for at, interval in enumerate(statements.ranges(after, None)):
+            nulls = PROBE if with_nulls and not at else None
+            more, oldest, clock, *missing = self.database.run(
+                *statements.lag(interval, cap + 1 - count, nulls=nulls)
+            ).rows[0]
+            for number in missing:
+                refuse_nulls(self.options, int(number))
+            if self._timed and more and not count:
+                if known.cursor.form is not None and not known.cursor.form.pattern().fullmatch(str(oldest)):
+                    self.forget()  # it may sort above every bound, where no page finds it: the next look refuses it
+                moment = parse_utc(str(oldest), self.options.zone)
+                age = None if moment is None else (datetime.fromisoformat(clock) - moment).total_seconds()
+                seconds = None if age is None else max(0.0, age)
+            count += int(more)
+            if count > cap:
+                break
+        self._idle, self._lag_cap = not count, cap
+        return Lag(seconds=seconds, pending=min(count, cap), pending_capped=count > cap)
+
+    @property
+    def _timed(self) -> bool:
+        return self.options.cursor_kind == "timestamp+pk"
+
+    def _not_looked_through(self, after: Cursor | None) -> Cursor | None:
+        """Right after a page that was not full: its bound, since no row was left below. With a filter that few rows
+        pass, page and lag would both read all the others. Only once: without a page before it, the lag looks at
+        everything."""
+        seen, self._looked_through = self._looked_through, None
+        if seen is None or seen[0] != after or (after is not None and not is_later(seen[1], after.value)):
+            return after
+        return Cursor(kind=self.options.cursor_kind, value=seen[1])
+
+    def _is_idle(self) -> bool:
+        """Whether the last page on this connection was empty, a moment ago, and nothing was behind it."""
+        if self._empty is None or not self._idle or self._lag_cap is None:
+            return False
+        connection, at = self._empty
+        return connection is self.database.connection() and self.monotonic() - at < PAGE_EVERY
+
+    def _any_waits(self, known: Inspection, asked: Cursor | None, after: Cursor | None) -> bool | None:
+        """Whether there is any row after a cursor, below the bound or not, by the count that makes the lag. None: what
+        waits cannot be counted in time (a page leaves out what nobody committed yet), or has to be looked at anew."""
+        counted = self._take_lag(known, asked, after, with_nulls=self._nulls_matter)
+        return not self._idle if counted and self.known is not None else None
+
+    def _take_lag(self, known: Inspection, asked: Cursor | None, after: Cursor | None, *, with_nulls: bool) -> bool:
+        """The lag is asked for next: counted now, which says as much as a page where it is none, and with NULLs in one
+        statement. False: what waits cannot be counted in time."""
+        cap, at = self._lag_cap or 0, self.monotonic()
+        try:
+            lag = self._lag(known, after, cap, with_nulls=with_nulls)
+        except DBAPIError as error:
+            if self.database.dialect.classify(error) is not Fault.TIMEOUT:
+                raise
+            return False
+        self._taken_lag = _TakenLag((asked, cap), at, lag)
+        return True
+
+    def _refuse_nulls(self) -> None:
+        """`on_null_cursor`: checked at the first page and at every page that is not full; costs nothing for a column
+        that is NOT NULL."""
+        if self._nulls_matter:
+            refuse_null_cursors(self.database, self.options, self.statements())
+
+    @property
+    def _nulls_matter(self) -> bool:
+        return not (self.options.skip_nulls or (self._known is not None and self._known.cursor.nullable is False))

@@ -1,0 +1,29 @@
+"""Bugs that the schedules of failing rows found, each in the schedule that found it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.resilience.failures.plan import draw
+from tests.resilience.failures.schedule import play
+
+
+@pytest.mark.parametrize("seed", [4036, 4107, 4355])
+def test_what_lanes_did_does_not_come_again_after_an_outage(seed: int) -> None:
+    """The database did not answer while the last write was made, which asked it what lanes had done beyond the page."""
+    plan = replace(
+        draw(seed),
+        lanes=3,
+        mode="quarantine",
+        operators=0,
+        source_faults=0.2,
+        rows=20,
+        deletes=4,
+        changes=8,
+        asks=True,
+        crashes=0,
+        page_size=4,
+    )
+    assert play(plan).violation is None

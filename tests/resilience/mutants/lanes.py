@@ -1,0 +1,99 @@
+"""Mutants of several lanes, of pages read ahead and of grouped commits."""
+
+from __future__ import annotations
+
+from tests.resilience.mutants.mutant import Edit, Mutant
+
+LANES = (
+    Mutant(
+        "the watermark passes a row that is not done",
+        (
+            Edit(
+                "delivery/watermark.py",
+                "return min((at for at in (left, named) if at >= 0), default=len(self.became))",
+                "return max(self.became.rfind(DONE) + 1, self.passed)",
+            ),
+        ),
+        "whose handler did not succeed",
+    ),
+    Mutant(
+        "a second commit is sent beside the first",
+        (Edit("delivery/committer.py", "            if self._working:\n                return\n", ""),),
+        "a commit that never landed",
+    ),
+    Mutant(
+        "rows wait in a lane in the wrong order",
+        (
+            Edit(
+                "delivery/lanes.py",
+                "self._lanes[lane].waiting.append(self._kept_back.popleft())",
+                "self._lanes[lane].waiting.appendleft(self._kept_back.popleft())",
+            ),
+        ),
+        "come next there",
+    ),
+    Mutant(
+        "a page that was read before another took the lease is handed over",
+        (
+            Edit(
+                "delivery/reader.py",
+                "return self._taken(self._read(after, limit, again=False), after, state, wide=wide)",
+                "return self._taken(self._held or self._read(after, limit, again=False), after, state, wide=wide)",
+            ),
+        ),
+        "behind row|come next there",
+    ),
+    Mutant(
+        "what lanes have done covers rows of other lanes",
+        (Edit("delivery/watermark.py", "ends[lane] = row.cursor", "ends = [row.cursor] * self._lanes"),),
+        "says that lanes have done",
+    ),
+    Mutant(
+        "a batch of another lane is begun although the call before failed",
+        (Edit("delivery/lanes.py", "feeds = not self._ends.any_failed and not", "feeds = not"),),
+        "come next there",
+    ),
+)
+"""On schedules without failing rows."""
+
+LANES_FAILING = (
+    Mutant(
+        "a row that was named is passed before it is listed",
+        (
+            Edit(
+                "delivery/watermark.py",
+                "return min((at for at in (left, named) if at >= 0), default=len(self.became))",
+                "return left if left >= 0 else len(self.became)",
+            ),
+        ),
+        "neither done nor listed",
+    ),
+    Mutant(
+        "what lanes have done covers a row that failed",
+        (Edit("delivery/watermark.py", "ends[lane] = row.cursor", "ends = [row.cursor] * self._lanes"),),
+        "says that lanes have done",
+    ),
+)
+"""On schedules whose rows fail."""
+
+OF_TESTS = (
+    Mutant(
+        "an older version of a row in another lane is not waited for",
+        (Edit("delivery/lanes.py", "                if where != lane:\n                    return\n", ""),),
+        "test_no_version_overtakes_an_older_one_whatever_its_key",
+        test="tests/integration/runner/test_lanes_order.py::test_no_version_overtakes_an_older_one_whatever_its_key",
+    ),
+    Mutant(
+        "a bound serves again after a reconnect",
+        (
+            Edit(
+                "sources/reading/current_bound.py",
+                "column != known.cursor or connection is not self._database.connection()",
+                "column != known.cursor",
+            ),
+        ),
+        "test_a_bound_does_not_outlive_it.reconnected",
+        test="tests/integration/bounds/test_again.py::test_a_bound_does_not_outlive_it[reconnected]",
+    ),
+)
+"""Of what no schedule has, or only a rare one."""

@@ -1,0 +1,96 @@
+"""Tables that are built of a driver's values, statements with literals, and what configuration is refused."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from poller.errors import ConfigError, SourceError
+from poller.sources import SqlSource
+from poller.sources.arrow.literals import NoLiteral, value, with_literals
+
+KEYS: dict[str, Any] = {"table": "t", "cursor_column": "at", "pk_columns": ["id"]}
+
+
+def test_json_that_is_parsed_and_arrow_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="json") as refused:
+        SqlSource("sqlite:///x.db", format="arrow", json="parsed", **KEYS)
+    assert refused.value.key == "format"
+
+
+@pytest.mark.parametrize(("url", "missing"), [
+    ("sqlite:///x.db", "pyarrow"), ("postgresql+psycopg://db/x", "adbc_driver_postgresql.dbapi"),
+])  # fmt: skip
+def test_a_missing_package_names_the_extra(url: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if missing != "pyarrow":
+        pytest.importorskip("pyarrow")
+    real = importlib.import_module
+
+    def absent(name: str, package: str | None = None) -> Any:
+        if name == missing:
+            raise ImportError(f"No module named {name}")
+        return real(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    with pytest.raises(ConfigError, match=missing.partition(".")[0].replace("_", "-")) as refused:
+        SqlSource(url, format="arrow", **KEYS)
+    assert "poller[arrow]" in refused.value.next_step
+
+
+@pytest.mark.parametrize("sql", [
+    "a = :x AND b > CAST(:y AS text)", "f \\:: x \\:\\: y", "'\\:x' || :x", "a\\:\\:int = :y", "':x' 10\\:30", ":x:y",
+])  # fmt: skip
+def test_a_statement_means_what_sqlalchemy_reads(sql: str) -> None:
+    dialect = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    compiled = str(sa.text(sql).compile(dialect=dialect))
+    marked = with_literals(sql, {"x": 1, "y": 2})
+    assert marked == compiled.replace(":x", "1").replace(":y", "2") or ":x" in compiled.replace("'", "")
+    assert with_literals(":x", {"x": ":y \\:z"}) == "E':y \\\\:z'"
+
+
+def test_literals_quote_and_refuse() -> None:
+    assert value(-5) == "(-5)"
+    assert value("o'x") == "'o''x'"
+    assert value("\\'") == "E'\\\\'''"
+    assert value(b"\x00'") == "decode('0027', 'hex')"
+    for none in (1.5, None, "a\0b", "\ud800", True):
+        with pytest.raises(NoLiteral):
+            value(none)
+
+
+def test_values_get_types_that_lose_nothing() -> None:
+    pa = pytest.importorskip("pyarrow")
+    from poller.sources.arrow.values import Built
+
+    when = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    columns: dict[str, list[Any]] = {
+        "n": [1, None], "f": [1, 2.5], "s": ["a", None], "b": [bytearray(b"x"), b"y"], "d": [date(2026, 1, 1), None],
+        "z": [when, None], "t": [datetime(2026, 1, 1), None], "c": [time(1), None], "i": [timedelta(days=2), None],
+        "p": [Decimal("1.10"), Decimal("NaN")], "u": [UUID(int=1), None], "o": [True, None], "none": [None, None],
+        "l": [[1, 2], None],
+    }  # fmt: skip
+    types: dict[str, Any] = {}
+    built = Built(list(zip(*columns.values(), strict=True)), list(columns), types, "things")
+    table = built.arrow()
+    assert {name: str(table.schema.field(name).type) for name in columns} == {
+        "n": "int64", "f": "double", "s": "string", "b": "binary", "d": "date32[day]", "z": "timestamp[us, tz=UTC]",
+        "t": "timestamp[us]", "c": "time64[us]", "i": "duration[us]", "p": "string", "u": "string", "o": "bool",
+        "none": "null", "l": "list<item: int64>",
+    }  # fmt: skip
+    assert table.column("p").to_pylist() == ["1.10", "NaN"]
+    assert built.take([1]).arrow().num_rows == 1
+    assert built.slice(1, 2).join([built]).arrow().num_rows == 3
+    assert pickle.loads(pickle.dumps(built)).arrow().equals(table)
+    later = Built([(None,)], ["n"], types, "things").arrow()
+    assert later.schema.field("n").type == pa.int64(), "as before, although nothing shows it"
+    for odd in ([1, "x"], [2**53 + 1, 0.5], [2**64, 1], [when, datetime(2026, 1, 1)], [1, True]):
+        with pytest.raises(SourceError, match="column v"):
+            Built([(one,) for one in odd], ["v"], {}, "things").arrow()
