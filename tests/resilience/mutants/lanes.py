@@ -50,7 +50,7 @@ LANES = (
     ),
     Mutant(
         "a batch of another lane is begun although the call before failed",
-        (Edit("delivery/lanes.py", "feeds = not self._ends.any_failed and not", "feeds = not"),),
+        (Edit("delivery/lanes.py", "not self._ends.any_failed\n                and not self._delivery", "not self._delivery"),),
         "come next there",
     ),
 )
