@@ -152,6 +152,22 @@ class Bound:
     next: str | None = None
 
 
+@runtime_checkable
+class KeyedCursors(Protocol):
+    """Cursors of which the keys are to be had alone."""
+
+    def keys(self) -> Sequence[Mapping[str, KeyValue]]:
+        """The tiebreaker of each."""
+
+
+@runtime_checkable
+class TextKeys(Protocol):
+    """Ordering keys of which the texts are to be had alone."""
+
+    def texts(self) -> Sequence[tuple[str | None, ...]]:
+        """The texts of each, in the order of its columns."""
+
+
 class FreshRows(Sequence[Row]):
     """Rows that are made anew each time that they are asked for: who changes one changes no other, and a slice is such
     a sequence too. Of rows in any other sequence a handler gets copies."""

@@ -139,8 +139,8 @@ class PollerOptions(_Options):
     batches; a crash repeats up to `max_uncommitted` batches."""
 
     max_uncommitted: int | None = Field(default=None, ge=1, le=1000)
-    """The most batches that are begun beyond the last one that is committed, with `commit = "grouped"`. Default: 4, or
-    twice `concurrency` where that is more than one."""
+    """The most batches that are begun beyond the last one that is committed, with `commit = "grouped"`. Default: 4 for
+    each lane."""
 
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
@@ -212,7 +212,7 @@ class PollerOptions(_Options):
     @property
     def most_uncommitted(self) -> int:
         """`max_uncommitted`, or its default."""
-        return self.max_uncommitted or (4 if self.concurrency == 1 else 2 * self.concurrency)
+        return self.max_uncommitted or 4 * self.concurrency
 
     @property
     def limits(self) -> Limits:

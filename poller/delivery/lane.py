@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import TypeAlias, overload
@@ -87,11 +87,11 @@ class Lane:
         page, at = self.waiting[0]
         return page.before + at
 
-    def take(self, size: int, key_of: Callable[[DealtPage, int], str]) -> list[Dealt]:
+    def take(self, size: int, key_of: Callable[[DealtPage, int], Hashable]) -> list[Dealt]:
         """The rows of the next batch. Two pages may have two bounds, so that a row may stand in both: no batch has two
         versions of one row."""
         taken = [self.waiting.popleft()]
-        first, keys = taken[0][0], set[str]()
+        first, keys = taken[0][0], set[Hashable]()
         while self.waiting and len(taken) < size:
             page, at = self.waiting[0]
             if page is not first and not _same_bound(first.rows.page.bound, page.rows.page.bound):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -52,6 +52,7 @@ class Lanes:
     ) -> None:
         self._context = context
         self._options = context.options
+        self._keyed = bool(context.options.ordering_key)
         self._delivery = delivery
         self._tenure = delivery.tenure
         self._calls = calls
@@ -68,9 +69,11 @@ class Lanes:
         """Whether the rows behind the last page can be chosen only once all before them are passed."""
         self._kept_back: deque[Dealt] = deque()
         """Rows that are not dealt yet: an older version of the first of them is in another lane."""
-        self._at_work: dict[str, tuple[int, int]] = {}
-        """Primary keys of rows that were dealt and are not done, each with its lane and how often it is there; where an
-        ordering key is set, by which a row may change its lane."""
+        self._at_work: dict[Hashable, int] = {}
+        """Primary keys of rows that were dealt and are not done, each with its lane; where an ordering key is set, by
+        which a row may change its lane."""
+        self._versions: dict[Hashable, int] = {}
+        """Of those of which a lane has several versions, how many it has beside the first."""
         self._ends = LaneEnds(context, self._tenure, recorder, committer, progress, self._watermark)
         self._begun = 0
         """Batches begun, and not landed."""
@@ -116,6 +119,7 @@ class Lanes:
                 lane.waiting.clear()
             self._kept_back.clear()
             self._at_work.clear()
+            self._versions.clear()
             self._ends.clear()
         return self._progress.calls > calls
 
@@ -190,7 +194,7 @@ class Lanes:
 
     def _deal(self, chosen: Plan, rows: PageRows, before: int) -> None:
         """Deal the rows of a page out to the lanes."""
-        page = DealtPage(rows, chosen, before, len(self._lanes), self._tenure.state.delivery.lanes)
+        page = DealtPage(rows, chosen, before, len(self._lanes), self._tenure.state.delivery.lanes, keyed=self._keyed)
         self._stuck = not chosen.is_plain  # it has listed rows, or ones that were done before
         self._watermark.add(page)
         self._kept_back.extend((page, at) for at in places(chosen.rows))
@@ -203,12 +207,15 @@ class Lanes:
         while self._kept_back:
             page, at = self._kept_back[0]
             lane = page.lanes[at]
-            if self._options.ordering_key:
-                pk = page.rows.facts[at].pk
-                where, often = self._at_work.get(pk, (lane, 0))
-                if where != lane:
+            if self._keyed:
+                pk = page.pks[at]
+                where = self._at_work.get(pk)
+                if where is None:
+                    self._at_work[pk] = lane
+                elif where == lane:
+                    self._versions[pk] = self._versions.get(pk, 0) + 1
+                else:
                     return
-                self._at_work[pk] = lane, often + 1
             self._lanes[lane].waiting.append(self._kept_back.popleft())
 
     def _batches_left(self) -> int | None:
@@ -307,17 +314,19 @@ class Lanes:
                 page, at = hand.rows[done - 1]
                 page.calls[at] = DoneCall(call.batch_id, done - len(listed), call.seconds)
 
-    def _key_of(self, page: DealtPage, at: int) -> str:
-        """The hash of a row's primary key."""
-        return page.rows.facts[at].pk if self._options.ordering_key else page.keys[at]
+    def _key_of(self, page: DealtPage, at: int) -> Hashable:
+        """What a row's primary key is known by."""
+        return page.pks[at] if self._keyed else page.keys[at]
 
     def _leave(self, rows: Sequence[Dealt]) -> None:
         """Rows are done: newer versions of them may go to other lanes."""
         for page, at in rows if self._at_work else ():
-            pk = page.rows.facts[at].pk
-            lane, often = self._at_work.pop(pk)
-            if often > 1:
-                self._at_work[pk] = lane, often - 1
+            pk = page.pks[at]
+            if others := self._versions.pop(pk, 0) if self._versions else 0:
+                if others > 1:
+                    self._versions[pk] = others - 1
+            else:
+                del self._at_work[pk]
 
     # --- the checkpoint --------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from poller.model.aside import Limits, MeasuredRows, RowFacts
 from poller.model.cursor import Cursor, KeyValue
 from poller.model.document import State
 from poller.model.handover import Mode, Plan
-from poller.model.row_ids import id_of_key, id_of_values
-from poller.ports import Page, Row, Source, SpannedSource
+from poller.model.row_ids import id_of_frequent_texts, id_of_key, id_of_values
+from poller.ports import KeyedCursors, Page, Row, Source, SpannedSource, TextKeys
 
 
 class RowOfPage(RowFacts):
@@ -164,7 +164,16 @@ class PageRows:
         ordering = self.page.ordering
         if ordering is None:
             return [row.key for row in self.facts]
-        return [id_of_values(ordering[at]) for at in range(len(self.facts))]
+        keys = ordering[: len(self.facts)]
+        if isinstance(keys, TextKeys):
+            return list(map(id_of_frequent_texts, keys.texts()))
+        return list(map(id_of_values, keys))
+
+    def pks(self) -> list[tuple[KeyValue, ...]]:
+        """The primary key of each row, without an object for each."""
+        cursors = self.page.cursors[: len(self.facts)]
+        keys = cursors.keys() if isinstance(cursors, KeyedCursors) else [one.tiebreaker or {} for one in cursors]
+        return [tuple(key.values()) for key in keys]
 
     def cursors(self, end: int, *, begin: int = 0, without: Sequence[RowFacts]) -> Sequence[Cursor]:
         """The cursors of the rows from one place to another, but for some rows."""

@@ -34,17 +34,21 @@ class DealtPage:
         rows, chosen: the page, and the plan for it. became: of each row that the plan passes what became of it.
         before: how many rows were passed before its first one since the last reset, by which positions count.
         keys, lanes: the hash of the ordering key of each row, and its lane.
+        pks: the primary key of each row, where the ordering key is another; empty else.
         beyond: of lanes that did everything up to a cursor at or behind its end, as the document says, that cursor.
         passed: how many of its rows the checkpoint has passed, once what was sent has landed.
         calls: calls that ended, by the place of the last row that they did.
     """
 
-    def __init__(self, rows: PageRows, chosen: Plan, before: int, lanes: int, known: LanesDone | None) -> None:
+    def __init__(
+        self, rows: PageRows, chosen: Plan, before: int, lanes: int, known: LanesDone | None, *, keyed: bool
+    ) -> None:
         self.rows = rows
         self.chosen = chosen
         self.before = before
         self.keys = rows.keys()
         self.lanes = [lane_of_key(key, lanes) for key in self.keys]
+        self.pks = rows.pks() if keyed else []
         self.passed = 0
         self.became = bytearray(len(chosen.passes))
         if not chosen.is_plain:

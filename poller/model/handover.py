@@ -117,7 +117,7 @@ def plan(
     if mode == "quarantine":
         many = aside.failing(state) >= limits.max_aside or sorted_.room <= 0
         most = 1 if many else max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
-        most = min(most, _fitting(within, chosen, sorted_.space))
+        most = min(most, _fitting(within, chosen[:most], sorted_.space))
         if len(chosen) > most:
             chosen, end = chosen[:most], chosen[most - 1] + 1
     killed = False

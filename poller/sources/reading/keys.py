@@ -187,6 +187,10 @@ class LazyCursors(Sequence[Cursor]):
         """See `poller.model.aside.MeasuredRows`."""
         return self._plan.longest(self._records)
 
+    def keys(self) -> LazyKeys:
+        """See `poller.ports.KeyedCursors`."""
+        return LazyKeys(self._records, self._plan)
+
 
 class LazyKeys(Sequence[Mapping[str, KeyValue]]):
     """The key columns of each record, made on demand."""
@@ -234,6 +238,11 @@ class LazyOrdering(Sequence[Mapping[str, KeyValue | None]]):
             return LazyOrdering(self._records[index], self._columns)
         texts = self._records[index][-len(self._columns) :]
         return {name: None if text is None else str(text) for name, text in zip(self._columns, texts, strict=True)}
+
+    def texts(self) -> list[tuple[str | None, ...]]:
+        """See `poller.ports.TextKeys`."""
+        many = len(self._columns)
+        return [tuple(None if text is None else str(text) for text in one[-many:]) for one in self._records]
 
 
 def is_later(value: str, other: str) -> bool:

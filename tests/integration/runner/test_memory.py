@@ -19,7 +19,7 @@ from tests.integration.runner.fakes import World, Worlds, cursor_of, row
 
 BATCH = 10
 PAGE = 40
-BATCHES = 50
+BATCHES = 80
 """Of a tick."""
 
 
@@ -77,8 +77,8 @@ def pages(number: int) -> int:
         ({"read_ahead": 0}, 2 * (BATCH + 1)),
         ({}, pages(2) + BATCH + 1),
         ({"commit": "grouped"}, pages(2) + BATCH + 1 + 4 * BATCH),
-        ({"concurrency": 2}, pages(5) + (4 + 2) * BATCH),
-        ({"concurrency": 8}, pages(5) + (16 + 8) * BATCH),
+        ({"concurrency": 2}, pages(5) + (8 + 2) * BATCH),
+        ({"concurrency": 8}, pages(5) + (32 + 8) * BATCH),
         ({"concurrency": 8, "max_uncommitted": 8}, pages(5) + (8 + 8) * BATCH),
     ],
     ids=["no page ahead", "each", "grouped", "2 lanes", "8 lanes", "8 lanes, few uncommitted"],

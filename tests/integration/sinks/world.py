@@ -68,7 +68,7 @@ class World:
         self.processes, self.concurrency, self.tenures = processes, concurrency, tenures
         self.lock = threading.Lock()
         self.table, self.document = Table(20), Document()
-        self.max_uncommitted = self.chance.choice([1, 4]) if concurrency == 1 else 2 * concurrency
+        self.max_uncommitted = self.chance.choice([1, 4]) if concurrency == 1 else 4 * concurrency
         self.acquired = {token: threading.Event() for token in range(1, 400)}
         self.failed: Counter[str] = Counter()
         self.crashes = 0

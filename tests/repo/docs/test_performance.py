@@ -52,8 +52,8 @@ def test_what_a_crash_repeats_is_said_for_every_commit() -> None:
     assert all(name in said for name in ('commit = "each"', 'commit = "grouped"', "concurrency = N"))
     assert "up to `max_uncommitted` batches (4)" in TEXT
     assert PollerOptions().most_uncommitted == 4
-    assert "(2 x N)" in TEXT
-    assert PollerOptions(concurrency=8).most_uncommitted == 16
+    assert "(4 x N)" in TEXT
+    assert PollerOptions(concurrency=8).most_uncommitted == 32
 
 
 def test_the_figures_are_those_of_the_last_run() -> None:

@@ -37,7 +37,7 @@ class Mode:
 MODES = {
     "each": Mode("", 1),
     "grouped": Mode('commit = "grouped"\nmax_uncommitted = 4', 4, batch=20, pace=0.005),
-    "lanes": Mode('concurrency = 5\nordering_key = ["customer"]', 10, pace=0.25),
+    "lanes": Mode('concurrency = 5\nordering_key = ["customer"]', 20, pace=0.25),
 }
 
 

@@ -50,7 +50,13 @@ LANES = (
     ),
     Mutant(
         "a batch of another lane is begun although the call before failed",
-        (Edit("delivery/lanes.py", "not self._ends.any_failed\n                and not self._delivery", "not self._delivery"),),
+        (
+            Edit(
+                "delivery/lanes.py",
+                "not self._ends.any_failed\n                and not self._delivery",
+                "not self._delivery",
+            ),
+        ),
         "come next there",
     ),
 )
@@ -79,7 +85,7 @@ LANES_FAILING = (
 OF_TESTS = (
     Mutant(
         "an older version of a row in another lane is not waited for",
-        (Edit("delivery/lanes.py", "                if where != lane:\n                    return\n", ""),),
+        (Edit("delivery/lanes.py", "                else:\n                    return\n", ""),),
         "test_no_version_overtakes_an_older_one_whatever_its_key",
         test="tests/integration/runner/test_lanes_order.py::test_no_version_overtakes_an_older_one_whatever_its_key",
     ),

@@ -390,7 +390,7 @@ class Laws:
         plan, document = self.plan, self.document
         batches = self._batches[owner]
         batches[batch_id] = set(rows)
-        most = (max(plan.uncommitted, plan.lanes) if plan.uncommitted else 2 * plan.lanes) if plan.lanes > 1 else 0
+        most = (max(plan.uncommitted, plan.lanes) if plan.uncommitted else 4 * plan.lanes) if plan.lanes > 1 else 0
         at = self._table.position(document["checkpoint"]["cursor"]) if document else 0
         done = self.lanes.covered(document)
         begun = [name for name, given in batches.items() if any(row > at and row not in done for row in given)]
