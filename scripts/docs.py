@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from poller.config import AppConfig, PollerOptions, SourceConfig, StateOptions
+from poller.config import AppConfig, FunctionsOptions, PollerOptions, RunOptions, SourceConfig, StateOptions
 from poller.model.documented import field_docs
 from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
@@ -72,6 +72,12 @@ is searched for there first: the folder in which a command is started makes no d
 ## `[state]`
 
 {state}
+## `[functions]`
+
+{functions}
+## `[run]`
+
+{run}
 ## `[pollers.NAME]`
 
 NAME: 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or digit. The same keys are keywords
@@ -116,8 +122,10 @@ def configuration() -> str:
     example = (Path("examples") / "quickstart" / "poller.toml").read_text(encoding="utf-8")
     return _CONFIGURATION.format(
         example=example,
-        app=_table(AppConfig, leave_out={"state", "pollers"}),
+        app=_table(AppConfig, leave_out={"state", "functions", "run", "pollers"}),
         state=_table(StateOptions),
+        functions=_table(FunctionsOptions),
+        run=_table(RunOptions),
         poller=_table(PollerOptions),
         source=_table(SourceConfig),
     )

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from poller.config.keywords import PollerKeywords, SourceKeywords
 from poller.config.load import load_config, load_each, poller_options, schedule_of
-from poller.config.options import AppConfig, PollerConfig, PollerOptions, SourceConfig, SourceOptions, StateOptions
+from poller.config.options import (
+    AppConfig,
+    FunctionsOptions,
+    PollerConfig,
+    PollerOptions,
+    RunOptions,
+    SourceConfig,
+    SourceOptions,
+    StateOptions,
+)
 
 __all__ = [
     "AppConfig",
+    "FunctionsOptions",
     "PollerConfig",
     "PollerKeywords",
     "PollerOptions",
+    "RunOptions",
     "SourceConfig",
     "SourceKeywords",
     "SourceOptions",

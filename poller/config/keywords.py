@@ -44,6 +44,8 @@ class PollerKeywords(TypedDict, total=False):
     concurrency: int
     commit: Literal["each", "grouped"]
     max_uncommitted: int | None
+    max_lag: timedelta | str | None
+    max_bound_age: timedelta | str | None
     isolation: Literal["thread", "process"]
     error_text: bool
     audit_window: timedelta | str | None

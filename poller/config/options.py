@@ -20,6 +20,7 @@ from poller.config.types import (
     HandlerName,
     Name,
     PositiveDuration,
+    QueueName,
     ScheduleText,
     Size,
     StartFrom,
@@ -141,6 +142,15 @@ class PollerOptions(_Options):
     max_uncommitted: int | None = Field(default=None, ge=1, le=1000)
     """The most batches that are begun beyond the last one that is committed, with `commit = "grouped"`. Default: 4 for
     each lane."""
+
+    max_lag: PositiveDuration | None = None
+    """How late a row may be before `poller health` calls the poller unhealthy: counted from the first moment of
+    `schedule` after the row became readable. Default: 5 minutes and `lease_ttl`, and only while nothing is
+    committed."""
+
+    max_bound_age: PositiveDuration | None = None
+    """How long rows may wait for an open transaction before `poller health` calls the poller unhealthy. Default: any
+    time; who holds them is reported."""
 
     isolation: Literal["thread", "process"] = "thread"
     """Where the handler runs. `thread`: on the caller's thread; a hung one cannot be ended. `process`: in a child
@@ -378,6 +388,32 @@ class StateOptions(_Options):
         return self
 
 
+class FunctionsOptions(_Options):
+    """How an Azure Functions app runs its pollers: the table `[functions]`."""
+
+    mode: Literal["timer", "queue"] = "timer"
+    """`timer`: one timer function per poller; right for a few. `queue`: two functions, however many pollers there are:
+    one looks who is due, and sends a message for each; the other does a tick per message. Needs `store = "blob"`."""
+
+    dispatch_schedule: ScheduleText = "*/5 * * * * *"
+    """When the dispatcher looks, with `mode = "queue"`: a six-field NCRONTAB expression, in UTC."""
+
+    queue: QueueName | None = None
+    """The queue of the work messages, with `mode = "queue"`, in the storage account of `[state]`. One for each app.
+    Default: `poller-{app_name}`."""
+
+
+class RunOptions(_Options):
+    """How `poller run` shares a process among its pollers: the table `[run]`."""
+
+    max_concurrent: int | None = Field(default=None, ge=1, le=1000)
+    """The most ticks at once; at most half of them for one database server. Default: the number of processors and
+    4."""
+
+    slice: PositiveDuration = timedelta(seconds=30)
+    """How long a tick goes on while others wait for their turn: then it gives its lease back, and comes again later."""
+
+
 class PollerConfig(PollerOptions):
     """One poller of the file: its options and its source."""
 
@@ -396,6 +432,15 @@ class AppConfig(_Options):
 
     state: StateOptions = StateOptions()
     """Where checkpoints and leases are kept."""
+
+    connections: int = Field(default=4, ge=1, le=1000)
+    """The most connections that this process has to one database as one user, for all pollers that read from it."""
+
+    functions: FunctionsOptions = FunctionsOptions()
+    """How an Azure Functions app runs its pollers."""
+
+    run: RunOptions = RunOptions()
+    """How `poller run` shares a process among its pollers."""
 
     pollers: dict[Name, PollerConfig] = Field(min_length=1)
     """The pollers, by name."""

@@ -72,6 +72,18 @@ def _name(value: Any) -> str:
     )
 
 
+_QUEUE = re.compile(r"[a-z0-9](?:-?[a-z0-9])+", re.ASCII)
+LONGEST_QUEUE = 56
+"""The queue of what failed has seven letters more, and Azure allows 63."""
+
+
+def _queue(value: Any) -> str:
+    if isinstance(value, str) and 3 <= len(value) <= LONGEST_QUEUE and _QUEUE.fullmatch(value):
+        return value
+    reason = f"is not the name of a queue: 3 to {LONGEST_QUEUE} lower-case letters, digits and single hyphens"
+    raise PydanticCustomError("queue", "{reason}", {"reason": f"{reason}, beginning and ending with no hyphen"})
+
+
 def _handler(value: Any) -> str:
     if isinstance(value, str) and _HANDLER.fullmatch(value):
         return value
@@ -125,6 +137,9 @@ PositiveDuration = Annotated[Duration, AfterValidator(_longer_than_nothing)]
 
 Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 """A name of an app or a poller."""
+
+QueueName = Annotated[str, BeforeValidator(_queue), WithJsonSchema({"type": "string", "maxLength": LONGEST_QUEUE})]
+"""A queue of Azure Storage."""
 
 HandlerName = Annotated[
     str, BeforeValidator(_handler), WithJsonSchema({"type": "string", "examples": ["handlers:on_orders"]})
