@@ -26,6 +26,7 @@ from poller.stores.opening import open_store
 
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
+    from poller.admin.health import Health
     from poller.admin.wired import WiredPoller
     from poller.backfill.documents import Document
     from poller.backfill.listing import Backfills
@@ -197,6 +198,29 @@ class App:
 
         pollers, documents = self.several(names)
         return survey(pollers, self.backfills, documents, null_cursors=null_cursors)
+
+    def health(self, names: str | Sequence[str] | None = None) -> Health:
+        """Whether the pollers are healthy, computed now from their documents and databases: `poller health`. Call it
+        from any thread, also while they tick. What cannot be reached makes a poller unhealthy, and so does one that
+        cannot be made.
+
+        Args:
+            names: one or more; default: all pollers.
+
+        Raises: ConfigError (an unknown name, or a store that cannot be made).
+        """
+        from poller.admin.health_round import look_at
+
+        return look_at(self, self.chosen(names))
+
+    def kept_health(self, max_age: float = 15.0) -> Health:  # noqa: ARG002 - kept soon
+        """The health of all pollers as `health/{app_name}.json` in the store has it, computed anew by whoever finds it
+        older than `max_age` seconds and takes that on by a compare-and-swap: a hundred callers cost one look at the
+        databases. For endpoints. Call it from any thread.
+
+        Raises: ConfigError (a store that cannot be made). A store that cannot be reached makes every poller unhealthy.
+        """
+        return self.health()
 
     def check(self, names: str | Sequence[str] | None = None) -> list[Checked]:
         """Diagnose each poller, as `Poller.check` does; one that cannot be made is a finding too: `poller check`.
