@@ -168,7 +168,7 @@ class FailureLaws(Laws):
         if places != sorted(places) or len(lanes) > 1 or len({row.pk for row in call.rows}) < len(places):
             self.truth.fail(f"{[row.id for row in call.rows]} are no batch of one lane")
         plan = self._failures
-        most = max(plan.uncommitted, plan.lanes) if plan.uncommitted else 2 * plan.lanes
+        most = max(plan.uncommitted, plan.lanes) if plan.uncommitted else 4 * plan.lanes
         begun = 1 + len(others) + len(self._calls.get(owner, ()))
         if begun > most:
             self.truth.fail(f"{begun} batches are begun beyond what has landed")
