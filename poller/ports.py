@@ -121,6 +121,33 @@ class StateStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A document in a listing: its tag without quotes (see `unquoted`), and when it was last written, zone-aware UTC;
+    None where the store has no clock. Precision may be a second."""
+
+    name: str
+    tag: str
+    modified_at: datetime | None
+
+
+@runtime_checkable
+class ListingStore(Protocol):
+    """A store that says by one request which documents there are, and which version of each."""
+
+    def listed(self, prefix: str, *, timeout: Timeout | None = None) -> Iterator[Listed]:
+        """The documents whose names begin with `prefix`, logs left out. One LIST for each 5,000 of them.
+
+        Raises: StoreUnavailable, StoreDenied.
+        """
+        ...
+
+
+def unquoted(tag: str) -> str:
+    """A tag as listings have it: answers to a read and a write quote it, a listing may not."""
+    return tag.removeprefix("W/").strip('"')
+
+
 # --- the source
 
 
@@ -332,6 +359,15 @@ class TimedSource(Protocol):
 
     @property
     def query_timeout(self) -> timedelta: ...
+
+
+@runtime_checkable
+class TypedSource(Protocol):
+    """A source that knows the types of the columns that a cursor is made of."""
+
+    def columns(self) -> dict[str, Any] | None:
+        """What it learned of them, as JSON; None where it was not asked for rows yet. Asks nobody."""
+        ...
 
 
 class SourceCheckup(Protocol):

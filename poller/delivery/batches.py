@@ -207,6 +207,7 @@ class Batches:
                 blame=call.blame,
                 memory=None if rows is None else rows.memory,
                 made=None if rows is None else rows.made,
+                columns=None if rows is None else rows.columns,
             )
             return aside.keyed(after, columns)
 

@@ -11,7 +11,7 @@ from poller.lease.state_file import Copy, WriteResult
 from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.observability import LeaseExpired
-from poller.ports import Bound
+from poller.ports import Bound, TypedSource
 
 logger = logging.getLogger("poller")
 
@@ -33,6 +33,7 @@ def create(context: Context, start: Cursor | None) -> WriteResult:
             ttl=file.timing.ttl,
             now=file.clock.now(),
             memory=context.source.remember(),
+            columns=context.source.columns() if isinstance(context.source, TypedSource) else None,
         ),
     )
 

@@ -18,7 +18,7 @@ from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Page, ReusingSource, Task
+from poller.ports import Bound, Page, ReusingSource, Task, TypedSource
 
 KEPT_FOR = 5.0
 """Rows that have been there for so many seconds and were not handed over are read again: others may have changed
@@ -32,7 +32,7 @@ class _Read:
     Attributes:
         after: the cursor before it. limit: how many rows were asked for: one more than it may hand over, which shows
             whether there are others behind. at: when it was there, on the runtime's monotonic clock.
-        memory, made: what a commit stores of the source as it was then.
+        memory, made, columns: what a commit stores of the source as it was then.
         described: where asking the server changed what the source is, its description.
     """
 
@@ -42,6 +42,7 @@ class _Read:
     at: float
     memory: dict[str, Any] | None
     made: str | None
+    columns: dict[str, Any] | None
     described: SourceDescription | None
 
     @property
@@ -238,6 +239,7 @@ class Reader:
             runtime.monotonic(),
             memory=source.remember(),
             made=described.made,
+            columns=source.columns() if isinstance(source, TypedSource) else None,
             described=described if described is not before else None,
         )
 
@@ -286,6 +288,7 @@ class Reader:
             size,
             memory=read.memory,
             made=read.made,
+            columns=read.columns,
             alone=self.rest,
             beyond=lambda: whole[first + size :],
             is_wide=wide,

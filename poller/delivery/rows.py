@@ -117,7 +117,7 @@ class PageRows:
     Attributes:
         after: the cursor. facts: the rows, in order. was_cut: whether there are more that do not count.
         is_wide: whether they are those of a page, for several lanes.
-        memory, made: what a commit of them stores of the source.
+        memory, made, columns: what a commit of them stores of the source.
     """
 
     def __init__(
@@ -129,6 +129,7 @@ class PageRows:
         *,
         memory: dict[str, Any] | None = None,
         made: str | None = None,
+        columns: dict[str, Any] | None = None,
         alone: Callable[[], None] = lambda: None,
         beyond: Callable[[], Sequence[Cursor]] = tuple,
         is_wide: bool = False,
@@ -138,6 +139,7 @@ class PageRows:
         self.after = after
         self.memory = memory
         self.made = made
+        self.columns = columns
         self._alone = alone
         self._beyond = beyond
         self.is_wide = is_wide

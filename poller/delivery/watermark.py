@@ -162,6 +162,7 @@ class Watermark:
                 now=now,
                 memory=page.rows.memory,
                 made=page.rows.made,
+                columns=page.rows.columns,
             )
 
         to = part.passes[-1].cursor

@@ -203,6 +203,9 @@ class State(_Part):
     the last bound, samples; with `kept_at`, when. Nothing here reads it. `source_seen` is which table the last batch
     came from (`made`: an object id, or when it was created), beside `source` and not part of the fingerprint.
 
+    `columns` are the types of the cursor's and the key's columns, as the source last knew them: whoever only asks
+    whether rows wait need not inspect the table. Beside `source`, and not part of the fingerprint either.
+
     `aside` are the rows that are tried again by themselves, `quarantine` those that wait for a person; `retrying` is
     the id of the row that is tried now, and `delivered` counts the rows that were delivered while any was aside.
     `ordering_key` are the columns by whose values the listed rows were keyed; empty: by the key columns.
@@ -219,6 +222,7 @@ class State(_Part):
     control: Control = Field(default_factory=Control)
     bound: dict[str, Any] | None = None
     source_seen: dict[str, Any] | None = None
+    columns: dict[str, Any] | None = None
     aside: tuple[WaitingRow, ...] = ()
     quarantine: tuple[WaitingRow, ...] = ()
     retrying: Name | None = None
@@ -262,8 +266,9 @@ _LEFT_OUT: dict[str, tuple[str, ...]] = {
     "delivery": ("retry_at", "failures", "window", "lanes"),
     "control": ("cancelled",),
 }
-_LEFT_OUT_AT_TOP = ("aside", "quarantine", "retrying", "delivered", "ordering_key")
-"""Fields that say nothing while no row fails: a document is then written as if there were none of them."""
+_LEFT_OUT_AT_TOP = ("columns", "aside", "quarantine", "retrying", "delivered", "ordering_key")
+"""Fields that say nothing while no row fails, or nothing is known: a document is then written as if there were none of
+them."""
 
 
 def _without_empty(data: dict[str, Any]) -> dict[str, Any]:

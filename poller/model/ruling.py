@@ -301,9 +301,11 @@ def ended(
     blame: str = "a row",
     memory: dict[str, Any] | None = None,
     made: str | None = None,
+    columns: dict[str, Any] | None = None,
 ) -> State:
     """The PUT after the call. With `release` (nothing else is to be done) or where the ruling says so, the lease is
-    given back by it. `blame`: what failed, for the reason of a halt; `memory`, `made`: as `transitions.commit`."""
+    given back by it. `blame`: what failed, for the reason of a halt; `memory`, `made`, `columns`: as
+    `transitions.commit`."""
     releases = release or ruling.releases
     if ruling.passes:
         state = transitions.commit(
@@ -315,6 +317,7 @@ def ended(
             now=now,
             memory=memory,
             made=made,
+            columns=columns,
         )
     elif releases:
         state = transitions.release(state, give_back=False, now=now)

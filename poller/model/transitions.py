@@ -27,10 +27,11 @@ def create(
     now: datetime,
     ttl: float | None = None,
     memory: dict[str, Any] | None = None,
+    columns: dict[str, Any] | None = None,
 ) -> State:
-    """A first document: nothing delivered, nobody at work, token 0. `cursor` is what `start_from` means, `memory` what
-    the source knows of its bound. `ttl` is how long leases last: a worker that finds this version put back by hand
-    waits that long, whatever its own configuration says."""
+    """A first document: nothing delivered, nobody at work, token 0. `cursor` is what `start_from` means, `memory`
+    what the source knows of its bound, `columns` of its columns' types. `ttl` is how long leases last: a worker that
+    finds this version put back by hand waits that long, whatever its own configuration says."""
     return State(
         poller_name=poller_name,
         source_fingerprint=source.fingerprint(),
@@ -38,6 +39,7 @@ def create(
         checkpoint=Checkpoint(cursor=cursor, updated_at=now),
         lease=Lease(released_at=now, ttl_seconds=ttl),
         bound=_kept(memory, now),
+        columns=columns,
     )
 
 
@@ -89,9 +91,10 @@ def commit(
     now: datetime,
     memory: dict[str, Any] | None = None,
     made: str | None = None,
+    columns: dict[str, Any] | None = None,
 ) -> State:
-    """The checkpoint moves past a delivered batch; what the source knows of its bound
-    (`memory`) and which table it was (`made`) are stored with it (None: unchanged). With `release` the same write gives
+    """The checkpoint moves past a delivered batch; what the source knows of its bound (`memory`), which table it was
+    (`made`) and the types of its columns are stored with it (None: unchanged). With `release` the same write gives
     the lease back; without, the next batch starts, so its attempts are 1 (protocol 7 and 8)."""
     former = state.checkpoint.cursor
     checkpoint = state.checkpoint.model_copy(
@@ -109,6 +112,8 @@ def commit(
         moved = moved.model_copy(update={"bound": _kept(memory, now)})
     if made is not None:
         moved = moved.model_copy(update={"source_seen": {**(state.source_seen or {}), "made": made}})
+    if columns is not None:
+        moved = moved.model_copy(update={"columns": columns})
     return _emptied(moved, now) if release else renew(moved, now=now)
 
 
@@ -229,7 +234,7 @@ def rebind(state: State, *, source: SourceDescription, change: Change, now: date
     control = state.control.model_copy(update={"last_change": change})
     # What is known of one database's transactions and clock does not hold for another.
     delivery = state.delivery.model_copy(update={"lanes": None})
-    unknown = {"control": control, "bound": None, "source_seen": None, "delivery": delivery}
+    unknown = {"control": control, "bound": None, "source_seen": None, "columns": None, "delivery": delivery}
     bound = bind(state.model_copy(update=unknown), source)
     return _emptied(_lease(bound, fencing_token=state.lease.fencing_token + 1), now)
 

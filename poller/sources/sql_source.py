@@ -39,10 +39,11 @@ from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.identity import family_of, identify, place
 from poller.sources.options import Options, read_options
 from poller.sources.reading.blame import unread_position
-from poller.sources.reading.inspection import did_you_mean
+from poller.sources.reading.inspection import Inspection, did_you_mean
 from poller.sources.reading.keys import idempotency_key
 from poller.sources.reading.page import Relation
 from poller.sources.reading.session import Session
+from poller.sources.reading.types_as_json import types_as_json
 from poller.sources.reading.whereabouts import Whereabouts, left_open
 from poller.sources.user_sql.checked import checked_sql
 
@@ -90,6 +91,7 @@ class SqlSource:
         self._session = session(first)
         self._another_session: Callable[[], Session] = lambda: session(engine())
         self._said: Whereabouts | None = None
+        self._described: tuple[Inspection | None, dict[str, Any] | None] = None, None
         self._description = SourceDescription(
             database=self._identity,
             schema_name=o.schema_name,
@@ -232,6 +234,13 @@ class SqlSource:
     def recall(self, memory: Mapping[str, Any]) -> None:
         """See `poller.ports.Source.recall`."""
         self._session.bounding.recall(memory)
+
+    def columns(self) -> dict[str, Any] | None:
+        """See `poller.ports.TypedSource.columns`."""
+        known = self._session.known
+        if known is not self._described[0]:
+            self._described = known, None if known is None else types_as_json(known)
+        return self._described[1]
 
     def close(self) -> None:
         """Close the connection and forget what was learned of the table. May be used again afterwards."""

@@ -12,7 +12,7 @@ from poller import forks
 from poller.errors import WriteConflict
 from poller.model.finding import Finding, warn
 from poller.model.limits import LARGEST_BODY
-from poller.ports import Found, Missing, Timeout, Unchanged, Written
+from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written
 
 
 class WallClock(Protocol):
@@ -121,6 +121,12 @@ class MemoryStore:
         with self._lock:
             found = {name for name in (*self._documents, *self._logs) if name.startswith(prefix)}
         return iter(sorted(found))
+
+    def listed(self, prefix: str, *, timeout: Timeout | None = None) -> Iterator[Listed]:  # noqa: ARG002
+        """See `ListingStore.listed`; never unavailable."""
+        with self._lock:
+            found = sorted((name, one) for name, one in self._documents.items() if name.startswith(prefix))
+        return (Listed(name, one.tag, self._time(one.modified_at)) for name, one in found)
 
     def locate(self, name: str) -> str:
         """See `StateStore.locate`."""

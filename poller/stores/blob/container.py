@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from poller.stores.blob.transport import WholeAnswers, code_of, status_of, trans
 # What a call into the SDK raises: its own errors, and others for an answer that is not a blob service's.
 FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
+PAGE = 5000
+"""Blobs in one answer to a LIST: the service's own limit."""
 _MOST_KEPT = 64
 """Clients of documents: a process has few documents that it writes often, and many records that it writes once."""
 _MEGABYTES_64 = 64 * 1024 * 1024
@@ -44,12 +47,14 @@ def seconds(timeout: Timeout | None) -> dict[str, Any]:
     return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
 
 
-class Listed(NamedTuple):
-    """A blob in a listing. `size`: in bytes, at that moment."""
+class ListedBlob(NamedTuple):
+    """A blob in a listing. `size`: in bytes, at that moment; `tag`: as the service lists it."""
 
     name: str
     is_log: bool
     size: int
+    tag: str
+    modified_at: datetime | None
 
 
 class Container:
@@ -109,14 +114,19 @@ class Container:
         blob = f"blob {name} in " if name else ""
         return f"{blob}container {self.name} of {self._account}"
 
-    def list(self, prefix: str, timeout: Timeout | None = None) -> list[Listed]:
-        """The blobs whose names begin with `prefix`; none where there is no container.
+    def list(self, prefix: str, timeout: Timeout | None = None) -> list[ListedBlob]:
+        """The blobs whose names begin with `prefix`, by one LIST for each `PAGE`; none where there is no container.
 
         Raises: StoreUnavailable, StoreDenied.
         """
         try:
-            blobs = self.client().list_blobs(name_starts_with=prefix, **seconds(timeout))
-            return [Listed(blob.name, blob.blob_type == BlobType.APPENDBLOB, blob.size) for blob in blobs]
+            blobs = self.client().list_blobs(name_starts_with=prefix, results_per_page=PAGE, **seconds(timeout))
+            return [
+                ListedBlob(
+                    blob.name, blob.blob_type == BlobType.APPENDBLOB, blob.size, str(blob.etag), blob.last_modified
+                )
+                for blob in blobs
+            ]
         except FAILURES as error:
             if code_of(error) == "ContainerNotFound":
                 return []

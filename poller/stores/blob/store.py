@@ -27,7 +27,7 @@ from poller.errors import ConfigError
 from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY
 from poller.model.stamps import in_utc
-from poller.ports import Found, Missing, Timeout, Unchanged, Written
+from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written, unquoted
 from poller.stores.blob.account import (
     KEY,
     check_account_key,
@@ -238,6 +238,12 @@ class BlobStore:
         """See `StateStore.names`."""
         found = self._container.list(prefix)
         return iter(sorted(blob.name for blob in found if not (blob.is_log and is_later_part(blob.name))))
+
+    def listed(self, prefix: str, *, timeout: Timeout | None = None) -> Iterator[Listed]:
+        """See `ListingStore.listed`."""
+        for blob in self._container.list(prefix, timeout):
+            if not blob.is_log:
+                yield Listed(blob.name, unquoted(blob.tag), _datetime(blob.modified_at))
 
     def locate(self, name: str) -> str:
         """See `StateStore.locate`."""

@@ -140,3 +140,18 @@ def test_transitions_change_nothing_in_place() -> None:
     committed(acquired(state), release=True)
     transitions.reset(state, cursor=None, change=change(), now=NOW)
     assert state == copy
+
+
+def test_a_commit_keeps_the_types_of_the_columns() -> None:
+    types = {"updated_at": {"family": "timestamp"}, "id": {"family": "integer"}}
+    before = acquired(example())
+    state = transitions.commit(
+        before, cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, columns=types
+    )
+    assert state.columns == types
+    assert (state.source, state.source_fingerprint) == (before.source, before.source_fingerprint)
+    again = acquired(state)
+    assert (
+        transitions.commit(again, cursor=cursor(2), batch_id="c", metadata={}, release=True, now=NOW).columns == types
+    )
+    assert transitions.rebind(state, source=SOURCE, change=change(kind="rebind"), now=NOW).columns is None
