@@ -7,10 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from poller.ports import Found, ListingStore, StateStore, unquoted
-from poller.stores import BlobStore
 from tests.contract.stores.conftest import Place
-from tests.support.azurite import Azurite
-
 
 pytestmark = pytest.mark.parametrize("place", ["memory", "blob"], indirect=True)
 
