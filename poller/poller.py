@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -44,12 +44,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a poller was configured: the folder its handler's module stands in, and the file, for errors (empty for
-    one made in Python); `pollers`: the names of all that the file configures."""
+    """Where a poller was configured.
+
+    Attributes:
+        folder: in which its handler's module stands. file: `poller.toml`; empty for a poller made in Python.
+        written: the file with its table, which `file` may include. pollers: the names of all that are configured.
+    """
 
     folder: Path = field(default_factory=Path.cwd)
     file: str = ""
-    pollers: tuple[str, ...] = ()
+    written: str = ""
+    pollers: Collection[str] = ()
 
 
 class Poller:
@@ -136,16 +141,17 @@ class Poller:
         from poller.sources import SqlSource
 
         own = find_poller(config, name, file=str(path))
+        written = config.file_of(name, str(path))
         poller = cls(
             name,
-            source=SqlSource.from_config(own, name, file=str(path)),
+            source=SqlSource.from_config(own, name, file=written),
             store=store,
             app_name=config.app_name,
             observers=observers,
             runtime=runtime,
             **_keywords(own),
         )
-        poller.origin = Origin(path.resolve().parent, str(path), tuple(config.pollers))
+        poller.origin = Origin(path.resolve().parent, str(path), written, config.pollers.keys())
         return poller
 
     def __repr__(self) -> str:
@@ -167,8 +173,8 @@ class Poller:
         """
         if self._handler is None:
             where = self.origin
-            key = f"pollers.{self.name}.handler" if where.file else "handler"
-            self._handler = import_handler(self.options.handler, folder=where.folder, key=key, file=where.file)
+            key = f"pollers.{self.name}.handler" if where.written else "handler"
+            self._handler = import_handler(self.options.handler, folder=where.folder, key=key, file=where.written)
         return self._handler
 
     def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:

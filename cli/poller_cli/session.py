@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -72,17 +73,22 @@ class Session:
 
 def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """For the shell's completion: pollers of the configuration file, read without its settings."""
+    import glob
     import tomllib
 
     behind = ctx.params.get("config")  # where -c stands behind the command
     while ctx.parent is not None and not isinstance(ctx.obj, Session):
         ctx = ctx.parent  # type: ignore[assignment]
     path = ctx.obj.config if isinstance(ctx.obj, Session) else Path(ctx.params.get("config") or DEFAULT_CONFIG)
-    try:
-        pollers = tomllib.loads((Path(behind) if behind else path).read_text(encoding="utf-8-sig")).get("pollers", {})
-        return sorted(name for name in pollers if name.startswith(incomplete))
-    except (OSError, ValueError, AttributeError, TypeError):
-        return []
+    path = Path(behind) if behind else path
+    names: set[str] = set()
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        names.update(tree.get("pollers", {}))
+        for pattern in tree.get("include", []):
+            for one in glob.glob(pattern, root_dir=path.parent, recursive=True):  # noqa: PTH207 - as the loader
+                names.update(tomllib.loads((path.parent / one).read_text(encoding="utf-8-sig")).get("pollers", {}))
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 NamesArgument = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from poller.admin.refusals import Refused, WrongArgument, clean
 from poller.admin.request import Request
 from poller.admin.waiting_rows import left_waiting
 from poller.admin.wired import WiredPoller, operator_of
-from poller.config.load import parse, read_text
+from poller.config.includes import Written
 from poller.config.toml_tables import tables
 from poller.config.types import is_name
 from poller.errors import StateCorrupt
@@ -144,5 +145,5 @@ class _Cloning:
         """What to add to the file, so that the new poller runs; None where it is there."""
         if self._new is not None or self._file is None:
             return None
-        raw = parse(read_text(self._file), self._file)
-        return redact(tables(f"pollers.{self._editor.name}", raw["pollers"][self._poller.name]))
+        written = Written.read(self._file, os.environ).table("pollers")
+        return redact(tables(f"pollers.{self._editor.name}", written[self._poller.name]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poller.config.keywords import PollerKeywords, SourceKeywords
-from poller.config.load import load_config, load_each, poller_options, schedule_of
+from poller.config.load import load_config, load_each, poller_options, schedules_of
 from poller.config.options import (
     AppConfig,
     FunctionsOptions,
@@ -29,5 +29,5 @@ __all__ = [
     "load_config",
     "load_each",
     "poller_options",
-    "schedule_of",
+    "schedules_of",
 ]

@@ -6,14 +6,16 @@ keyword is the same field, so that there is one definition; `keywords.py` names 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from poller.config.types import (
+    QUEUE_RULE,
     BoundChoice,
     Duration,
     Environment,
@@ -24,6 +26,7 @@ from poller.config.types import (
     ScheduleText,
     Size,
     StartFrom,
+    is_queue,
 )
 from poller.model.aside import Limits
 from poller.model.backoff import Backoff
@@ -417,6 +420,9 @@ class RunOptions(_Options):
 class PollerConfig(PollerOptions):
     """One poller of the file: its options and its source."""
 
+    template: Name | None = None
+    """The `[templates.NAME]` from which the poller has what it does not set itself."""
+
     source: SourceConfig
     """The table `[pollers.NAME.source]`."""
 
@@ -429,6 +435,10 @@ class AppConfig(_Options):
 
     environment: Environment = "development"
     """Where this runs. `production` tightens the guardrails of the `poller` command."""
+
+    include: tuple[Text, ...] = ()
+    """Further files with `[pollers.NAME]` and `[templates.NAME]`, such as `["pollers.d/*.toml"]`: paths from the folder
+    of this file; `*` is any part of a name, `**` any folders."""
 
     state: StateOptions = StateOptions()
     """Where checkpoints and leases are kept."""
@@ -444,3 +454,24 @@ class AppConfig(_Options):
 
     pollers: dict[Name, PollerConfig] = Field(min_length=1)
     """The pollers, by name."""
+
+    _elsewhere: Mapping[tuple[str, str], str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _queue_can_be(self) -> Self:
+        if self.functions.mode == "queue" and self.state.store != "blob":
+            reason = 'must be "blob" with functions.mode = "queue": the dispatcher lists the documents there'
+            raise PydanticCustomError("store", "{reason}", {"key": "state.store", "reason": reason})
+        if self.functions.mode == "queue" and self.functions.queue is None and not is_queue(f"poller-{self.app_name}"):
+            reason = f"is not set, and poller-{{app_name}} is no name of a queue: {QUEUE_RULE}; set one"
+            raise PydanticCustomError("queue", "{reason}", {"key": "functions.queue", "reason": reason})
+        return self
+
+    def written_in(self, elsewhere: Mapping[tuple[str, str], str]) -> Self:
+        """Itself, once it is known which of its tables stand in files that are included."""
+        self._elsewhere = elsewhere
+        return self
+
+    def file_of(self, name: str, main: str) -> str:
+        """The file in which a poller stands; `main`: the name of `poller.toml`."""
+        return self._elsewhere.get(("pollers", name), main)

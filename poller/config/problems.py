@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from poller.config.options import AppConfig, PollerConfig, SourceConfig, StateOptions
+from poller.config.includes import Written
+from poller.config.options import (
+    AppConfig,
+    FunctionsOptions,
+    PollerConfig,
+    RunOptions,
+    SourceConfig,
+    StateOptions,
+)
 from poller.config.substitution import references
 from poller.errors import ConfigError
+from poller.model.escape import cut
 
 _TYPES = {
     "string_type": "must be a text in quotes",
@@ -30,31 +40,60 @@ _TYPES = {
 }
 
 
-def explain(
-    error: ValidationError, *, raw: Mapping[str, Any] | None = None, file: str = "", model: type[BaseModel] = AppConfig
-) -> ConfigError:
-    """The first problem as a ConfigError; with several, it says how many more there are.
+class Origin(Protocol):
+    """The files that a tree was made from."""
+
+    @property
+    def written(self) -> Written:
+        """What stands in them, before substitution."""
+
+    def place(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Where a key stands: a poller has it from its own table, a template or the defaults."""
+
+
+def explain(error: ValidationError, *, origin: Origin | None = None, model: type[BaseModel] = AppConfig) -> ConfigError:
+    """The first problem as a ConfigError; with several, it says how many more there are. What many pollers have from
+    one table counts once.
 
     Args:
-        error: as pydantic raised it. raw: the file's own tree, before substitution. file: its name for people.
-        model: what was validated.
+        error: as pydantic raised it. origin: the files; None for keywords. model: what was validated.
     """
     problems = error.errors(include_url=False, include_input=False)
     # An unknown key explains a missing one (a typing error in a required key's name), so it goes first.
     first = min(problems, key=lambda p: p["type"] != "extra_forbidden")
-    path = _place(tuple(str(p) for p in first["loc"]), dict(first.get("ctx") or {}), raw)
+    others = len({(_place(one, (), origin), one["msg"]) for one in problems}) - 1
+    return _error(first, _place(first, (), origin), others, origin, model)
+
+
+def explain_part(error: ValidationError, table: tuple[str, ...], *, origin: Origin) -> ConfigError | None:
+    """The same for a table at a place of its own, which is no whole poller: what is missing there, or does not fit
+    together, is in the pollers; None where there is no other problem."""
+    problems = [
+        one
+        for one in error.errors(include_url=False, include_input=False)
+        if one["type"] != "missing" and "key" not in (one.get("ctx") or {})
+    ]
+    if not problems:
+        return None
+    first = min(problems, key=lambda p: p["type"] != "extra_forbidden")
+    return _error(first, _place(first, table, origin), len(problems) - 1, origin, AppConfig)
+
+
+def _error(
+    problem: ErrorDetails, path: tuple[str, ...], others: int, origin: Origin | None, model: type[BaseModel]
+) -> ConfigError:
     key = ".".join(path)
-    if first["type"] == "extra_forbidden":
-        text = f"{key}: there is no such key{suggestion(path[-1], keys_at(path[:-1], model))}"
+    file = origin.written.file_of(path) if origin is not None else ""
+    if problem["type"] == "extra_forbidden":
+        text = f"{cut(key)}: there is no such key{suggestion(path[-1], keys_at(path[:-1], model))}"
     else:
-        ctx = first.get("ctx") or {}
-        names = references(_at(raw, path)) if raw is not None else []
+        names = references(at(origin.written.tree, path)) if origin is not None else []
         # A schedule's own words quote it, and what came out of a setting is never shown.
-        kind = "setting" if names and first["type"] == "schedule" else first["type"]
-        origin = f" (its value comes from {', '.join(names)})" if names else ""
-        text = f"{key}: {_reason(kind, first['msg'], ctx)}{origin}."
-    if len(problems) > 1:
-        text += f" ({len(problems) - 1} more like this.)"
+        kind = "setting" if names and problem["type"] == "schedule" else problem["type"]
+        origins = f" (its value comes from {', '.join(names)})" if names else ""
+        text = f"{cut(key)}: {_reason(kind, problem['msg'], problem.get('ctx') or {})}{origins}."
+    if others:
+        text += f" ({others} more like this.)"
     return ConfigError(f"{file}: {text}" if file else text, key=key, file=file)
 
 
@@ -77,12 +116,16 @@ def find_poller(config: AppConfig, name: str, *, file: str) -> PollerConfig:
     return found
 
 
+_SHOWN = 10
+
+
 def suggestion(name: str, known: list[str]) -> str:
     """How a sentence about an unknown name ends: with what was probably meant, or with what there is."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
         return f'; did you mean "{close[0]}"?'
-    return f"; there are: {', '.join(known)}." if known else "."
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN + 1 else ""
+    return f"; there are: {', '.join(known[:_SHOWN] if more else known)}{more}." if known else "."
 
 
 def keys_at(path: tuple[str, ...], model: type[BaseModel] = AppConfig) -> list[str]:
@@ -91,12 +134,18 @@ def keys_at(path: tuple[str, ...], model: type[BaseModel] = AppConfig) -> list[s
         return _names(model)
     match path:
         case ():
-            return sorted([*_names(AppConfig), "defaults"])
+            return sorted([*_names(AppConfig), "defaults", "templates"])
         case ("state",):
             return _names(StateOptions)
-        case ("defaults",) | ("pollers", _):
+        case ("functions",):
+            return _names(FunctionsOptions)
+        case ("run",):
+            return _names(RunOptions)
+        case ("pollers", _):
             return _names(PollerConfig)
-        case ("defaults", "source") | ("pollers", _, "source"):
+        case ("defaults",) | ("templates", _):
+            return [name for name in _names(PollerConfig) if name != "template"]
+        case ("defaults", "source") | ("pollers" | "templates", _, "source"):
             return _names(SourceConfig)
     return []
 
@@ -105,17 +154,14 @@ def _names(model: type[BaseModel]) -> list[str]:
     return sorted(field.alias or name for name, field in model.model_fields.items())
 
 
-def _place(path: tuple[str, ...], ctx: Mapping[str, Any], raw: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Where the key stands in the file: a value that a poller has from [defaults] is at fault there."""
-    if "key" in ctx:
-        path = (*path, str(ctx["key"]))
+def _place(problem: ErrorDetails, table: tuple[str, ...], origin: Origin | None) -> tuple[str, ...]:
+    """Where the key stands in the file: a value that a poller has from a template or [defaults] is at fault there."""
+    path = (*table, *(str(part) for part in problem["loc"]))
+    if "key" in (ctx := problem.get("ctx") or {}):
+        path = (*path, *str(ctx["key"]).split("."))
     if path[-1:] == ("[key]",):
         path = path[:-1]
-    if raw is not None and path[:1] == ("pollers",) and _at(raw, path) is None:
-        inherited = ("defaults", *path[2:])
-        if _at(raw, inherited) is not None:
-            return inherited
-    return path
+    return path if origin is None else origin.place(path)
 
 
 def _reason(kind: str, message: str, ctx: Mapping[str, Any]) -> str:
@@ -128,7 +174,8 @@ def _reason(kind: str, message: str, ctx: Mapping[str, Any]) -> str:
     return message
 
 
-def _at(tree: Any, path: tuple[str, ...]) -> Any:
+def at(tree: Any, path: tuple[str, ...]) -> Any:
+    """What stands at a place of a tree; None where nothing does."""
     for part in path:
         if isinstance(tree, Mapping):
             tree = tree.get(part)

@@ -77,11 +77,18 @@ LONGEST_QUEUE = 56
 """The queue of what failed has seven letters more, and Azure allows 63."""
 
 
+QUEUE_RULE = f"3 to {LONGEST_QUEUE} lower-case letters, digits and single hyphens, none at either end"
+
+
+def is_queue(value: object) -> bool:
+    """Whether it may be the name of a queue of Azure Storage, and that of its poison queue too."""
+    return isinstance(value, str) and 3 <= len(value) <= LONGEST_QUEUE and _QUEUE.fullmatch(value) is not None
+
+
 def _queue(value: Any) -> str:
-    if isinstance(value, str) and 3 <= len(value) <= LONGEST_QUEUE and _QUEUE.fullmatch(value):
-        return value
-    reason = f"is not the name of a queue: 3 to {LONGEST_QUEUE} lower-case letters, digits and single hyphens"
-    raise PydanticCustomError("queue", "{reason}", {"reason": f"{reason}, beginning and ending with no hyphen"})
+    if is_queue(value):
+        return str(value)
+    raise PydanticCustomError("queue", "{reason}", {"reason": f"is not the name of a queue: {QUEUE_RULE}"})
 
 
 def _handler(value: Any) -> str:

@@ -18,14 +18,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import azure.functions as func
 
 from poller.app import App
-from poller.config import load_each, schedule_of
+from poller.config import load_each, schedules_of
 from poller.errors import ConfigError
 from poller.functions.host import check_timeout, find_file, folders_of, quiet_requests, refuse_what_a_worker_forgets
 from poller.functions.naming import FunctionNames, function_name
@@ -71,15 +71,25 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
             except ConfigError as error:
                 wrong[name] = error
             except Exception as error:  # noqa: BLE001 - no fault, not even of our own, may take the others along
-                wrong[name] = _unforeseen(error, name, file=str(file))
+                wrong[name] = _unforeseen(error, name, file=config.file_of(name, str(file)))
             else:
                 _register(timers, poller, None, function=function, schedule=poller.options.schedule)
-    for name, why in wrong.items():
-        logger.error("%s: %s", name, why)
-        _register_wrong(timers, why, function=names.find(name), schedule=schedule_of(file, name))
+    log_wrong(wrong)
+    for name, schedule in schedules_of(file, wrong).items():
+        _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)
     if "FUNCTIONS_WORKER_RUNTIME" in os.environ:  # the host sets it for its workers
         collect_less()
     return timers
+
+
+def log_wrong(wrong: Mapping[str, ConfigError]) -> None:
+    """Each error once, however many pollers have it from one template."""
+    having: dict[str, list[str]] = {}
+    for name, why in wrong.items():
+        having.setdefault(str(why), []).append(name)
+    for text, names in having.items():
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        logger.error("%s%s: %s", names[0], others, text)
 
 
 def _unforeseen(error: Exception, name: str, *, file: str) -> ConfigError:
@@ -100,7 +110,7 @@ def _ready(app: App, name: str, folders: tuple[Path, ...]) -> Poller:
     poller = app.poller(name)
     refuse_what_a_worker_forgets(app.store, file=str(app.path))
     _ = poller.handler  # imported now, so that its errors are the index's
-    check_timeout(poller, folders, file=str(app.path))
+    check_timeout(poller, folders, file=poller.origin.written)
     return poller
 
 

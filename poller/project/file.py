@@ -6,12 +6,15 @@ import ast
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from poller.admin.refusals import Refused, WrongArgument
-from poller.config.load import anchored, parse, read_text
+from poller.config.includes import Written
+from poller.config.sqlite_paths import anchored
 from poller.config.substitution import references, substitute
+from poller.config.toml_file import parse, read_text
 from poller.databases.urls import read_url
 from poller.errors import ConfigError
 from poller.project.new_poller import NewPoller
@@ -24,17 +27,19 @@ class ProjectFile:
 
     Attributes:
         text: of the file, its mark and its line ends included. tree: the same, parsed, `%NAME%` as written.
+        written: the same, with the files that it includes.
     """
 
     path: Path
     text: str = field(repr=False)
     tree: Mapping[str, Any] = field(repr=False)
+    written: Written = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> ProjectFile:
-        """Raises: ConfigError, where it cannot be read or is not TOML."""
+        """Raises: ConfigError, where it, or a file that it includes, cannot be read or is not TOML."""
         text = read_text(path)
-        return cls(path, text, parse(text, path))
+        return cls(path, text, parse(text, path), Written.read(path, os.environ, text=text))
 
     def of_app(self, app: str | None, state: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
         """The application's name and its store, both as the file has them.
@@ -57,10 +62,10 @@ class ProjectFile:
         return name, store
 
     def free(self, name: str) -> str:
-        """The name. Raises: Refused, where the file has a poller of that name."""
-        if name in self._pollers:
+        """The name. Raises: Refused, where there is a poller of that name."""
+        if name in self.written.table("pollers"):
             raise Refused(
-                f"{self.path} has a poller {name!r} already; nothing was changed.",
+                f"{self.written.file_of(('pollers', name))} has a poller {name!r} already; nothing was changed.",
                 next_step="Name the new one with --name.",
             )
         return name
@@ -81,7 +86,9 @@ class ProjectFile:
     def is_free(self, setting: str, environ: Mapping[str, str]) -> bool:
         """Whether the file does not take anything else from this setting. One that is not set here may be this very
         database's: the `init` before has named it so."""
-        return setting not in _settings_in(self.tree) or (setting in self.settings_of_urls() and setting not in environ)
+        return setting not in _settings_in(self.written.tree) or (
+            setting in self.settings_of_urls() and setting not in environ
+        )
 
     def with_poller(self, new: NewPoller) -> str:
         """The file's text with the new poller at its end. Raises: WrongArgument, where it cannot stand there."""
@@ -123,7 +130,8 @@ class ProjectFile:
     def settings_of_urls(self) -> list[str]:
         """Settings that are the whole URL of a source, in the file's order."""
         found: dict[str, None] = {}
-        for table in (self._defaults, *self._pollers.values()):
+        others = [self.written.table(name).values() for name in ("templates", "pollers")]
+        for table in (self._defaults, *chain.from_iterable(others)):
             source = table.get("source") if isinstance(table, dict) else None
             url = source.get("url") if isinstance(source, dict) else None
             names = references(url)

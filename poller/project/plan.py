@@ -10,7 +10,7 @@ from pathlib import Path
 
 from poller.admin.refusals import Refused, WrongArgument
 from poller.config import PollerConfig, load_each
-from poller.config.load import anchored
+from poller.config.sqlite_paths import anchored
 from poller.config.substitution import MissingSetting
 from poller.config.types import is_name
 from poller.databases.urls import holds_secret, read_url

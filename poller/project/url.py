@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import URL
 
 from poller.admin.refusals import WrongArgument
-from poller.config.load import anchored
+from poller.config.sqlite_paths import anchored
 from poller.databases.urls import holds_secret, read_url
 from poller.project.new_poller import setting_for
 

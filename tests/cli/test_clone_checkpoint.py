@@ -96,6 +96,22 @@ def test_a_clone_names_what_to_configure_and_that_runs(project: Project) -> None
     assert "configure" not in again or again["configure"] is None
 
 
+def test_a_clone_of_an_included_poller_keeps_its_template(project: Project) -> None:
+    project.configure("orders")
+    config = project.folder / "poller.toml"
+    head, own = config.read_text().split("[pollers.orders]")
+    (project.folder / "teams").mkdir()
+    included = "[pollers.orders]\ntemplate = 'all'\n" + own.partition("\n\n")[2]
+    (project.folder / "teams" / "a.toml").write_text(included)
+    config.write_text('include = ["teams/a.toml"]\n' + head + '[templates.all]\nhandler = "handlers:handle"\n')
+    project.insert(2)
+    assert project.run("run", "--once").code == 0
+    printed = project.run("clone-checkpoint", "orders", "orders-v2", "--yes")
+    assert printed.code == 0, printed.err
+    added = printed.out[printed.out.index("[pollers.orders-v2]") :]
+    assert tomllib.loads(added)["pollers"]["orders-v2"] == tomllib.loads(included)["pollers"]["orders"]
+
+
 def test_a_clone_that_was_deleted_goes_on_above_its_old_token(project: Project) -> None:
     console = ran(project)
     console.done("clone-checkpoint", "orders", "orders-v2", "--yes")

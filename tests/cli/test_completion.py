@@ -68,6 +68,14 @@ def test_the_configuration_may_be_another_file(shop: Project, shell: str) -> Non
     assert complete(shop, shell, "poller -c other.toml status o") == ["orders"]
 
 
+def test_pollers_of_included_files_are_completed(shop: Project) -> None:
+    config = shop.folder / "poller.toml"
+    config.write_text('include = ["pollers.d/*.toml"]\n' + config.read_text())
+    (shop.folder / "pollers.d").mkdir()
+    (shop.folder / "pollers.d" / "a.toml").write_text("[pollers.outlet]\n")
+    assert complete(shop, "bash", "poller status o") == ["orders", "outlet"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_commands_and_options_are_completed(shop: Project, shell: str) -> None:
     assert complete(shop, shell, "poller reset-to-b") == ["reset-to-beginning"]

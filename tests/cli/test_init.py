@@ -17,6 +17,7 @@ import pexpect
 import pytest
 import sqlalchemy as sa
 
+from poller.config.includes import Written
 from poller.project import plan
 from poller.project.file import ProjectFile, handlers_with
 from poller.project.new_poller import NewPoller
@@ -286,6 +287,20 @@ def test_a_second_init_adds_a_poller_and_both_run(shop: Project) -> None:
     assert {e["poller"]: e["rows"] for e in ran.events if e["event"] == "tick"} == {"orders": 2, "customers": 2}
 
 
+def test_an_init_knows_the_pollers_of_included_files(shop: Project) -> None:
+    assert shop.run(*FIRST).code == 0
+    config, included = shop.folder / "poller.toml", shop.folder / "orders.toml"
+    head, own = config.read_text().split("[pollers.orders]")
+    included.write_text("[pollers.orders]" + own)
+    config.write_text('include = ["orders.toml"]\n' + head)
+    ended = shop.run(*SECOND, "--name", "orders")
+    assert ended.code == 3
+    assert "orders.toml has a poller 'orders' already" in ended.error
+    assert shop.run(*SECOND).code == 0
+    ran = shop.run("run", "--once", "--json")
+    assert {e["poller"]: e["rows"] for e in ran.events if e["event"] == "tick"} == {"orders": 2, "customers": 2}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
@@ -404,10 +419,14 @@ def test_what_only_a_type_checker_knows_is_not_used(tmp_path: Path) -> None:
     assert callable(made["on_customers"])
 
 
+def read_as(tree: dict[str, Any]) -> ProjectFile:
+    return ProjectFile(Path("poller.toml"), "", tree, Written(Path("poller.toml"), tree, {}))
+
+
 def test_pollers_of_one_database_share_its_setting() -> None:
     first = "postgresql+psycopg://shop:geheim@db.example/shop"
     tree = {"pollers": {"orders": {"source": {"url": "%MAIN_URL%"}}}, "app_name": "%APP%"}
-    there = ProjectFile(Path("poller.toml"), "", tree)
+    there = read_as(tree)
     environ = {"MAIN_URL": first}
 
     def kept(url: str, known: ProjectFile | None = there, **settings: str) -> str | None:
@@ -419,10 +438,8 @@ def test_pollers_of_one_database_share_its_setting() -> None:
     assert kept("postgresql://shop:geheim@DB.example:5432/shop") == "MAIN_URL"
     assert kept("postgresql://shop@db.example/other") == "OTHER_DB_URL"
     assert kept("postgresql://admin@db.example/shop") == "SHOP_DB_URL", "another user's is another setting"
-    assert kept("mysql://db.example/app", ProjectFile(Path("poller.toml"), "", {"app_name": "%APP_DB_URL%"})) == (
-        "APP_DB_URL_2"
-    )
-    again = ProjectFile(Path("poller.toml"), "", {"pollers": {"orders": {"source": {"url": "%SHOP_DB_URL%"}}}})
+    assert kept("mysql://db.example/app", read_as({"app_name": "%APP_DB_URL%"})) == ("APP_DB_URL_2")
+    again = read_as({"pollers": {"orders": {"source": {"url": "%SHOP_DB_URL%"}}}})
     assert kept(first, again) == "SHOP_DB_URL", "what the init before asked for need not be set yet"
     assert kept(first, again, SHOP_DB_URL="mysql://elsewhere/shop") == "SHOP_DB_URL_2"
     assert kept(first, None) == "SHOP_DB_URL", "after the database, not after a table"

@@ -100,6 +100,36 @@ def test_the_configurations_schema_refuses_what_the_loader_refuses(wrong: dict[s
     assert not validator("config").is_valid(wrong)
 
 
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("include = ['pollers.d/*.toml']", True),
+        ("", False),
+        ("include = 'pollers.d/*.toml'", False),
+        ("[templates.fast]\nschedule = '* * * * * *'\n[pollers.orders]\ntemplate = 'fast'", True),
+        ("[templates.fast]\nshedule = '* * * * * *'\n[pollers.orders]\ntemplate = 'fast'", False),
+        ("[templates.fast]\ntemplate = 'fast'\n[pollers.orders]", False),
+        ("[defaults]\ntemplate = 'fast'\n[pollers.orders]", False),
+    ],
+)
+def test_the_configurations_schema_knows_templates_and_include(text: str, valid: bool) -> None:
+    assert validator("config").is_valid({"app_name": "shop", **tomllib.loads(text)}) is valid
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("", True),
+        ("[pollers.orders]\ntemplate = 'fast'\n[templates.fast.source]\nurl = '%DB%'", True),
+        ("[pollers.orders]\nbatch_sise = 5", False),
+        ("[state]\nstore = 'sql'", False),
+        ("include = ['more.toml']", False),
+    ],
+)
+def test_an_included_file_has_a_schema_of_its_own(text: str, valid: bool) -> None:
+    assert validator("config-included").is_valid(tomllib.loads(text)) is valid
+
+
 def test_the_configurations_schema_accepts_settings_for_any_value() -> None:
     text = '[pollers.orders]\nbatch_size = "%SIZE%"\nerror_text = "%SHOW%"\nlease_ttl = "%TTL%"\n'
     validator("config").validate({"app_name": "%APP%", **tomllib.loads(text)})

@@ -268,6 +268,40 @@ def test_a_wrong_poller_keeps_its_schedule_where_that_is_right(folder: Folder, m
     }
 
 
+def test_a_wrong_template_is_logged_once(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+    folder.defaults = "[templates.fast]\nbatch_sise = 5\n"
+    for name in ("one", "two", "three"):
+        folder.poller(name, options='template = "fast"')
+    folder.poller()
+
+    worker = folder.worker()
+
+    assert caplog.text.count("templates.fast.batch_sise") == 1
+    assert "one and 2 more: " in caplog.text
+    assert "templates.fast.batch_sise" in str(refused(folder, "three"))
+    add_rows(folder.database, 2)
+    assert worker.invoke("orders") is None
+
+
+def test_included_pollers_are_functions_and_name_their_file(folder: Folder) -> None:
+    folder.poller()
+    folder.poller("refunds", "refunds", options='handler = "handlers:nowhere"')
+    folder.pollers[1] = folder.pollers[1].replace('handler = "handlers:on_refunds"\n', "", 1)
+    folder.write()
+    file, included = folder.path / "poller.toml", folder.path / "pollers.d" / "all.toml"
+    included.parent.mkdir()
+    included.write_text("".join(folder.pollers))
+    head = file.read_text().partition("[pollers.orders]")[0]
+    file.write_text('include = ["pollers.d/*.toml"]\n' + head)
+
+    worker = host.Worker(host.load(folder.path))
+
+    assert set(worker.functions) == {"orders", "refunds"}
+    with pytest.raises(ConfigError) as caught:
+        worker.invoke("refunds")
+    assert caught.value.file == str(included)
+
+
 def test_a_name_that_no_function_can_have_is_still_shown(folder: Folder) -> None:
     folder.poller('"Spät Bestellt"')
 

@@ -18,6 +18,8 @@ from poller.admin.quarantine.replay import QuarantineReplayOutput
 from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
+from poller.config.includes import SHARED
+from poller.config.types import NAME_PATTERN
 from poller.delivery.result import TickOutput
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.model.checkpoint_file import CheckpointExport
@@ -39,7 +41,8 @@ def all_schemas() -> dict[str, dict[str, Any]]:
             "A checkpoint as poller export-checkpoint writes it",
             CheckpointExport.model_json_schema(mode="serialization"),
         ),
-        "config.schema.json": _config(),
+        "config.schema.json": _finished("The configuration file poller.toml", _config()),
+        "config-included.schema.json": _finished("A file that poller.toml includes", _included()),
         "demo.schema.json": _output(models.DemoOutput),
         "demo-poison.schema.json": _output(models.PoisonDemoOutput),
         "history.schema.json": _output(HistoryOutput),
@@ -101,14 +104,37 @@ def _config() -> dict[str, Any]:
         optional = deepcopy(definitions[name])
         optional.pop("required", None)
         definitions[f"Default{name}"] = optional
-    definitions["DefaultPollerConfig"]["properties"]["source"] = {"$ref": "#/$defs/DefaultSourceConfig"}
-    definitions["DefaultPollerConfig"]["description"] = "Any key of a poller, for all pollers that do not set it."
+    shared = definitions["DefaultPollerConfig"]
+    del shared["properties"]["template"]
+    shared["properties"]["source"] = {"$ref": "#/$defs/DefaultSourceConfig"}
+    shared["description"] = "Any key of a poller, for the pollers that do not set it."
     # What [defaults] gives is not missing in a poller: the loader checks the two together.
     for name in ("PollerConfig", "SourceConfig"):
         definitions[name].pop("required", None)
     schema["properties"]["defaults"] = {"$ref": "#/$defs/DefaultPollerConfig"}
+    schema["properties"]["templates"] = {
+        "type": "object",
+        "description": "Keys that some pollers share, by a name that each gives as its `template`.",
+        "patternProperties": {NAME_PATTERN: {"$ref": "#/$defs/DefaultPollerConfig"}},
+    }
+    schema["required"].remove("pollers")
+    schema["anyOf"] = [{"required": ["pollers"]}, {"required": ["include"]}]
     _allow_settings(schema)
-    return _finished("The configuration file poller.toml", schema)
+    return schema
+
+
+def _included() -> dict[str, Any]:
+    """The schema of a file that poller.toml includes."""
+    whole = _config()
+    kinds = ("PollerConfig", "SourceConfig")
+    properties = {name: whole["properties"][name] for name in SHARED}
+    del properties["pollers"]["minProperties"]
+    return {
+        "$defs": {name: kind for name, kind in whole["$defs"].items() if name.endswith(kinds)},
+        "additionalProperties": False,
+        "properties": properties,
+        "type": "object",
+    }
 
 
 def _as_written(properties: dict[str, Any], model: type[BaseModel]) -> None:

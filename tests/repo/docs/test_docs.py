@@ -258,6 +258,21 @@ def test_every_configuration_shown_is_accepted(block: Block, tmp_path: Path) -> 
     assert config.pollers
 
 
+def test_templates_and_included_files_work_as_shown(tmp_path: Path) -> None:
+    _, templates, include, included = blocks("docs/configuration.md", "toml")
+    (tmp_path / "poller.toml").write_text('app_name = "shop"\n' + include.text + templates.text)
+    (tmp_path / "pollers.d").mkdir()
+    (tmp_path / "pollers.d" / "billing.toml").write_text(included.text)
+
+    pollers = load_config(tmp_path / "poller.toml", {"SHOP_DB_URL": "sqlite:///shop.db"}).pollers
+
+    assert {name: (one.batch_size, one.source.pk_columns) for name, one in pollers.items()} == {
+        "orders": (500, ("id",)),
+        "refunds": (50, ("order_id", "line")),
+        "invoices": (500, ("id",)),
+    }
+
+
 @pytest.mark.parametrize(
     "block", [b for page in pages() for b in blocks(page, "python")], ids=lambda block: block.where
 )

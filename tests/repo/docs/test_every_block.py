@@ -33,7 +33,12 @@ RUN_BY: dict[str, list[str]] = {
         TIMERS,
         DOCS + "test_the_pipelines_line_as_shown_ends_with_what_is_wrong",
     ],
-    "docs/configuration.md": [ACCEPTED],
+    "docs/configuration.md": [
+        ACCEPTED,
+        DOCS + "test_templates_and_included_files_work_as_shown",
+        DOCS + "test_templates_and_included_files_work_as_shown",
+        DOCS + "test_templates_and_included_files_work_as_shown",
+    ],
     "docs/dependencies.md": [],
     "docs/effectively-once.md": [
         ONCE + "test_the_example_prints_what_the_page_says",

@@ -226,3 +226,43 @@ def test_other_urls_stay_as_they_are(tmp_path: Path, url: str) -> None:
 def test_a_source_gets_only_what_was_set(tmp_path: Path) -> None:
     source = load(tmp_path, 'app_name = "shop"\n' + SOURCE + 'schema = "s"\n').pollers["orders"].source
     assert source.keywords().keys() == {"url", "table", "cursor_column", "pk_columns", "schema"}
+
+
+@pytest.mark.parametrize(
+    ("functions", "state", "key", "expected"),
+    [
+        ('mode = "queue"', 'store = "sql"', "state.store", 'must be "blob" with functions.mode = "queue"'),
+        ('mode = "queue"', 'store = "memory"', "state.store", 'must be "blob"'),
+        ('mode = "queue"\nqueue = "Work"', "", "functions.queue", "3 to 56 lower-case"),
+        ('queue = "a--b"', "", "functions.queue", "single hyphens"),
+        ('mode = "queues"', "", "functions.mode", "\"timer\" or \"queue\""),
+        ('modus = "queue"', "", "functions.modus", '"mode"'),
+    ],
+)  # fmt: skip
+def test_queue_mode_is_refused_where_it_cannot_be(
+    tmp_path: Path, functions: str, state: str, key: str, expected: str
+) -> None:
+    error = refused(tmp_path, f'app_name = "shop"\n[functions]\n{functions}\n[state]\n{state}\n{SOURCE}')
+    assert error.key == key
+    assert key in str(error)
+    assert expected in str(error)
+
+
+@pytest.mark.parametrize("app_name", ["a" * 50, "a--b", "shop-"])
+def test_an_app_whose_name_makes_no_queue_must_name_one(tmp_path: Path, app_name: str) -> None:
+    text = f'app_name = "{app_name}"\n[functions]\nmode = "queue"\n{{}}{SOURCE}'
+    error = refused(tmp_path, text.format(""))
+    assert error.key == "functions.queue"
+    assert "poller-{app_name}" in str(error)
+    assert load(tmp_path, text.format('queue = "work"\n')).functions.queue == "work"
+
+
+def test_the_longest_name_that_makes_a_queue_is_taken(tmp_path: Path) -> None:
+    text = f'app_name = "{"a" * 49}"\n[functions]\nmode = "queue"\n{SOURCE}'
+    assert load(tmp_path, text).functions.mode == "queue"
+
+
+def test_options_of_the_queue_may_stand_beside_timers(tmp_path: Path) -> None:
+    functions = 'mode = "timer"\nqueue = "work"\ndispatch_schedule = "0 * * * * *"\n'
+    text = f'app_name = "{"a" * 63}"\n[state]\nstore = "sql"\n[functions]\n{functions}{SOURCE}'
+    assert load(tmp_path, text).functions.queue == "work"
