@@ -10,6 +10,6 @@ The only package that imports `azure.functions`.
 from __future__ import annotations
 
 from poller.functions.outcome import UnsuccessfulTick
-from poller.functions.timers import create_app, on_timer
+from poller.functions.timers import create_app, http_blueprint, on_timer
 
-__all__ = ["UnsuccessfulTick", "create_app", "on_timer"]
+__all__ = ["UnsuccessfulTick", "create_app", "http_blueprint", "on_timer"]

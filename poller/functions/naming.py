@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from poller.errors import ConfigError
@@ -31,9 +32,17 @@ class FunctionNames:
 
     def find(self, poller: str) -> str:
         """A name that no other function has, whatever the poller is called."""
-        wanted = function_name(poller)
-        names = itertools.chain([wanted], (f"{wanted}_{n}" for n in itertools.count(2)))
-        return next(one for one in names if self._taken.setdefault(one, poller) == poller)
+        return next(one for one in _like(function_name(poller)) if self._taken.setdefault(one, poller) == poller)
+
+    def beside(self, wanted: str) -> str:
+        """A name for a function that is no poller's, and that no other function has."""
+        name = next(one for one in _like(wanted) if one not in self._taken)
+        self._taken[name] = ""
+        return name
+
+
+def _like(wanted: str) -> Iterator[str]:
+    return itertools.chain([wanted], (f"{wanted}_{n}" for n in itertools.count(2)))
 
 
 def function_name(poller: str) -> str:

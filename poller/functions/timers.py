@@ -1,4 +1,4 @@
-"""A timer function per poller. Only this module imports `azure.functions`.
+"""A timer function per poller.
 
     app = create_app("poller.toml")              # one timer per poller of the file
 
@@ -44,7 +44,7 @@ TIMER = "timer"
 _HANDLER = TypeVar("_HANDLER", bound=Handler)
 
 
-def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
+def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = False) -> func.FunctionApp:
     """A function app with one timer function per poller of a configuration file.
 
     A function is named after its poller (`_` for `-`), its schedule is the poller's. Everything that needs no network
@@ -54,14 +54,17 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
     Args:
         path: of the file; a relative one is looked for beside the calling file, then in the working directory. Empty:
             the default.
+        http: also the HTTP endpoints, as functions: `GET /api/health` and the others of `poller.http`.
     Returns: the app, to which further functions of any kind may be added.
-    Raises: ConfigError, where the file cannot be read or names no poller.
+    Raises: ConfigError, where the file cannot be read or names no poller; with `http`, where a setting of the endpoints
+        is wrong.
     """
     folders = folders_of(sys._getframe(1).f_globals)
     quiet_requests()
     file = find_file(Path(os.fspath(path) or DEFAULT_FILE), folders)
     config, wrong = load_each(file)
     timers, names = func.FunctionApp(), FunctionNames(file)
+    app = None
     if config is not None:
         app = App(config, path=file, environ=os.environ)
         for name in config.pollers:
@@ -77,6 +80,10 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.FunctionApp:
     log_wrong(wrong)
     for name, schedule in schedules_of(file, wrong).items():
         _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)
+    if http:
+        from poller.functions.endpoints import add_endpoints
+
+        add_endpoints(timers, app, names, wrong=wrong)
     if "FUNCTIONS_WORKER_RUNTIME" in os.environ:  # the host sets it for its workers
         collect_less()
     return timers
@@ -90,6 +97,29 @@ def log_wrong(wrong: Mapping[str, ConfigError]) -> None:
     for text, names in having.items():
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
         logger.error("%s%s: %s", names[0], others, text)
+
+
+def http_blueprint(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.Blueprint:
+    """The HTTP endpoints of a configuration file as functions, for an app of your own:
+    `app.register_functions(http_blueprint("poller.toml"))`. They look at every poller of the file, wherever it runs.
+
+    Args:
+        path: as of `create_app`.
+    Raises: ConfigError, where the file cannot be read or names no poller, or a setting of the endpoints is wrong.
+    """
+    from poller.functions.endpoints import add_endpoints
+
+    folders = folders_of(sys._getframe(1).f_globals)
+    quiet_requests()
+    file = find_file(Path(os.fspath(path) or DEFAULT_FILE), folders)
+    config, wrong = load_each(file)
+    names = FunctionNames(file)
+    for name in [*(() if config is None else config.pollers), *wrong]:
+        names.find(name)
+    blueprint = func.Blueprint()
+    of = None if config is None else App(config, path=file, environ=os.environ)
+    add_endpoints(blueprint, of, names, wrong=wrong)
+    return blueprint
 
 
 def _unforeseen(error: Exception, name: str, *, file: str) -> ConfigError:

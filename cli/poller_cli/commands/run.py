@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,6 +36,19 @@ def run(
             "that are set aside: the last line says how many there are.",
         ),
     ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="[HOST:]PORT",
+            help="Meanwhile also answer GET /api/health and others there; a port alone is of this machine only. "
+            "Another address needs a token, in POLLER_HTTP_TOKEN or a file.",
+        ),
+    ] = None,
+    http_token_file: Annotated[
+        Path | None,
+        typer.Option("--http-token-file", metavar="FILE", help="Holds the token, readable by its owner alone (0600)."),
+    ] = None,
 ) -> int:
     """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise.
 
@@ -65,7 +80,12 @@ def run(
     progress = _progress(session)
     observers: list[Observer] = [in_hand, printer] if progress is None else [in_hand, printer, progress]
     signals = worker.stopped_by_signals(stop, in_hand, exit_code=exits.FAILED)
-    with signals, session.app(observers=observers) as app, progress or nullcontext():
+    with (
+        signals,
+        session.app(observers=observers) as app,
+        _served(app, http, http_token_file),
+        progress or nullcontext(),
+    ):
         pollers, codes = _wired(session, app, names, printer)
         if progress is not None:
             progress.show_times(app.config)
@@ -116,6 +136,22 @@ def _explain(session: Session, mode: Mode, end: Ended[Poller]) -> None:
         complain(of_poller(name, f"{left}. Look at them: {session.command('quarantine', 'list', name)}"))
     if end.trace is not None and session.debug:
         show_trace(end.trace)
+
+
+@contextmanager
+def _served(app: App, address: str | None, token_file: Path | None) -> Iterator[None]:
+    """The HTTP endpoints, where they were asked for, until the workers have ended."""
+    if address is None:
+        if token_file is not None:
+            raise typer.BadParameter("--http-token-file goes with --http.")
+        yield
+        return
+    from poller.http import serve
+    from poller_cli.terminal.printing import complain
+
+    with serve(app, address, token_file=token_file) as server:
+        complain(f"HTTP: {server.url}")
+        yield
 
 
 def _progress(session: Session) -> LiveProgress | None:

@@ -1,0 +1,89 @@
+"""The HTTP endpoints as functions. The host checks the function key and finds the route; everything else is ours.
+
+`health` is anonymous: the host hands over its requests with or without a key, and does not say whether a key was valid.
+So it answers with its status alone, unless the caller gives the app's own token (`POLLER_HTTP_TOKEN`). The others have
+the auth level `function`: what comes to us has passed the host with a valid key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+import azure.functions as func
+
+from poller.app import App
+from poller.errors import ConfigError
+from poller.functions.naming import FunctionNames
+from poller.http import ROUTES, Answer, Endpoints, Hosts, Keys, Request, Route, endpoints_of
+from poller.http.hosts import listed_hosts
+from poller.http.keys import read_token
+from poller.http.messages import refusal
+
+THREADS = 4
+"""That answer requests: none of the worker's pool, which ticks may fill."""
+_NAMES = {"health": "poller_health", "pollers": "poller_list", "poller": "poller_details", "scale": "poller_scale"}
+
+
+def add_endpoints(
+    app: func.FunctionApp | func.Blueprint,
+    of: App | None,
+    names: FunctionNames,
+    *,
+    wrong: Mapping[str, ConfigError],
+) -> None:
+    """Add a function for each endpoint. They run on the worker's event loop and on threads of their own, so that they
+    answer while ticks hold every thread of the worker's pool.
+
+    Args:
+        app: to which. of: the application; None where none of its pollers can be made. names: those that are taken.
+        wrong: its pollers that cannot be made.
+    Raises: ConfigError (the settings of the token and the hosts).
+    """
+    keys = Keys(read_token(os.environ), closed=True)
+    endpoints = endpoints_of(of, keys, Hosts(listed_hosts(os.environ)), wrong=wrong)
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="poller-http")
+    for route in ROUTES:
+        _add(app, route, endpoints, threads, function=names.beside(_NAMES[route.name]))
+
+
+def _add(
+    app: func.FunctionApp | func.Blueprint,
+    route: Route,
+    endpoints: Endpoints,
+    threads: ThreadPoolExecutor,
+    *,
+    function: str,
+) -> None:
+    def answered(req: func.HttpRequest) -> Answer:
+        try:
+            request = _request(req)
+        except ValueError:  # what urllib says of an address that is none
+            return refusal(400, "the address is malformed")
+        return endpoints.at(route, str(req.route_params.get("name", "")), request, trusted=not route.anonymous)
+
+    async def serve(req: func.HttpRequest) -> func.HttpResponse:
+        return _response(await asyncio.get_running_loop().run_in_executor(threads, answered, req))
+
+    serve.__name__ = serve.__qualname__ = function
+    level = func.AuthLevel.ANONYMOUS if route.anonymous else func.AuthLevel.FUNCTION
+    trigger: Callable[[Any], Any] = app.route(route=route.template, methods=list(route.methods), auth_level=level)
+    app.function_name(function)(trigger(serve))
+
+
+def _request(req: func.HttpRequest) -> Request:
+    """The host's request as ours."""
+    address = urlsplit(req.url)
+    headers = [(str(name).lower(), str(value)) for name, value in req.headers.items()]
+    if not any(name == "host" for name, _ in headers):
+        headers.append(("host", address.netloc))
+    return Request(req.method, address.path, address.query, tuple(headers), len(req.get_body()))
+
+
+def _response(given: Answer) -> func.HttpResponse:
+    kind = dict(given.headers).get("Content-Type")
+    return func.HttpResponse(given.body, status_code=given.status, headers=dict(given.headers), mimetype=kind)

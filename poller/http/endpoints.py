@@ -1,0 +1,198 @@
+"""The endpoints, independent of who serves them: a table of routes, and what each of them answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from poller.http.hosts import Hosts
+from poller.http.keys import Keys
+from poller.http.looks import NoAnswer, SharedLook
+from poller.http.messages import Answer, Request, answer, answer_with, refusal
+from poller.http.shown import ShownHealth, ShownPoller
+from poller.observability.events import log_failure
+
+LONGEST_PATH = 1024
+LARGEST_REQUEST = 8192
+"""Bytes of a request, its body included."""
+PREFIX = "api"
+"""What stands before each route; in Functions the host puts its `routePrefix` there."""
+_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+_CHALLENGE = (("WWW-Authenticate", 'Bearer realm="poller"'),)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that has passed the door: its Host is ours, its route is known.
+
+    Attributes:
+        name: the poller that the path names, a configured one; empty where the route names none.
+        trusted: the caller may see details.
+    """
+
+    request: Request
+    name: str
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint.
+
+    Attributes:
+        name: for the function that serves it. template: its path behind the prefix, as the Functions host writes it.
+        answer: what it does. anonymous: it may be asked without a key. methods: it may be asked with these.
+    """
+
+    name: str
+    template: str
+    answer: Callable[[Endpoints, Call], Answer] = field(repr=False)
+    anonymous: bool = False
+    methods: tuple[str, ...] = ("GET", "HEAD")
+
+    def match(self, path: str) -> str | None:
+        """The name in a path, empty where the template has none; None for another path. Nothing is decoded: a poller's
+        name needs no escape, so a path with one names none."""
+        pattern = re.escape(f"/{PREFIX}/{self.template}").replace(r"\{name\}", f"(?P<name>{_NAME})")
+        found = re.fullmatch(pattern, path)
+        return None if found is None else found.groupdict().get("name", "")
+
+
+class Endpoints:
+    """Answers requests about an application's pollers. Nothing here changes anything.
+
+    Args:
+        look: the health of an application. names: the pollers that may be named. keys: who may see details.
+        hosts: the names of this server.
+    """
+
+    def __init__(
+        self,
+        look: SharedLook[ShownHealth],
+        names: Collection[str],
+        keys: Keys,
+        hosts: Hosts,
+    ) -> None:
+        self._look = look
+        self._names = frozenset(names)
+        self._keys = keys
+        self._hosts = hosts
+
+    def __call__(self, request: Request) -> Answer:
+        """The answer to a request of a path below `/api`. Raises nothing that is an Exception."""
+        route, name = _find(request.path)
+        return self._guarded(request, route, name, trusted=False)
+
+    def at(self, route: Route, name: str, request: Request, *, trusted: bool) -> Answer:
+        """The answer where the host found the route, with the name in its path. `trusted`: it has checked a key."""
+        return self._guarded(request, route, name, trusted=trusted)
+
+    def _guarded(self, request: Request, route: Route | None, name: str, *, trusted: bool) -> Answer:
+        try:
+            given = self._refused(request) or self._routed(request, route, name, trusted=trusted)
+        except _Unknown as unknown:
+            given = unknown.answer
+        except Exception as error:  # noqa: BLE001 - whatever happens, a caller sees no traceback
+            log_failure("http", "A request could not be answered.", error)
+            given = refusal(500, "this is a fault in poller; its log says more")
+        return given.without_body() if request.method == "HEAD" else given
+
+    def _refused(self, request: Request) -> Answer | None:
+        """What is wrong with a request, whatever it asks for."""
+        if len(request.values("host")) != 1:
+            return refusal(400, "exactly one Host is needed")
+        if not self._hosts.accept(request):
+            return refusal(421, "this server does not answer to that Host")
+        if Keys.unclear(request):
+            return refusal(400, "a key is given twice")
+        if len(request.path) > LONGEST_PATH:
+            return refusal(414, "the path is too long")
+        if request.body_length > LARGEST_REQUEST:
+            return refusal(413, "the request is too large")
+        return None
+
+    def _routed(self, request: Request, route: Route | None, name: str, *, trusted: bool) -> Answer:
+        """Who asks is known before what there is: without a key, all that is not anonymous looks alike."""
+        trusted = trusted or self._keys.allow(request)
+        if not trusted and (route is None or not route.anonymous):
+            return refusal(401, "a key is needed", _CHALLENGE)
+        if route is None:
+            return _not_found()
+        if request.method not in route.methods:
+            return refusal(405, "another method is needed", [("Allow", ", ".join(route.methods))])
+        if "{name}" in route.template and name not in self._names:
+            return _not_found()
+        return route.answer(self, Call(request, name, trusted))
+
+    # --- what the routes do
+
+    def health(self, call: Call) -> Answer:
+        """Whether all is well, by the status alone; with a key also why not."""
+        try:
+            known = self._known()
+        except _Unknown as unknown:
+            return unknown.answer if call.trusted else answer(503)
+        status = 200 if known.healthy else 503
+        return answer_with(status, known.body) if call.trusted else answer(status)
+
+    def pollers(self, call: Call) -> Answer:  # noqa: ARG002 - what a route calls
+        """The health of every poller."""
+        return answer_with(200, self._known().body)
+
+    def poller(self, call: Call) -> Answer:
+        """The health of one poller."""
+        return answer_with(200, self._one(call.name).body)
+
+    def scale(self, call: Call) -> Answer:
+        """How much waits for one poller. Where that is not known it is an error, never a zero: a scaler that is told
+        zero stops the workers."""
+        one = self._one(call.name)
+        if one.pending is None:
+            return refusal(503, "how many rows wait is not known")
+        return answer(200, {"pending": one.pending, "lag_seconds": one.lag_seconds or 0.0})
+
+    def _one(self, name: str) -> ShownPoller:
+        found = self._known().pollers.get(name)
+        if found is None:
+            raise _Unknown("nothing is known of this poller yet")
+        return found
+
+    def _known(self) -> ShownHealth:
+        """Raises: _Unknown."""
+        try:
+            return self._look.take()
+        except NoAnswer:
+            raise _Unknown("the state store or a database has not answered in time") from None
+        except Exception as error:
+            raise _Unknown(f"the health is not known: {type(error).__name__}") from error
+
+
+class _Unknown(Exception):
+    """Nothing can be said of the health, which is never a good sign."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.answer = refusal(503, why)
+
+
+def _find(path: str) -> tuple[Route | None, str]:
+    for route in ROUTES:
+        name = route.match(path)
+        if name is not None:
+            return route, name
+    return None, ""
+
+
+def _not_found() -> Answer:
+    return refusal(404, "there is nothing here")
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("health", "health", Endpoints.health, anonymous=True),
+    Route("pollers", "pollers", Endpoints.pollers),
+    Route("poller", "pollers/{name}", Endpoints.poller),
+    Route("scale", "scale/{name}", Endpoints.scale),
+)
+"""All endpoints. Below `pollers/` and `scale/` stands a poller's name and nothing else, so that no poller can be called
+like an endpoint."""

@@ -1,0 +1,84 @@
+"""One look at a time, shared by all who ask meanwhile: a hundred callers start one thread, and wait for it together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+PATIENCE = 8.0
+"""Seconds that a caller waits for a look; a proxy's own patience ends at 10 s or later."""
+KEPT = 1.0
+"""Seconds for which at most what a look found is given to whoever asks, and what it failed with: so a flood of callers
+costs the store one request a second."""
+
+
+class NoAnswer(Exception):
+    """The look has not ended in time. It goes on, and no other is begun before it ends."""
+
+
+class SharedLook(Generic[T]):
+    """What `look` returns, from one call at a time.
+
+    A look that hangs holds one thread, however many ask, and each of them is answered in time.
+
+    Args:
+        look: called on a thread of its own. patience: seconds that a look may take. kept: for how many seconds, up to
+            `KEPT`, its result serves. now: seconds on a clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], T],
+        *,
+        patience: float = PATIENCE,
+        kept: Callable[[T], float] = lambda _: KEPT,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look = look
+        self._patience = patience
+        self._kept = kept
+        self._now = now
+        self._lock = threading.Lock()
+        self._last: Future[T] | None = None
+        self._began = 0.0
+        self._until = 0.0
+
+    def take(self) -> T:
+        """The result of the look that is under way, or was a moment ago; else of one that begins now.
+
+        Raises: NoAnswer; whatever `look` raises.
+        """
+        with self._lock:
+            last = self._last
+            if last is None or (last.done() and self._now() >= self._until):
+                last = self._last = self._begin()
+            left = self._began + self._patience - self._now()
+        try:
+            return last.result(max(0.0, left))
+        except TimeoutError:
+            if last.done():
+                return last.result()  # it ended this moment, or raised a TimeoutError of its own
+            raise NoAnswer from None
+
+    def _begin(self) -> Future[T]:
+        """Raises: RuntimeError, where the process may not start another thread."""
+        future: Future[T] = Future()
+        self._began = self._now()
+
+        def run() -> None:
+            try:
+                result = self._look()
+                self._until = self._now() + min(KEPT, self._kept(result))
+                future.set_result(result)
+            except BaseException as error:  # noqa: BLE001 - it is the callers'
+                self._until = self._now() + KEPT
+                # A driver's SystemExit ends no caller.
+                future.set_exception(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
+
+        threading.Thread(target=run, name="poller-http-look", daemon=True).start()
+        return future

@@ -1,0 +1,210 @@
+"""A small server for the endpoints, beside pollers at work: one request per connection, and a limit for everything.
+
+Threads, sockets and bytes are bounded, whatever callers do: at most 32 connections are served at a time, each by one
+thread, for 10 s and 8 kB of request; further ones wait in the operating system's queue, where they cost us nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Self
+
+from poller.http.addresses import Address
+from poller.http.endpoints import LARGEST_REQUEST
+from poller.http.messages import Answer, Request, refusal
+from poller.http.parsing import END, Malformed, parse
+from poller.observability.events import log_failure
+
+WAITING = 128
+"""Connections that the operating system keeps until they are served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What callers may use.
+
+    Attributes:
+        seconds: that a request may take to arrive, and its answer to be taken. connections: served at a time.
+        lingering: seconds, and bytes, for which a refused caller may go on sending until it hears so.
+    """
+
+    seconds: float = 10.0
+    connections: int = 32
+    lingering: float = 1.0
+    lingering_bytes: int = 65_536
+
+
+class HttpServer:
+    """Serves until it is closed. What goes wrong with a caller ends that caller's connection and nothing else."""
+
+    def __init__(self, answer: Callable[[Request], Answer], address: Address, limits: Limits | None = None) -> None:
+        """Raises: ConfigError, where nothing can listen at the address."""
+        self._answer = answer
+        self._limits = limits or Limits()
+        self._address = address
+        self._listener = address.listen(WAITING)
+        self._listener.setblocking(False)
+        self._places = threading.Semaphore(self._limits.connections)
+        self._stopping = threading.Event()
+        self._wake, self._woken = socket.socketpair()
+        self._lock = threading.Lock()
+        self._serving: dict[threading.Thread, socket.socket] = {}
+        self._loop = threading.Thread(target=self._accept_all, name="poller-http", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens at, also where it was asked for any free one."""
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """Where it can be asked."""
+        host = f"[{self._address.host}]" if ":" in self._address.host else self._address.host
+        return f"http://{host}:{self.port}/api/health"
+
+    def __enter__(self) -> Self:
+        self._loop.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, grace: float = 2.0) -> None:
+        """Take no more callers, give those that are served `grace` seconds, and end their connections."""
+        self._stopping.set()
+        self._places.release()  # whoever waits for a place sees that it is over
+        with contextlib.suppress(OSError):
+            self._wake.send(b".")
+        deadline = time.monotonic() + grace
+        if self._loop.ident is not None:
+            self._loop.join(grace)
+        for one in (self._listener, self._wake, self._woken):
+            one.close()
+        with self._lock:
+            serving = dict(self._serving)
+        for thread in serving:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for thread, connection in serving.items():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            thread.join(0.2)
+
+    # --- callers come
+
+    def _accept_all(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while True:
+                self._places.acquire()  # before a caller is taken from the queue, not after
+                taken = False
+                while not (taken or self._stopping.is_set()):
+                    selector.select()
+                    taken = not self._stopping.is_set() and self._accept()
+                if not taken:
+                    return
+
+    def _accept(self) -> bool:
+        """Whether a caller was taken, and has the place."""
+        try:
+            connection, remote = self._listener.accept()
+        except BlockingIOError:
+            return False  # it has gone away
+        except OSError:  # too many open files, say: the queue stays readable
+            self._stopping.wait(0.2)
+            return False
+        thread = threading.Thread(
+            target=self._serve, args=(connection, str(remote[0])), name="poller-http-caller", daemon=True
+        )
+        with self._lock:
+            self._serving[thread] = connection
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads
+            with self._lock:
+                self._serving.pop(thread, None)
+            connection.close()
+            self._stopping.wait(0.2)
+            return False
+        return True
+
+    # --- one caller
+
+    def _serve(self, connection: socket.socket, remote: str) -> None:
+        try:
+            connection.settimeout(self._limits.seconds)
+            with connection:
+                self._converse(connection, remote)
+        except OSError:
+            pass  # it has gone away, or takes its answer too slowly
+        except Exception as error:  # noqa: BLE001 - one caller's request ends nothing else
+            log_failure("http", "A caller could not be served.", error)
+        finally:
+            with self._lock:
+                self._serving.pop(threading.current_thread(), None)
+            self._places.release()
+
+    def _converse(self, connection: socket.socket, remote: str) -> None:
+        """One request and its answer. Raises: OSError."""
+        try:
+            head = self._head(connection)
+            if head is None:
+                return
+            given = self._answer(parse(head, remote))
+        except Malformed as error:
+            given = refusal(error.status, error.why)
+        connection.settimeout(self._limits.seconds)
+        connection.sendall(_written(given))
+        self._linger(connection)
+
+    def _head(self, connection: socket.socket) -> bytes | None:
+        """What stands before the body; None of a caller that sends nothing. Raises: Malformed, OSError."""
+        deadline = time.monotonic() + self._limits.seconds
+        got = b""
+        while END not in got:
+            if len(got) > LARGEST_REQUEST:
+                raise Malformed(431, "the headers are too large")
+            if got and not b"A" <= got[:1] <= b"Z":
+                raise Malformed(400, "the request line is malformed")  # TLS, say: its end would never come
+            connection.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                more = connection.recv(LARGEST_REQUEST)
+            except TimeoutError:
+                if not got:
+                    return None
+                raise Malformed(408, "the request took too long") from None
+            if not more:
+                if not got:
+                    return None
+                raise Malformed(400, "the request is not whole")
+            got += more
+        head, end, _ = got.partition(END)
+        if len(head) + len(end) > LARGEST_REQUEST:
+            raise Malformed(431, "the headers are too large")
+        return head + end
+
+    def _linger(self, connection: socket.socket) -> None:
+        """Read on for a while: closing with bytes unread would tear the answer out of the caller's hands."""
+        connection.shutdown(socket.SHUT_WR)
+        deadline, left = time.monotonic() + self._limits.lingering, self._limits.lingering_bytes
+        while left > 0 and (seconds := deadline - time.monotonic()) > 0:
+            connection.settimeout(seconds)
+            more = connection.recv(min(left, LARGEST_REQUEST))
+            if not more:
+                return
+            left -= len(more)
+
+
+def _written(given: Answer) -> bytes:
+    lines = [f"HTTP/1.1 {given.status} {HTTPStatus(given.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in given.headers]
+    lines += [f"Content-Length: {given.length}", "Connection: close", f"Date: {formatdate(usegmt=True)}"]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + given.body

@@ -1,0 +1,104 @@
+"""The endpoints of an application: wired, and served by a socket of this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from poller.app import App
+from poller.errors import ConfigError
+from poller.http.addresses import read_address
+from poller.http.endpoints import Endpoints
+from poller.http.hosts import Hosts, listed_hosts
+from poller.http.keys import TOKEN, Keys, read_token
+from poller.http.looks import SharedLook
+from poller.http.server import HttpServer, Limits
+from poller.http.shown import ShownHealth, shown_health
+
+if TYPE_CHECKING:
+    from poller.admin.health import Health
+
+MAX_AGE = 15.0
+"""Seconds: no answer is older, and no further look is made before."""
+
+
+def endpoints_of(
+    app: App | None, keys: Keys, hosts: Hosts, *, wrong: Mapping[str, ConfigError] | None = None
+) -> Endpoints:
+    """The endpoints of an application.
+
+    Args:
+        app: the application; None where none of its pollers can be made. keys: who may see details.
+        hosts: the names of this server. wrong: its pollers that cannot be made; each is unhealthy.
+    """
+    unmade = dict(wrong or {})
+    utcnow: Callable[[], datetime] = (lambda: datetime.now(UTC)) if app is None else app.runtime.utcnow
+    quiet = frozenset(() if app is None else (n for n, one in app.config.pollers.items() if not one.error_text))
+
+    def look() -> ShownHealth:
+        health = None if app is None else app.kept_health(MAX_AGE)
+        return shown_health(_with_unmade(health, unmade, utcnow()), quiet=quiet)
+
+    def left(shown: ShownHealth) -> float:
+        return MAX_AGE - (utcnow() - shown.computed_at).total_seconds()
+
+    names = {*(() if app is None else app.config.pollers), *unmade}
+    return Endpoints(SharedLook(look, kept=left), names, keys, hosts)
+
+
+def _with_unmade(health: Health | None, unmade: Mapping[str, ConfigError], now: datetime) -> Health:
+    from poller.admin.health import Health, PollerHealth
+
+    found = Health(app_name="", healthy=False, computed_at=now) if health is None else health
+    if not unmade:
+        return found
+    parts = [
+        PollerHealth(
+            name=name,
+            healthy=False,
+            reason="It cannot be made: its configuration is wrong.",
+            next_step=error.next_step or None,
+            error=error.message,
+        )
+        for name, error in unmade.items()
+    ]
+    others = [one for one in found.pollers if one.name not in unmade]
+    return found.model_copy(update={"healthy": False, "pollers": [*parts, *others]})
+
+
+@contextmanager
+def serve(
+    app: App,
+    address: str,
+    *,
+    token_file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> Iterator[HttpServer]:
+    """Serve an application's endpoints while the context lasts.
+
+    Args:
+        app: whose pollers. It may be at work meanwhile. address: `PORT`, which is of this machine alone, `HOST:PORT` or
+            `[IPv6]:PORT`. token_file: holds the token, and nobody but its owner may read it.
+        environ: where `POLLER_HTTP_TOKEN` and `POLLER_HTTP_HOSTS` are; default: this process's environment.
+        limits: what callers may use.
+    Raises: ConfigError: an address at which nothing can listen, or that other machines can reach while there is no
+        token; a token or a list of hosts that is wrong.
+    """
+    variables = os.environ if environ is None else environ
+    where = read_address(address)
+    token = read_token(variables, token_file)
+    if token is None and not where.loopback:
+        raise ConfigError(
+            f"--http {where.given}: other machines can reach this address, and there is no token.",
+            key="--http",
+            next_step=f"Set {TOKEN}, or give --http-token-file; or give a port alone, which only this machine reaches.",
+        )
+    own = [] if where.unspecified else [where.host, str(where.place[0])]
+    hosts = Hosts([*listed_hosts(variables), *own])
+    with HttpServer(endpoints_of(app, Keys(token), hosts), where, limits) as server:
+        yield server
