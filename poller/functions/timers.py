@@ -116,7 +116,7 @@ def http_blueprint(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.Blueprin
     names = FunctionNames(file)
     for name in [*(() if config is None else config.pollers), *wrong]:
         names.find(name)
-    blueprint = func.Blueprint()
+    blueprint = func.Blueprint()  # type: ignore[no-untyped-call,unused-ignore]
     of = None if config is None else App(config, path=file, environ=os.environ)
     add_endpoints(blueprint, of, names, wrong=wrong)
     return blueprint

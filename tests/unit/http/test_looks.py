@@ -1,0 +1,107 @@
+"""One look for all who ask, on a clock and threads that the test holds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from poller.errors import StoreUnavailable
+from poller.http.looks import NoAnswer, SharedLook
+
+
+class Slow:
+    """A look that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.began = threading.Semaphore(0)
+        self.times = 0
+
+    def __call__(self) -> int:
+        self.times += 1
+        self.began.release()
+        assert self.go_on.wait(30)
+        return self.times
+
+
+def test_a_hundred_callers_at_once_cost_one_look_and_one_thread() -> None:
+    slow = Slow()
+    shared = SharedLook(slow, patience=30.0)
+    before = threading.active_count()
+
+    with ThreadPoolExecutor(100) as callers:
+        answers = [callers.submit(shared.take) for _ in range(100)]
+        slow.began.acquire()
+        looking = threading.active_count() - before - len(callers._threads)
+        slow.go_on.set()
+        assert {one.result() for one in answers} == {1}
+
+    assert slow.times == 1
+    assert looking == 1
+
+
+@pytest.mark.parametrize(
+    ("kept", "after", "looks"), [(0.5, 0.4, 1), (0.5, 0.6, 2), (60.0, 0.9, 1), (60.0, 1.1, 2), (-3.0, 0.0, 2)]
+)
+def test_a_look_serves_for_a_moment_at_most(kept: float, after: float, looks: int) -> None:
+    clock, times = [100.0], [0]
+
+    def look() -> int:
+        times[0] += 1
+        return times[0]
+
+    shared = SharedLook(look, kept=lambda _: kept, now=lambda: clock[0])
+    shared.take()
+    clock[0] += after
+
+    assert shared.take() == looks
+
+
+def test_a_look_that_hangs_is_waited_for_once_and_not_repeated() -> None:
+    slow, clock = Slow(), [0.0]
+    shared = SharedLook(slow, patience=8.0, now=lambda: clock[0])
+    served: list[int] = []
+    first = threading.Thread(target=lambda: served.append(shared.take()), daemon=True)
+    first.start()
+    slow.began.acquire()
+    clock[0] = 8.1
+
+    for _ in range(100):
+        with pytest.raises(NoAnswer):
+            shared.take()
+
+    assert slow.times == 1
+    slow.go_on.set()
+    first.join(30)
+    assert served == [1], "whoever asked in time gets it"
+    assert shared.take() == 1, "and so does the next one"
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (lambda: StoreUnavailable("away"), StoreUnavailable),
+        (lambda: TimeoutError("of a socket"), TimeoutError),
+        (lambda: SystemExit(3), RuntimeError),
+    ],
+)
+def test_what_a_look_raises_reaches_each_caller(error: Callable[[], BaseException], seen: type[Exception]) -> None:
+    clock, times = [0.0], [0]
+
+    def look() -> int:
+        times[0] += 1
+        raise error()
+
+    shared = SharedLook(look, now=lambda: clock[0])
+
+    for _ in range(3):
+        with pytest.raises(seen):
+            shared.take()
+    assert times == [1], "an outage is not asked about by each caller"
+    clock[0] = 1.1
+    with pytest.raises(seen):
+        shared.take()
+    assert times == [2]
