@@ -2,7 +2,7 @@
 
     from poller.functions import create_app
 
-    app = create_app("poller.toml")
+    app = create_app("poller.toml")             # http=True: and the endpoints of `poller.http`
 
 The only package that imports `azure.functions`.
 """

@@ -8,6 +8,7 @@ the auth level `function`: what comes to us has passed the host with a valid key
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,11 @@ from poller.app import App
 from poller.errors import ConfigError
 from poller.functions.naming import FunctionNames
 from poller.http import ROUTES, Answer, Endpoints, Hosts, Keys, Request, Route, endpoints_of
-from poller.http.hosts import listed_hosts
+from poller.http.hosts import HOSTS, listed_hosts
 from poller.http.keys import read_token
 from poller.http.messages import refusal
+
+logger = logging.getLogger("poller")
 
 THREADS = 4
 """That answer requests: none of the worker's pool, which ticks may fill."""
@@ -42,13 +45,28 @@ def add_endpoints(
     Args:
         app: to which. of: the application; None where none of its pollers can be made. names: those that are taken.
         wrong: its pollers that cannot be made.
-    Raises: ConfigError (the settings of the token and the hosts).
     """
-    keys = Keys(read_token(os.environ), closed=True)
-    endpoints = endpoints_of(of, keys, Hosts(listed_hosts(os.environ)), wrong=wrong)
+    endpoints = endpoints_of(of, Keys(_token(), closed=True), Hosts(_hosts()), wrong=wrong)
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="poller-http")
     for route in ROUTES:
         _add(app, route, endpoints, threads, function=names.beside(_NAMES[route.name]))
+
+
+def _token() -> str | None:
+    """A wrong setting must not take the timers along: it is logged, and opens nothing."""
+    try:
+        return read_token(os.environ)
+    except ConfigError as error:
+        logger.error("HTTP endpoints: %s", error)
+        return None
+
+
+def _hosts() -> list[str]:
+    try:
+        return listed_hosts(os.environ)
+    except ConfigError as error:
+        logger.error("HTTP endpoints: %s", error)
+        return listed_hosts({name: text for name, text in os.environ.items() if name != HOSTS})
 
 
 def _add(

@@ -56,8 +56,7 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = Fals
             the default.
         http: also the HTTP endpoints, as functions: `GET /api/health` and the others of `poller.http`.
     Returns: the app, to which further functions of any kind may be added.
-    Raises: ConfigError, where the file cannot be read or names no poller; with `http`, where a setting of the endpoints
-        is wrong.
+    Raises: ConfigError, where the file cannot be read or names no poller.
     """
     folders = folders_of(sys._getframe(1).f_globals)
     quiet_requests()
@@ -105,7 +104,7 @@ def http_blueprint(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.Blueprin
 
     Args:
         path: as of `create_app`.
-    Raises: ConfigError, where the file cannot be read or names no poller, or a setting of the endpoints is wrong.
+    Raises: ConfigError, where the file cannot be read or names no poller.
     """
     from poller.functions.endpoints import add_endpoints
 

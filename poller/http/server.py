@@ -11,7 +11,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -78,7 +78,7 @@ class HttpServer:
         self.close()
 
     def close(self, grace: float = 2.0) -> None:
-        """Take no more callers, give those that are served `grace` seconds, and end their connections."""
+        """Take no more callers, read from none, give those that are being answered `grace` seconds, and end all."""
         self._stopping.set()
         self._places.release()  # whoever waits for a place sees that it is over
         with contextlib.suppress(OSError):
@@ -90,12 +90,16 @@ class HttpServer:
             one.close()
         with self._lock:
             serving = dict(self._serving)
+        self._end(serving, socket.SHUT_RD, deadline)
+        self._end(serving, socket.SHUT_RDWR, time.monotonic() + 0.2)
+
+    @staticmethod
+    def _end(serving: Mapping[threading.Thread, socket.socket], how: int, deadline: float) -> None:
+        for connection in serving.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(how)
         for thread in serving:
             thread.join(max(0.0, deadline - time.monotonic()))
-        for thread, connection in serving.items():
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            thread.join(0.2)
 
     # --- callers come
 

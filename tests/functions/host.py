@@ -8,10 +8,12 @@ the exception's type and text and ends with 1.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,34 @@ class Worker:
 
     def __init__(self, app: func.FunctionApp) -> None:
         self.functions = functions(app)
+
+    def ask(
+        self,
+        name: str,
+        url: str = "https://shop.azurewebsites.net/api/health",
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        route: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> tuple[int, dict[str, str], bytes]:
+        """A request that the host has routed to a function: status, headers in small letters, body."""
+        trigger, output = bindings(self.functions[name])
+        words = {key: meta.Datum(text, "string") for key, text in {"method": method, "url": url}.items()}
+        texts = {
+            part: {key: meta.Datum(text, "string") for key, text in (found or {}).items()}
+            for part, found in {"headers": headers, "params": route, "query": None}.items()
+        }
+        data = meta.Datum({**words, **texts, "body": meta.Datum(body, "bytes")}, "http")
+        registry: Any = meta.get_binding_registry()  # type: ignore[no-untyped-call]
+        request = registry.get(trigger["type"]).decode(data, trigger_metadata=None)
+        returned = asyncio.run(self.functions[name].get_user_function()(**{trigger["name"]: request}))
+        answer = registry.get(output["type"]).encode(returned, expected_type=None).value
+        return (
+            int(answer["status_code"].value),
+            {key.lower(): datum.value for key, datum in answer["headers"].items()},
+            answer["body"].value,
+        )
 
     def invoke(self, name: str, *, past_due: bool = False) -> object:
         """Fire a timer: the host's JSON is decoded by the binding's own converter and handed over by name."""

@@ -150,7 +150,7 @@ def _served(app: App, address: str | None, token_file: Path | None) -> Iterator[
     from poller_cli.terminal.printing import complain
 
     with serve(app, address, token_file=token_file) as server:
-        complain(f"HTTP: {server.url}")
+        complain(f"Health is answered at {server.url}")
         yield
 
 

@@ -279,7 +279,7 @@ def test_a_closed_server_leaves_no_thread_and_no_port() -> None:
 
 
 def test_where_no_thread_can_be_started_the_server_goes_on(small: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    start, refused = threading.Thread.start, []
+    start, refused = threading.Thread.start, list[str]()
 
     def fails_once(thread: threading.Thread) -> None:
         if thread.name == "poller-http-caller" and not refused:

@@ -217,7 +217,7 @@ STRANGE_PATHS = [
     "/api/pollers/-orders", "/api/pollers/ord\u0435rs", "/api/pollers/%ff", "/api/pollers/" + "a" * 64,
     "/api/pollers/nobody", "/api/scale", "/api/scale/", "/api/scale/nobody", "/api/scale/orders;x=1",
     "/api/dashboard", "/api/pollers/orders/pause", "/api/health.json", "/api/health%20", "http://localhost/api/health",
-    "*", "/favicon.ico", "/api/pollers/state%2fshop%2forders.json", "/api/pollers/{name}", "/api/pollers/orders%0d%0aX:",
+    "*", "/favicon.ico", "/api/pollers/state%2fshop%2forders.json", "/api/pollers/{name}", "/api/pollers/orders%0d%0a",
 ]  # fmt: skip
 
 

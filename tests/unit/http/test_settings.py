@@ -45,9 +45,10 @@ def test_token_comes_from_a_setting_or_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_token_is_refused_without_being_shown(token: str, says: str, tmp_path: Path) -> None:
-    for given in ((({"POLLER_HTTP_TOKEN": token}), None), ({}, private(tmp_path / "token", token))):
+    given: list[tuple[dict[str, str], Path | None]] = [({"POLLER_HTTP_TOKEN": token}, None)]
+    for environ, file in [*given, ({}, private(tmp_path / "token", token))]:
         with pytest.raises(ConfigError, match=says) as caught:
-            read_token(*given)
+            read_token(environ, file)
         assert not token.strip() or token.strip() not in str(caught.value)
 
 

@@ -1,0 +1,208 @@
+"""The HTTP endpoints as functions: what the host indexes, and what it gets for a request."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.functions import host
+from tests.functions.folder import Folder, add_rows
+from tests.support.http import SECURITY
+
+SITE = "shop.azurewebsites.net"
+NAMES = {"poller_health", "poller_list", "poller_details", "poller_scale"}
+TOKEN = "a-token-of-32-characters-exactly"
+
+
+@pytest.fixture
+def served(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """An app with endpoints, and one poller over five orders that nobody has delivered yet."""
+    for name in ("POLLER_HTTP_TOKEN", "POLLER_HTTP_HOSTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WEBSITE_HOSTNAME", SITE)
+    add_rows(folder.database, 5)
+    folder.poller()
+    write_app(folder, 'app = create_app("poller.toml", http=True)')
+    return folder
+
+
+def write_app(folder: Folder, line: str, head: str = "from poller.functions import create_app") -> None:
+    (folder.path / "function_app.py").write_text(f"{head}\n\n{line}\n")
+
+
+def ask(worker: host.Worker, name: str, *, url: str = "/api/health", at: str = SITE, **other: Any) -> Any:
+    headers = {"host": at, **other.pop("headers", {})}
+    return worker.ask(name, f"https://{SITE}{url}", headers=headers, **other)
+
+
+def test_each_endpoint_is_a_function_beside_the_timers(served: Folder) -> None:
+    found = host.functions(served.app())
+
+    assert set(found) == {"orders", *NAMES}
+    shown = {name: host.bindings(found[name])[0] for name in NAMES}
+    assert {name: (one["route"], one["authLevel"], one["methods"]) for name, one in shown.items()} == {
+        "poller_health": ("health", "ANONYMOUS", ["GET", "HEAD"]),
+        "poller_list": ("pollers", "FUNCTION", ["GET", "HEAD"]),
+        "poller_details": ("pollers/{name}", "FUNCTION", ["GET", "HEAD"]),
+        "poller_scale": ("scale/{name}", "FUNCTION", ["GET", "HEAD"]),
+    }
+
+
+def test_an_app_without_endpoints_has_none(folder: Folder) -> None:
+    folder.poller()
+
+    assert set(host.functions(folder.app())) == {"orders"}
+
+
+def test_anybody_hears_the_status_and_nothing_else(served: Folder) -> None:
+    worker = served.worker()
+
+    for headers in ({}, {"x-functions-key": "whatever-the-caller-sends"}, {"authorization": "Bearer x"}):
+        status, answered, body = ask(worker, "poller_health", headers=headers)
+        assert (status, body) == (200, b"")
+        assert {name: answered[name] for name in SECURITY} == SECURITY
+
+
+def test_what_the_host_let_through_sees_details(served: Folder) -> None:
+    worker = served.worker()
+
+    _, headers, body = ask(worker, "poller_list", url="/api/pollers?code=the-hosts-key")
+    assert headers["content-type"] == "application/json"
+    assert [one["name"] for one in json.loads(body)["pollers"]] == ["orders"]
+    assert b"the-hosts-key" not in body
+    _, _, body = ask(worker, "poller_details", url="/api/pollers/orders", route={"name": "orders"})
+    assert json.loads(body)["pending"] == 5
+    status, _, body = ask(worker, "poller_scale", url="/api/scale/orders", route={"name": "orders"})
+    assert (status, json.loads(body)["pending"]) == (200, 5)
+    assert json.loads(body)["lag_seconds"] > 0
+
+
+def test_health_says_why_to_the_apps_own_token(served: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLLER_HTTP_TOKEN", TOKEN)
+    worker = served.worker()
+
+    _, _, body = ask(worker, "poller_health", headers={"x-functions-key": TOKEN})
+
+    assert json.loads(body)["app_name"] == "shop"
+    assert ask(worker, "poller_health", headers={"x-functions-key": TOKEN[:-1]})[2] == b""
+
+
+@pytest.mark.parametrize("url", ["/health", "/ops/health", "/a/b/health"])
+def test_a_changed_prefix_of_the_host_works(url: str, served: Folder) -> None:
+    assert ask(served.worker(), "poller_health", url=url)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["nobody", "ORDERS", "", "..", "%6frders", "orders/", "or\u0000ders", "\u00f6", "a" * 9999]
+)
+def test_a_name_that_is_none_is_404_before_any_look(name: str, served: Folder) -> None:
+    worker = served.worker()
+
+    status, _, body = ask(worker, "poller_details", url="/api/pollers/x", route={"name": name})
+
+    assert (status, json.loads(body)) == (404, {"error": "there is nothing here"})
+    assert not (served.path / "state.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("at", "hosts", "status"),
+    [
+        (SITE, "", 200),
+        (f"{SITE}:443", "", 200),
+        ("localhost:7071", "", 200),
+        ("shop.example.com", "", 421),
+        ("shop.example.com", "shop.example.com", 200),
+        ("evil.example", "shop.example.com", 421),
+        ("", "", 421),
+        ("localhost", "https://wrong", 200),
+    ],
+)
+def test_the_apps_own_host_is_listed_and_more_by_a_setting(
+    at: str, hosts: str, status: int, served: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLLER_HTTP_HOSTS", hosts)
+    worker = served.worker()
+
+    assert ask(worker, "poller_health", at=at)[0] == status
+    assert ask(worker, "poller_list", url="/api/pollers", at=at)[0] == status
+
+
+def test_a_wrong_setting_of_the_endpoints_harms_no_timer(
+    served: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("POLLER_HTTP_TOKEN", "short")
+    worker = served.worker()
+
+    worker.invoke("orders")
+
+    assert "fewer than 16 characters" in caplog.text
+    assert ask(worker, "poller_health", headers={"x-functions-key": "short"})[2] == b""
+
+
+def test_no_endpoint_takes_the_name_of_a_pollers_function(served: Folder) -> None:
+    served.poller("poller-health")
+    served.poller("poller_list")
+
+    assert set(host.functions(served.app())) == {
+        "orders", "poller_health", "poller_list",
+        "poller_health_2", "poller_list_2", "poller_details", "poller_scale",
+    }  # fmt: skip
+
+
+def test_a_poller_that_cannot_be_made_is_unhealthy(served: Folder) -> None:
+    served.poller("refunds", "refunds", options="batch_sise = 5")
+    worker = served.worker()
+
+    assert ask(worker, "poller_health")[0] == 503
+    status, _, body = ask(worker, "poller_details", route={"name": "refunds"})
+    shown = json.loads(body)
+    assert (status, shown["healthy"]) == (200, False)
+    assert 'did you mean "batch_size"?' in shown["error"]
+    assert ask(worker, "poller_scale", route={"name": "refunds"})[0] == 503
+    assert json.loads(ask(worker, "poller_details", route={"name": "orders"})[2])["healthy"]
+
+
+def test_where_no_poller_can_be_made_health_is_503(served: Folder) -> None:
+    served.state = 'store = "sql"\nurl = "nonsense"'
+    worker = served.worker()
+
+    assert ask(worker, "poller_health")[0] == 503
+    assert [one["healthy"] for one in json.loads(ask(worker, "poller_list")[2])["pollers"]] == [False]
+
+
+def test_a_blueprint_may_be_registered_on_an_app_of_ones_own(served: Folder) -> None:
+    head = "import azure.functions as func\nfrom poller.functions import http_blueprint"
+    line = "app = func.FunctionApp(func.AuthLevel.ANONYMOUS)\napp.register_functions(http_blueprint('poller.toml'))"
+    write_app(served, line, head)
+    worker = served.worker()
+
+    assert set(worker.functions) == NAMES
+    assert host.bindings(worker.functions["poller_list"])[0]["authLevel"] == "FUNCTION", "whatever the app's own is"
+    assert ask(worker, "poller_health")[0] == 200
+
+
+def test_a_crowd_of_callers_takes_four_threads_at_most(served: Folder) -> None:
+    """Ticks share the worker's own pool, which answers of health must not fill, nor wait for."""
+    worker = served.worker()
+    before = set(threading.enumerate())
+
+    with ThreadPoolExecutor(50) as callers:
+        found = list(callers.map(lambda _: ask(worker, "poller_health")[0], range(100)))
+
+    assert found == [200] * 100
+    ours = [one.name for one in set(threading.enumerate()) - before if one.name.startswith("poller-http_")]
+    assert 1 <= len(ours) <= 4
+
+
+def test_a_large_body_is_refused(served: Folder) -> None:
+    assert ask(served.worker(), "poller_health", body=b"x" * 9_000)[0] == 413
+
+
+def test_an_address_that_is_none_is_a_plain_refusal(served: Folder) -> None:
+    status, _, _ = served.worker().ask("poller_health", "https://[broken/api/health", headers={"host": SITE})
+
+    assert status == 400
