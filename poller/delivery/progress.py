@@ -35,6 +35,7 @@ class Progress:
             culprit: the row that failed, where it is known.
         unwritten: whether the state document does not say that it failed.
         blocked: why nothing more can be passed.
+        left: whether it ended for lack of time, or after as many batches as it may make, with rows left.
     """
 
     rows: int = 0
@@ -50,6 +51,7 @@ class Progress:
     culprit: Culprit | None = None
     unwritten: bool = False
     blocked: str | None = None
+    left: bool = False
 
     def fails(
         self, failure: Failure, error: str, exception: BaseException | None, culprit: Culprit | None = None

@@ -105,6 +105,8 @@ class TickResult:
             part of the JSON, where `error` names it.
         next_command: words of the `poller` command by which a person gets past that row, or sees it among those that
             wait; empty where there is none. Not part of the JSON.
+        left: whether the tick ended for lack of time, or after `max_batches_per_tick`, with rows left that it could
+            have delivered; not part of the JSON.
         exception: what the handler raised, for the caller that wants to raise it again; not part of the JSON.
         trace: its traceback, without secrets; None where `error_text` is off. Not part of the JSON either.
     """
@@ -124,6 +126,7 @@ class TickResult:
     quarantined: int | None = None
     failing_row: str | None = None
     next_command: tuple[str, ...] = ()
+    left: bool = False
     exception: BaseException | None = field(default=None, repr=False, compare=False)
     trace: str | None = field(default=None, repr=False, compare=False)
 

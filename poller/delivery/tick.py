@@ -291,7 +291,9 @@ class Tick:
 
     def _may_go_on(self, delivery: LeasedDelivery) -> bool:
         """Whether another call may follow the one that just ended."""
-        return self._batches_left() != 0 and self._wanted(delivery)
+        goes_on = self._batches_left() != 0 and self._wanted(delivery)
+        self.progress.left = not goes_on
+        return goes_on
 
     def _wanted(self, delivery: LeasedDelivery) -> bool:
         """Whether a batch may start now: nobody wants us to stop, and it may be finished in time, judged by the longest
@@ -357,6 +359,7 @@ class Tick:
             quarantined=None if state is None else len(state.quarantine),
             failing_row=progress.culprit.key if shown and progress.culprit is not None else None,
             next_command=self._next_command() if shown else (),
+            left=progress.left and outcome == "delivered",
             exception=progress.exception if shown else None,
             trace=failed.trace if shown and failed is not None else None,
         )

@@ -45,7 +45,8 @@ _HANDLER = TypeVar("_HANDLER", bound=Handler)
 
 
 def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = False) -> func.FunctionApp:
-    """A function app with one timer function per poller of a configuration file.
+    """A function app with one timer function per poller of a configuration file; with `[functions] mode = "queue"`,
+    with a dispatcher and a queue function for all of them (`poller.functions.queue`).
 
     A function is named after its poller (`_` for `-`), its schedule is the poller's. Everything that needs no network
     is checked here, while the host indexes. A poller that is wrong harms no other function of the app: it is a timer
@@ -63,22 +64,13 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = Fals
     file = find_file(Path(os.fspath(path) or DEFAULT_FILE), folders)
     config, wrong = load_each(file)
     timers, names = func.FunctionApp(), FunctionNames(file)
-    app = None
-    if config is not None:
-        app = App(config, path=file, environ=os.environ)
-        for name in config.pollers:
-            try:
-                poller = _ready(app, name, folders)
-                function = names.take(name)
-            except ConfigError as error:
-                wrong[name] = error
-            except Exception as error:  # noqa: BLE001 - no fault, not even of our own, may take the others along
-                wrong[name] = _unforeseen(error, name, file=config.file_of(name, str(file)))
-            else:
-                _register(timers, poller, None, function=function, schedule=poller.options.schedule)
-    log_wrong(wrong)
-    for name, schedule in schedules_of(file, wrong).items():
-        _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)
+    app = None if config is None else App(config, path=file, environ=os.environ)
+    if app is not None and app.config.functions.mode == "queue":
+        from poller.functions.queue import add_functions
+
+        add_functions(timers, app, names, wrong, folders)
+    else:
+        _add_timers(timers, app, names, wrong, folders, file=file)
     if http:
         from poller.functions.endpoints import add_endpoints
 
@@ -86,6 +78,32 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = Fals
     if "FUNCTIONS_WORKER_RUNTIME" in os.environ:  # the host sets it for its workers
         collect_less()
     return timers
+
+
+def _add_timers(
+    timers: func.FunctionApp,
+    app: App | None,
+    names: FunctionNames,
+    wrong: dict[str, ConfigError],
+    folders: tuple[Path, ...],
+    *,
+    file: Path,
+) -> None:
+    """Add a timer function for each poller; `wrong` gets those that cannot be made, and why."""
+    if app is not None:
+        for name in app.config.pollers:
+            try:
+                poller = _ready(app, name, folders)
+                function = names.take(name)
+            except ConfigError as error:
+                wrong[name] = error
+            except Exception as error:  # noqa: BLE001 - no fault, not even of our own, may take the others along
+                wrong[name] = _unforeseen(error, name, file=app.config.file_of(name, str(file)))
+            else:
+                _register(timers, poller, None, function=function, schedule=poller.options.schedule)
+    log_wrong(wrong)
+    for name, schedule in schedules_of(file, wrong).items():
+        _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)
 
 
 def log_wrong(wrong: Mapping[str, ConfigError]) -> None:

@@ -38,6 +38,7 @@ from poller.sources.dialects.faults import (
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.identity import family_of, identify, place
 from poller.sources.options import Options, read_options
+from poller.sources.probing import Subject
 from poller.sources.reading.blame import unread_position
 from poller.sources.reading.inspection import Inspection, did_you_mean
 from poller.sources.reading.keys import idempotency_key
@@ -88,6 +89,7 @@ class SqlSource:
                 return Session(database, o, relation, quote)
             return _tables(database, o, relation, quote, own_engine=on is not url)
 
+        self._subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote)
         self._session = session(first)
         self._another_session: Callable[[], Session] = lambda: session(engine())
         self._said: Whereabouts | None = None
@@ -234,6 +236,11 @@ class SqlSource:
     def recall(self, memory: Mapping[str, Any]) -> None:
         """See `poller.ports.Source.recall`."""
         self._session.bounding.recall(memory)
+
+    @property
+    def subject(self) -> Subject:
+        """What a `probing.Lookout` needs to ask whether rows wait, on a connection of its own."""
+        return self._subject
 
     def columns(self) -> dict[str, Any] | None:
         """See `poller.ports.TypedSource.columns`."""

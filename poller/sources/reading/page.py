@@ -120,6 +120,11 @@ class Statements:
         rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
         return self._dialect.limited(self._select_exact if exact else self._select, rest, limit), interval.params
 
+    def any_of(self, interval: Range) -> tuple[str, Params]:
+        """Whether an interval has a row: the page's statement for one row, without its values."""
+        rest = f"FROM {self._relation.sql} WHERE {interval.where} ORDER BY {self._order}"
+        return self._dialect.limited(f"1 {self._dialect.alias_word}poller_1", rest, 1), interval.params
+
     def showing(self, chosen: Sequence[str], after: Sequence[str]) -> Statements:
         """The same with these expressions for the user's columns, and others after all helpers."""
         other = copy(self)

@@ -29,11 +29,13 @@ _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*\Z|\$(root|web|logs
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An account reached without a key. `credential`: `default` or `managedidentity`."""
+    """An account reached without a key. `credential`: `default` or `managedidentity`; `queue_url`: of its queues, None
+    where no setting says it."""
 
     account_url: str
     client_id: str | None
     credential: str
+    queue_url: str | None = None
 
 
 def expand_development_storage(connection_string: str) -> str:
@@ -52,10 +54,12 @@ def expand_development_storage(connection_string: str) -> str:
             next_step="Write it as http://host, such as DevelopmentStorageProxyUri=http://azurite.",
         )
     host = f"[{proxy.hostname}]" if ":" in proxy.hostname else proxy.hostname
-    endpoint = f"{proxy.scheme}://{host}:{proxy.port or _DEVELOPMENT_PORT}/{_DEVELOPMENT_ACCOUNT}"
+    port = proxy.port or _DEVELOPMENT_PORT
+    endpoint = f"{proxy.scheme}://{host}:{port}/{_DEVELOPMENT_ACCOUNT}"
+    queues = f"{proxy.scheme}://{host}:{port + 1}/{_DEVELOPMENT_ACCOUNT}"
     return (
         f"DefaultEndpointsProtocol={proxy.scheme};AccountName={_DEVELOPMENT_ACCOUNT};"
-        f"AccountKey={_DEVELOPMENT_KEY};BlobEndpoint={endpoint};"
+        f"AccountKey={_DEVELOPMENT_KEY};BlobEndpoint={endpoint};QueueEndpoint={queues};"
     )
 
 
@@ -87,17 +91,17 @@ def check_transport(connection_string: str) -> None:
     """
     parts = _parts(expand_development_storage(connection_string))
     secret = parts.get("sharedaccesssignature") or parts.get("accountkey")
-    endpoint = urlsplit(parts.get("blobendpoint", ""))
-    plain = endpoint.scheme == "http" or (
-        not endpoint.scheme and parts.get("defaultendpointsprotocol", "https").strip().lower() == "http"
-    )
-    if not plain or not secret or secret == _DEVELOPMENT_KEY or is_loopback(endpoint.hostname or ""):
+    if not secret or secret == _DEVELOPMENT_KEY:
+        return
+    endpoints = [urlsplit(parts.get("blobendpoint", "")), urlsplit(parts.get("queueendpoint", "https:"))]
+    default = parts.get("defaultendpointsprotocol", "https").strip().lower()
+    if all((one.scheme or default) != "http" or is_loopback(one.hostname or "") for one in endpoints):
         return
     raise ConfigError(
         f"The connection string of {KEY} uses plain http to another machine: others on the way could read its key or "
         "SAS token, or change the data.",
         key=KEY,
-        next_step="Write https: in BlobEndpoint, or DefaultEndpointsProtocol=https.",
+        next_step="Write https: in BlobEndpoint and QueueEndpoint, or DefaultEndpointsProtocol=https.",
     )
 
 
@@ -196,7 +200,8 @@ def _identity(prefix: str, settings: Mapping[str, str]) -> Identity | None:
             next_step=f"Set it to managedidentity, or leave {prefix}__credential out.",
         )
     url = account_url or f"https://{account_name}.blob.core.windows.net"
-    return Identity(url, setting("clientId"), credential)
+    queues = setting("queueServiceUri") or (account_name and f"https://{account_name}.queue.core.windows.net")
+    return Identity(url, setting("clientId"), credential, queues or None)
 
 
 def _parts(connection_string: str) -> dict[str, str]:

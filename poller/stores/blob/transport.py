@@ -236,7 +236,7 @@ def translate(error: AzureError, place: str, name: str, *, creating: bool = Fals
     `creating`: the write had If-None-Match, so that a 409 without a known code can only mean that it exists.
     `reading`: nothing was to be written.
     """
-    refused = _reason(error).startswith(os.strerror(errno.ECONNREFUSED))
+    refused = reason_of(error).startswith(os.strerror(errno.ECONNREFUSED))
     unsure = "" if reading or refused else "; a write may or may not have been applied"
     status = status_of(error)
     if status:
@@ -248,7 +248,7 @@ def translate(error: AzureError, place: str, name: str, *, creating: bool = Fals
             next_step="Sign in (az login), or give this app a managed identity (NAME__clientId: a user-assigned one).",
         )
     return StoreUnavailable(
-        f"No usable answer came for {place}: {_reason(error)}.",
+        f"No usable answer came for {place}: {reason_of(error)}.",
         document=name,
         next_step=f"Check that the endpoint is right and reachable{unsure}.",
         sent=not refused,
@@ -279,7 +279,7 @@ def _answered(status: int, code: str, place: str, name: str, *, creating: bool, 
     return StoreError(f"The request for {place} was not accepted ({said}).", document=name, next_step=step)
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Why there was no answer, without any URL: the system's reason, and the exception's type."""
     seen: list[BaseException] = [error]
     for candidate in seen:

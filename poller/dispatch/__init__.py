@@ -1,0 +1,12 @@
+"""Many pollers in one app: who is due, and a message for each that has rows. Leases are the truth, messages are hints.
+
+A *round* looks who is due (`round.Dispatcher`): one LIST of the state documents, and then of the pollers whose schedule
+fell due, or whose failed call may be made again, a question to the database whether rows wait. Each that has rows gets
+one message. Whoever takes the message (`work`) does one tick of that poller under the poller's own lease.
+
+Nothing depends on a message. A duplicate finds the lease held; a lost one is sent again after five minutes; one that
+came too late costs a conditional GET and a query. A dispatcher that stops loses no row: documents and databases say the
+same to the next one, and `dispatch/{app}.json` which moments of the schedules were looked at.
+"""
+
+from __future__ import annotations

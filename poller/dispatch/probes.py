@@ -1,0 +1,146 @@
+"""Whether rows wait, asked of many databases at once, each over one connection that is kept.
+
+A database that does not answer holds up no other: each is asked on a thread of its own, and a round waits for none
+longer than `LONGEST`. Pollers that it did not come to are asked first the next time, since they are due for longest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal, Protocol
+
+from poller.model.document import State
+from poller.ports import Bound, Runtime, Source, Task
+from poller.sources import SqlSource
+from poller.sources.probing import Lookout, NoAnswer, Prepared
+
+logger = logging.getLogger("poller")
+
+TIMEOUT = timedelta(seconds=1)
+"""Of each statement."""
+LONGEST = 4.0
+"""Seconds for which one round asks one database."""
+PATIENCE = 2.0
+"""Seconds beyond that for its last answer."""
+
+Answer = Literal["rows", "none", "unknown", "failed", "later"]
+"""`unknown`: rows wait, and it is not known whether they are below the bound. `failed`: no answer, or not in time.
+`later`: there was no time to ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether rows of a poller wait. `state`: its document."""
+
+    poller: str
+    source: Source
+    state: State
+
+
+class Prober(Protocol):
+    """Who knows whether rows wait."""
+
+    def ask(self, questions: Sequence[Question]) -> Mapping[str, Answer]:
+        """An answer for each poller; those that come first are asked first. Raises nothing."""
+        ...
+
+    def close(self) -> None:
+        """Close connections."""
+        ...
+
+
+@dataclass
+class _Database:
+    """One database, while it is asked."""
+
+    lookout: Lookout
+    task: Task | None = None
+    prepared: dict[str, tuple[object, Prepared]] = field(default_factory=dict)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether an earlier round's question is not answered yet."""
+        return self.task is not None and self.task.is_alive()
+
+
+class DatabaseProber:
+    """Asks the databases. Of a source that is not a `SqlSource` it knows nothing."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._databases: dict[Hashable, _Database] = {}
+
+    def ask(self, questions: Sequence[Question]) -> Mapping[str, Answer]:
+        """See `Prober.ask`."""
+        answers: dict[str, Answer] = {one.poller: "failed" for one in questions}
+        groups: dict[Hashable, list[tuple[Question, SqlSource]]] = {}
+        for one in questions:
+            if isinstance(one.source, SqlSource):
+                groups.setdefault(one.source.subject.url, []).append((one, one.source))
+        asked = [self._begin(url, group) for url, group in groups.items()]
+        ends = self._runtime.monotonic() + LONGEST + PATIENCE
+        for database, found in asked:
+            if database is not None and database.task is not None:
+                database.task.join(max(0.0, ends - self._runtime.monotonic()))
+            answers |= dict(found)  # what comes later is not waited for
+        return answers
+
+    def _begin(
+        self, url: Hashable, group: list[tuple[Question, SqlSource]]
+    ) -> tuple[_Database | None, dict[str, Answer]]:
+        """Ask one database on a thread of its own; its answers appear in the second value."""
+        database = self._databases.get(url)
+        if database is None:
+            database = self._databases[url] = _Database(Lookout(group[0][1].subject, TIMEOUT))
+        elif database.hangs:
+            return None, {}
+        found: dict[str, Answer] = {}
+        asked = database
+        database.task = self._runtime.spawn(lambda: self._ask(asked, group, found), "poller-dispatch-probe")
+        return database, found
+
+    def _ask(self, database: _Database, group: list[tuple[Question, SqlSource]], found: dict[str, Answer]) -> None:
+        ends = self._runtime.monotonic() + LONGEST
+        bounds: dict[Hashable, Bound] = {}
+        for at, (question, source) in enumerate(group):
+            if self._runtime.monotonic() >= ends:
+                found.update((one.poller, "later") for one, _ in group[at:])
+                return
+            try:
+                found[question.poller] = _answer(database, question, source, bounds)
+            except NoAnswer as none:
+                if none.everywhere:
+                    return  # nobody else of this database is answered either
+                found[question.poller] = "failed"
+            except Exception as error:  # noqa: BLE001 - no fault may take the other pollers along
+                logger.warning("dispatch: %s could not be asked: %s", question.poller, type(error).__name__)
+                found[question.poller] = "failed"
+
+    def close(self) -> None:
+        """See `Prober.close`."""
+        for database in self._databases.values():
+            if not database.hangs:
+                database.lookout.close()
+        self._databases.clear()
+
+
+def _answer(database: _Database, question: Question, source: SqlSource, bounds: dict[Hashable, Bound]) -> Answer:
+    """Raises: NoAnswer."""
+    state, lookout = question.state, database.lookout
+    stored, kind = state.columns, (state.bound or {}).get("kind")
+    kept = database.prepared.get(question.poller)
+    if kept is None or kept[0] != (stored, kind):
+        made = lookout.prepare(source.subject, stored, kind if isinstance(kind, str) else None)
+        if made is None:
+            return "none"
+        kept = database.prepared[question.poller] = (stored, kind), made
+    one, after = kept[1], state.checkpoint.cursor
+    bound = bounds.get(one.way)
+    if bound is None:
+        bound = bounds[one.way] = lookout.bound(one)
+    if bound.value is None and bound.kind != "none":
+        return "unknown" if lookout.waits(one, after, None) else "none"
+    return "rows" if lookout.waits(one, after, bound) else "none"

@@ -1,0 +1,56 @@
+"""What one round of the dispatcher came to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from poller.model.result import ResultModel
+from poller.model.stamps import Stamp
+
+Why = Literal["rows", "not known", "no answer", "no document", "unreadable", "configuration", "waits"]
+
+
+class SentOutput(ResultModel):
+    """A message that was sent."""
+
+    poller: str
+    """For which poller."""
+    due: Stamp
+    """Since when it is due."""
+    why: Why
+    """`rows`: rows wait below the bound. `not known`: rows wait, and the bound is not known. `no answer`: the database
+    did not say; its worker says why. `no document`: it never ran. `unreadable`: its document, or one of another source.
+    `configuration`: of this poller is wrong. `waits`: a call that failed, or a row that is set aside, may be tried."""
+
+
+class DispatchOutput(ResultModel):
+    """One round of the dispatcher (`poller dispatch`)."""
+
+    at: Stamp
+    """When it began, by this machine's clock."""
+    pollers: int = Field(ge=0)
+    """How many the file configures."""
+    documents: int = Field(ge=0)
+    """How many of them have a state document."""
+    read: int = Field(ge=0)
+    """Documents that were read, because they changed."""
+    at_work: int = Field(ge=0)
+    """Pollers at which somebody works, by their document."""
+    resting: int = Field(ge=0)
+    """Pollers that are paused or halted, or that wait after a call that failed."""
+    due: int = Field(ge=0)
+    """Pollers that may work and are due."""
+    asked: int = Field(ge=0)
+    """Of how many the database was asked whether rows wait."""
+    waiting: int = Field(ge=0)
+    """For how many a message was sent earlier, and nobody has taken it yet."""
+    sent: list[SentOutput]
+    """Messages sent, the poller that is due for longest first."""
+    poison: int = Field(ge=0)
+    """Messages that were removed from the queue of those that failed."""
+    kept: bool
+    """Whether it was written how far the schedules were looked at."""
+    duration_seconds: float = Field(ge=0)
+    """How long it took."""

@@ -1,0 +1,315 @@
+"""The dispatcher: round after round, a message for each poller that is due and has rows.
+
+What it knows of former rounds is in this process, and may be lost: then messages are sent twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from poller.config import PollerOptions
+from poller.dispatch.documents import Documents, Known
+from poller.dispatch.due import RESTING, place_of
+from poller.dispatch.messages import NotAWorkMessage, WorkMessage, decode, read
+from poller.dispatch.probes import Answer, Prober, Question
+from poller.dispatch.queues import Queue
+from poller.dispatch.result import DispatchOutput, SentOutput, Why
+from poller.dispatch.schedules import Schedules
+from poller.errors import PollerError, StoreError
+from poller.model.document import State
+from poller.ports import Runtime, Source, StateStore
+
+logger = logging.getLogger("poller")
+
+RESEND = timedelta(minutes=5)
+"""A message whose poller's document did not change is sent again after this time."""
+UNKNOWN_EVERY = timedelta(minutes=1)
+"""While the bound is not known, a poller whose rows wait gets a message so often."""
+QUIET = timedelta(seconds=30)
+"""A poller whose database did not answer is not asked again for so long."""
+POISON_EVERY = timedelta(minutes=1)
+OPERATED = timedelta(minutes=1)
+"""An operator's change this much before a message may have come after it, by another clock."""
+_GUESSES = frozenset({"not known", "no answer"})
+_AT_ONCE = 8
+"""So many messages are sent side by side."""
+
+
+class Wired(Protocol):
+    """Of a poller, what its questions need."""
+
+    @property
+    def source(self) -> Source: ...
+
+
+@dataclass(frozen=True)
+class Pollers:
+    """The pollers of one app.
+
+    Args:
+        app_name: of the app. options: of those that are configured rightly. wire: makes one of them; it may raise a
+            PollerError. wrong: the schedules of those that are not.
+    """
+
+    app_name: str
+    options: Mapping[str, PollerOptions]
+    wire: Callable[[str], Wired]
+    wrong: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def schedules(self) -> dict[str, str]:
+        """Of all of them."""
+        return {name: own.schedule for name, own in self.options.items()} | dict(self.wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A poller that is due. `why`: for what no question to the database is needed, None where it is asked."""
+
+    poller: str
+    since: datetime
+    state: State | None
+    why: Why | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A message. `tag`: the document's when it was sent; `at`: by the wall clock; `moment`: by the monotonic one."""
+
+    why: Why
+    tag: str | None
+    at: datetime
+    moment: float
+
+
+@dataclass
+class _Counts:
+    at_work: int = 0
+    resting: int = 0
+
+
+class Dispatcher:
+    """One app's dispatcher. Used by one thread at a time.
+
+    Args:
+        store: of the state documents; it must have listings. queue: where messages go. prober: who is asked whether
+            rows wait.
+    Raises: TypeError, for a store without listings.
+    """
+
+    def __init__(self, pollers: Pollers, *, store: StateStore, queue: Queue, prober: Prober, runtime: Runtime) -> None:
+        self._pollers = pollers
+        self._queue = queue
+        self._prober = prober
+        self._runtime = runtime
+        self._names = names = pollers.schedules
+        self._documents = Documents(store, pollers.app_name, names, runtime)
+        self._schedules = Schedules(store, f"dispatch/{pollers.app_name}.json", names)
+        self._sent: dict[str, _Sent] = {}
+        self._new: dict[str, datetime] = {}
+        """Of pollers without a document, since when that is known."""
+        self._quiet: dict[str, float] = {}
+        self._poison_at = float("-inf")
+        self._mismatch: dict[str, tuple[str, bool]] = {}
+
+    def round(self) -> DispatchOutput:
+        """Look once, and send what is to be sent.
+
+        Raises: StoreUnavailable, StoreDenied (no listing; nothing was sent), or what the queue raised for a message,
+            after all others were sent.
+        """
+        began, now = self._runtime.monotonic(), self._runtime.utcnow()
+        self._documents.look()
+        self._schedules.look(now)
+        counts = _Counts()
+        candidates = [one for name in self._names if (one := self._candidate(name, now, counts))]
+        candidates.sort(key=lambda one: (one.since, self._runtime.jitter(0.0, 1.0)))
+        asked = [one for one in candidates if one.why is None]
+        answers = self._answers(asked)
+        wanted = [(one, why) for one in candidates if (why := self._why(one, answers, now)) is not None]
+        waiting = sum(not self._may_send(one.poller, why) for one, why in wanted)
+        sent, failure = self._send([(one, why) for one, why in wanted if self._may_send(one.poller, why)], now)
+        kept = self._schedules.keep(now)
+        poison = self._take_poison()
+        if failure is not None:
+            raise failure
+        return DispatchOutput(
+            at=now,
+            pollers=len(self._names),
+            documents=sum(self._documents.tag(name) is not None for name in self._names),
+            read=self._documents.reads,
+            at_work=counts.at_work,
+            resting=counts.resting,
+            due=len(candidates),
+            asked=len(answers),
+            waiting=waiting,
+            sent=sent,
+            poison=poison,
+            kept=kept,
+            duration_seconds=round(self._runtime.monotonic() - began, 6),
+        )
+
+    def close(self) -> None:
+        """Close the connections to databases and the queue."""
+        self._prober.close()
+        self._queue.close()
+
+    # --- who is due ------------------------------------------------------------------------------------------------
+
+    def _candidate(self, name: str, now: datetime, counts: _Counts) -> _Candidate | None:
+        """The poller, where it may work and is due."""
+        look = self._documents.of(name)
+        fell = self._schedules.due.get(name)
+        if name in self._pollers.wrong:
+            return None if fell is None else _Candidate(name, fell.since, None, "configuration")
+        if look == "missing":
+            since = self._new.setdefault(name, now)
+            return _Candidate(name, since, None, "no document")
+        self._new.pop(name, None)
+        if not isinstance(look, Known):
+            counts.at_work += look == "moving"
+            return None
+        if look.state is None:
+            return None if fell is None else _Candidate(name, fell.since, None, "unreadable")
+        options = self._pollers.options[name]
+        free = look.is_free(options.timing, self._runtime.monotonic())
+        place = place_of(look.state, free=free, now=self._documents.clock.now(), limits=options.limits)
+        if place.standing == "held":
+            counts.at_work += 1
+            return None
+        self._settle(name, look.tag, look.state)
+        if place.standing in RESTING:
+            counts.resting += 1
+            self._schedules.done(name, now)
+            return None
+        if place.standing == "due":
+            return _Candidate(name, place.since or now, look.state, "waits")
+        fell = self._schedules.due.get(name)
+        return None if fell is None else _Candidate(name, fell.since, look.state, None)
+
+    def _settle(self, name: str, tag: str, state: State) -> None:
+        """Nobody is at work. Where the document changed since its message was sent, somebody was, and the moments up to
+        then are done with; unless that was an operator, or who worked was killed."""
+        sent = self._sent.get(name)
+        if sent is None or sent.tag == tag:
+            return
+        del self._sent[name]
+        change = state.control.last_change
+        operated = change is not None and change.at is not None and change.at > sent.at - OPERATED
+        if state.lease.owner_id is None and not operated:
+            self._schedules.done(name, sent.at)
+
+    # --- whether rows wait -----------------------------------------------------------------------------------------
+
+    def _answers(self, asked: list[_Candidate]) -> dict[str, Answer]:
+        """What the databases say of those that are asked."""
+        now, questions, answers = self._runtime.monotonic(), [], dict[str, Answer]()
+        for one in asked:
+            if self._quiet.get(one.poller, now) > now:
+                answers[one.poller] = "failed"
+                continue
+            self._quiet.pop(one.poller, None)
+            source = self._source(one)
+            if source is None or one.state is None:
+                answers[one.poller] = "failed"
+            else:
+                questions.append(Question(one.poller, source, one.state))
+        found = self._prober.ask(questions) if questions else {}
+        for name, answer in found.items():
+            if answer == "failed":
+                self._quiet[name] = now + QUIET.total_seconds()
+        return answers | dict(found)
+
+    def _source(self, one: _Candidate) -> Source | None:
+        """The poller's source, where its document belongs to it; its worker says what is wrong."""
+        state = one.state
+        try:
+            source = self._pollers.wire(one.poller).source
+        except PollerError:
+            return None
+        if state is None:
+            return None
+        key = f"{state.source_fingerprint}"
+        known = self._mismatch.get(one.poller)
+        if known is None or known[0] != key:
+            known = key, source.describe().belongs(state.source_fingerprint, state.source)
+            self._mismatch[one.poller] = known
+        return source if known[1] else None
+
+    def _why(self, one: _Candidate, answers: Mapping[str, Answer], now: datetime) -> Why | None:
+        """Why it gets a message; None where it does not."""
+        if one.why is not None:
+            return one.why
+        match answers.get(one.poller, "failed"):
+            case "rows":
+                return "rows"
+            case "unknown":
+                return "not known"
+            case "failed":
+                return "no answer"
+            case "none":
+                self._sent.pop(one.poller, None)
+                self._schedules.done(one.poller, now)
+            case "later":
+                pass
+        return None
+
+    # --- the messages ----------------------------------------------------------------------------------------------
+
+    def _may_send(self, name: str, why: Why) -> bool:
+        """Whether no message for it is under way."""
+        sent = self._sent.get(name)
+        if sent is None or sent.tag != self._documents.tag(name):
+            return True
+        guessed = sent.why in _GUESSES and why == "rows"  # there may have been none when its worker looked
+        pause = UNKNOWN_EVERY if guessed or why == "not known" else RESEND
+        return self._runtime.monotonic() - sent.moment >= pause.total_seconds()
+
+    def _send(self, wanted: list[tuple[_Candidate, Why]], now: datetime) -> tuple[list[SentOutput], StoreError | None]:
+        """Send a message for each, side by side; what was sent, and the first failure."""
+
+        def send(one: _Candidate) -> StoreError | None:
+            try:
+                self._queue.send(WorkMessage(self._pollers.app_name, one.poller, one.since))
+            except StoreError as error:
+                return error
+            return None
+
+        candidates = [one for one, _ in wanted]
+        if len(candidates) < 2:
+            failures = list(map(send, candidates))
+        else:
+            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="poller-dispatch") as pool:
+                failures = list(pool.map(send, candidates))
+        sent = []
+        for (one, why), failed in zip(wanted, failures, strict=True):
+            if failed is None:
+                sent.append(SentOutput(poller=one.poller, due=one.since, why=why))
+                tag = self._documents.tag(one.poller)
+                self._sent[one.poller] = _Sent(why, tag, now, self._runtime.monotonic())
+        return sent, next((failed for failed in failures if failed is not None), None)
+
+    def _take_poison(self) -> int:
+        """Log the messages whose invocation failed, and remove them: each is sent again, if it is due."""
+        now = self._runtime.monotonic()
+        if now - self._poison_at < POISON_EVERY.total_seconds():
+            return 0
+        self._poison_at = now
+        try:
+            texts = self._queue.take_poison()
+        except StoreError as error:
+            logger.warning("dispatch: %s", error)
+            return 0
+        for text in texts:
+            try:
+                message = read(decode(text))
+            except NotAWorkMessage as why:
+                logger.warning("dispatch: a message in the poison queue is not ours: %s", why)
+            else:
+                logger.warning("%s: its message of %s failed, as its invocation says", message.poller, message.due)
+        return len(texts)

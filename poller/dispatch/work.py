@@ -1,0 +1,77 @@
+"""The other end of the queue: one tick per message, under the poller's own lease."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from poller.delivery.result import TickResult
+from poller.dispatch.messages import NotAWorkMessage, WorkMessage, read
+from poller.dispatch.queues import Queue
+from poller.errors import ConfigError, StoreError
+from poller.poller import Poller
+from poller.ports import Runtime
+
+logger = logging.getLogger("poller")
+
+
+class Work:
+    """Does what messages ask for. May be called from several threads; one poller's ticks run one at a time.
+
+    Args:
+        app_name: of the app; messages of others are dropped. pollers: makes one of its pollers, and remembers it.
+        wrong: why others of them cannot be made. queue: where a tick that ends with rows left sends its successor.
+    """
+
+    def __init__(
+        self,
+        app_name: str,
+        pollers: Callable[[str], Poller | None],
+        wrong: Mapping[str, ConfigError],
+        *,
+        queue: Queue,
+        runtime: Runtime,
+    ) -> None:
+        self._app_name = app_name
+        self._pollers = pollers
+        self._wrong = wrong
+        self._queue = queue
+        self._runtime = runtime
+
+    def do(self, body: bytes) -> tuple[Poller, TickResult] | None:
+        """One tick of the poller that a message's JSON names; None where it is none of ours, which is logged.
+
+        Raises: ConfigError, where the configuration of that poller is wrong; as `Poller.tick`.
+        """
+        message = self._read(body)
+        if message is None:
+            return None
+        wrong = self._wrong.get(message.poller)
+        if wrong is not None:
+            raise ConfigError(wrong.message, key=wrong.key, file=wrong.file, next_step=wrong.next_step)
+        poller = self._pollers(message.poller)
+        if poller is None:
+            logger.warning("A work message was dropped: this app has no poller %s any more.", message.poller)
+            return None
+        result = poller.tick()
+        if result.left:
+            self._go_on(poller)
+        return poller, result
+
+    def _read(self, body: bytes) -> WorkMessage | None:
+        try:
+            message = read(body)
+        except NotAWorkMessage as why:
+            logger.warning("A work message was dropped: %s.", why)
+            return None
+        if message.app != self._app_name:
+            logger.warning("A work message was dropped: it is of the app %s.", message.app)
+            return None
+        return message
+
+    def _go_on(self, poller: Poller) -> None:
+        """Rows are left: another tick, behind the messages of others."""
+        try:
+            self._queue.send(WorkMessage(self._app_name, poller.name, self._runtime.utcnow()))
+        except StoreError as error:
+            logger.warning("%s: rows are left, and the next tick waits for its schedule: %s", poller.name, error)

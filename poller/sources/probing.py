@@ -1,0 +1,165 @@
+"""Whether rows wait: asked of many sources over one connection, with the page's own statement for one row.
+
+The types of a source's columns are given, as its state document has them, so that nothing is inspected; where it has
+none, the table is, once. The bound is taken once for all sources of a database for which it is the same.
+
+An answer is a hint. Whoever acts on it reads a page, below a bound of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy.engine import URL, Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from poller.errors import ConfigError, SourceError
+from poller.model.cursor import Cursor
+from poller.ports import Bound
+from poller.sources.columns import Column
+from poller.sources.connection import Database, make_engine
+from poller.sources.dialects.base import Dialect
+from poller.sources.dialects.faults import Fault
+from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.options import Options
+from poller.sources.reading.current_bound import CurrentBound
+from poller.sources.reading.inspection import Inspection
+from poller.sources.reading.learned import Learned
+from poller.sources.reading.page import Relation, Statements
+from poller.sources.reading.types_as_json import read_types
+
+_NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
+_WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})
+"""Kinds of cursors whose bound is the same for all tables that are read in one way."""
+
+
+class NoAnswer(Exception):
+    """The database did not say whether rows wait. `everywhere`: nor will it for any other source, now."""
+
+    def __init__(self, *, everywhere: bool) -> None:
+        super().__init__()
+        self.everywhere = everywhere
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the statements over one source are made of. `url`: the database, or an engine that was given."""
+
+    url: URL | Engine
+    dialect: Dialect
+    options: Options
+    relation: Relation
+    quote: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A source whose statement can be made. `way`: for all that share it the bound is the same."""
+
+    subject: Subject
+    known: Inspection
+    statements: Statements
+    way: Hashable
+
+
+class Lookout:
+    """One connection to one database. Used by one thread at a time.
+
+    Args:
+        first: any of the sources; all others have its URL. timeout: of each statement.
+    """
+
+    def __init__(self, first: Subject, timeout: timedelta) -> None:
+        url, dialect = first.url, first.dialect
+        engine = url if isinstance(url, Engine) else make_engine(url, dialect, timeout)
+        self._database = Database(engine, dialect, timeout)
+        self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
+
+    def prepare(self, subject: Subject, stored: object, kind: str | None) -> Prepared | None:
+        """What is asked of a source; None where its table has no row that would show its types, so that none waits.
+
+        Args:
+            stored: the types, as its document has them. kind: of the bound that its worker took, where it is known.
+        Raises: NoAnswer.
+        """
+        o = subject.options
+        read = read_types(stored, o.cursor_column, o.pk_columns)
+        if read is not None:
+            known: Inspection | None = Inspection(names=(), cursor=read[0], keys=read[1], provable=True)
+        else:
+            learned = Learned(self._database, o, subject.relation, subject.quote)
+            known = self._answered(learned.learn)
+        if known is None:
+            return None
+        statements = Statements(subject.dialect, subject.quote, subject.relation, known.cursor, known.keys, ())
+        return Prepared(subject, known, statements, _way(o, known.cursor, kind))
+
+    def bound(self, one: Prepared) -> Bound:
+        """The present bound of all sources that are read in this one's way. Raises: NoAnswer."""
+        if one.way not in self._bounds:
+            self._bounds[one.way] = CurrentBound(self._database, one.subject.options), one
+        taken, first = self._bounds[one.way]
+        try:
+            bound: Bound = self._answered(lambda: taken.sample(first.known, first.statements))
+        except NoAnswer:
+            del self._bounds[one.way]
+            raise
+        return bound
+
+    def waits(self, one: Prepared, after: Cursor | None, bound: Bound | None) -> bool:
+        """Whether a row waits after a cursor and below a bound; without one (None), anywhere after it. Raises:
+        NoAnswer."""
+        below, inclusive = (None, False) if bound is None else (bound.value, bound.inclusive)
+
+        def ask() -> bool:
+            ranges = one.statements.ranges(after, below, inclusive=inclusive)
+            return any(self._database.run(*one.statements.any_of(each)).rows for each in ranges)
+
+        waits: bool = self._answered(ask)
+        return waits
+
+    def close(self) -> None:
+        """Close the connection. May be used again afterwards."""
+        for bound, _ in self._bounds.values():
+            bound.close()
+        self._database.close()
+
+    def _answered(self, work: Callable[[], Any]) -> Any:
+        """Do the work; once more on a new connection, where the held one broke while idle."""
+        was_open = self._database.is_open
+        with self._database.using:
+            try:
+                return work()
+            except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+                fault = self._fault(error)
+            except (SourceError, ConfigError):
+                raise NoAnswer(everywhere=not self._database.is_open) from None
+            if fault is Fault.DISCONNECTED and was_open:
+                try:
+                    return work()
+                except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+                    fault = self._fault(error)
+                except (SourceError, ConfigError):
+                    fault = Fault.OTHER
+            raise NoAnswer(everywhere=fault in _NO_DATABASE) from None
+
+    def _fault(self, error: Exception) -> Fault:
+        self._database.close()
+        if not isinstance(error, DBAPIError):
+            return Fault.OTHER
+        fault: Fault = self._database.dialect.classify(error)
+        return fault
+
+
+def _way(o: Options, cursor: Column, kind: str | None) -> Hashable:
+    """Sources with the same have the same bound. Where it is not known which kind of bound a table gets (a foreign one
+    gets another), or the bound is of a table's own numbers, the table is part of it."""
+    own = None if kind is not None and o.cursor_kind in _WHOLE_DATABASE else (o.schema_name, o.table, o.query)
+    column = (cursor.family, cursor.sql_type, cursor.digits, cursor.form)
+    margins = (o.bound_margin, o.commit_delay, o.extra_delay)
+    return (
+        own, kind, o.bound, o.cursor_kind, o.cursor_time_zone, o.stamped_by, margins, o.bound_ignore_users, column
+    )  # fmt: skip
