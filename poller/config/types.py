@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -101,10 +102,15 @@ def _schedule(value: Any) -> str:
     if not isinstance(value, str):
         raise PydanticCustomError("schedule", 'must be a text of six fields, such as "*/10 * * * * *"')
     try:
-        Schedule(value)
+        _parsed_schedule(value)
     except ValueError as error:
         raise PydanticCustomError("schedule", "{reason}", {"reason": str(error)}) from error
     return value
+
+
+@lru_cache(maxsize=256)  # a thousand pollers have a few schedules
+def _parsed_schedule(text: str) -> Schedule:
+    return Schedule(text)
 
 
 def _start_from(value: Any) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
+
+@lru_cache(maxsize=256)  # a thousand pollers of one template have one filter
 def checked_sql(
     condition: str | None, query: str | None, family: str, cursor_column: str
 ) -> tuple[str | None, str | None]:
