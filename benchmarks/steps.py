@@ -31,6 +31,7 @@ STEPS: Sequence[Step] = (
     Step("full_page", "full_page", "--rounds 7", "--rows 2000 --rounds 1 --database sqlite"),
     Step("overhead", "overhead", "start --rounds 5", "start --rounds 1"),
     Step("overhead index", "overhead", "index --rounds 5", "index --rounds 1"),
+    Step("scale", "scale", "build --rounds 5", "build --rounds 1 --pollers 20"),
     Step("latency", "latency", "--rounds 5 --ticks 200 --seconds 4", "--rounds 1 --ticks 5 --seconds 0.3"),
     Step("profile", "profile", "", "--rounds 1 --ticks 5 --batches 2"),
     Step("throughput", "throughput", "--rounds 5", "--rounds 1 --scale 1000 --batch 100"),

@@ -122,6 +122,15 @@ IDLE_FLOOR = (
 )
 START_FLOOR = "A process that only imports what it needs and uses it once: {floor}. What is left is poller's own."
 
+
+def _built(way: str, key: str) -> Callable[[Run], Figure | None]:
+    def figure(run: Run) -> Figure | None:
+        line = run.one(bench="scale", way=way, pollers=1000)
+        return None if line is None else Figure.of(line[key])
+
+    return figure
+
+
 FULL = "full page of 1,000 against a keyset page by hand"
 EACH = "rows/s, `each`, against raw keyset and PUT in turn"
 PEER = "rows/s against azure-functions-db"
@@ -212,6 +221,11 @@ GOALS: Sequence[Goal] = (
                 "libraries of history: typer, pydantic, the storage client, one LIST",
             ),
         )
+    ),
+    *(
+        Goal(f"1,000 pollers built, beyond one: {unit}", f"`{way}`", "", limit, False, _built(way, key))
+        for way in ("load_app", "create_app")
+        for unit, limit, key in (("seconds", 2, "seconds"), ("MB", 100, "mb"))
     ),
     Goal("peak memory", GROWTH, "", 1.1, False, _growth("peak_mb")),
     Goal("processor time per row", GROWTH, "", 1.1, False, _growth("cpu_us")),

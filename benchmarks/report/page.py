@@ -72,6 +72,12 @@ Fresh processes with byte code, in turn.
 
 {starts}
 {chart_starts}
+### Many pollers
+
+Built and not connected, each with a table of its own and all else from a template, on one PostgreSQL server: what it
+takes beyond one poller, in a fresh process.
+
+{built}
 ### Where the time goes now
 
 `cProfile` of ticks with `read_ahead = 0`, so that all of it is on one thread, and of 16 lanes on all threads, without
@@ -116,6 +122,7 @@ def render(run: Run) -> str:
         growth=tables.growth(run),
         slow=tables.slow(run),
         starts=tables.starts(run),
+        built=tables.built(run),
         profile=tables.profile(run),
         **{
             f"chart_{name.replace('-', '_')}": chart(name)

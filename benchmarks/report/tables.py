@@ -196,6 +196,15 @@ def starts(run: Run) -> str:
     return table(["", "wall ms", "processor ms", "processor, times the first", "wall, times the first"], rows)
 
 
+def built(run: Run) -> str:
+    rows = []
+    for line in run.all(bench="scale"):
+        if "way" in line:
+            cells = [Figure.of(line[key]).text() for key in ("seconds", "cpu_s", "mb")]
+            rows.append([f"{line['pollers']:,}, by `{line['way']}`", *cells])
+    return table(["pollers", "seconds", "processor, seconds", "memory, MB"], rows)
+
+
 def profile(run: Run) -> str:
     lines = list(run.all(bench="profile"))
     rows = []

@@ -24,6 +24,7 @@ from benchmarks.pages import __main__ as pages
 from benchmarks.pages.__main__ import measure
 from benchmarks.pages.table import Size
 from benchmarks.peers.bench import Run, Setup, compare, judge
+from benchmarks.scale import __main__ as scale
 from benchmarks.torture import __main__ as torture
 from benchmarks.torture import tables, writers
 from benchmarks.torture.plan import Plan
@@ -140,6 +141,16 @@ def test_starts_are_measured_against_the_first(
     assert "sqlalchemy" in versions
     assert (first["ratio_wall"], first["ratio_cpu"]) == (1, 1)
     assert [one["what"].partition(":")[0] for one in (first, *others)][: len(measured)] == measured
+
+
+def test_what_many_pollers_take_is_measured_beyond_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["scale", "build", "--rounds", "1", "--pollers", "3"])
+    scale.main()
+    ways = printed(capsys)
+    assert [(line["way"], line["pollers"]) for line in ways] == [("load_app", 3), ("create_app", 3)]
+    assert all(len(line[key]) == 1 for line in ways for key in ("seconds", "cpu_s", "mb"))
 
 
 @pytest.mark.soak
