@@ -37,11 +37,10 @@ def endpoints_of(
     """
     unmade = dict(wrong or {})
     utcnow: Callable[[], datetime] = (lambda: datetime.now(UTC)) if app is None else app.runtime.utcnow
-    quiet = frozenset(() if app is None else (n for n, one in app.config.pollers.items() if not one.error_text))
 
     def look() -> ShownHealth:
         health = None if app is None else app.kept_health(MAX_AGE)
-        return shown_health(_with_unmade(health, unmade, utcnow()), quiet=quiet)
+        return shown_health(_with_unmade(health, unmade, utcnow()))
 
     def left(shown: ShownHealth) -> float:
         return MAX_AGE - (utcnow() - shown.computed_at).total_seconds()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -37,14 +37,9 @@ class ShownHealth:
     pollers: Mapping[str, ShownPoller]
 
 
-def shown_health(health: Health, *, quiet: Collection[str] = ()) -> ShownHealth:
-    """A health in the form in which it is answered.
-
-    Args:
-        health: as computed, or as read from the store, where others may write. quiet: pollers of
-            which no text of an error may be shown (`error_text = false`).
-    """
-    parts = [_part(one, quiet=one.name in quiet) for one in health.pollers]
+def shown_health(health: Health) -> ShownHealth:
+    """A health in the form in which it is answered. It may have been read from the store, where others may write."""
+    parts = [_part(one) for one in health.pollers]
     whole = each_text(health.model_dump(mode="json", exclude={"pollers"}), cut)
     pollers = {
         one.name: ShownPoller(one.pending, one.lag_seconds, in_json(part))
@@ -53,12 +48,8 @@ def shown_health(health: Health, *, quiet: Collection[str] = ()) -> ShownHealth:
     return ShownHealth(health.healthy, health.computed_at, in_json({**whole, "pollers": parts}), pollers)
 
 
-def _part(one: PollerHealth, *, quiet: bool) -> dict[str, Any]:
+def _part(one: PollerHealth) -> dict[str, Any]:
     data: dict[str, Any] = one.model_dump(mode="json")
-    for name in _TEXTS:
-        if isinstance(data.get(name), str):
-            data[name] = redact(data[name])
-    if quiet and data.get("error") is not None:
-        data["error"] = "not shown: error_text is false"
+    data |= {name: redact(data[name]) for name in _TEXTS if isinstance(data.get(name), str)}
     shown: dict[str, Any] = each_text(data, cut)
     return shown

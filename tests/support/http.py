@@ -44,7 +44,7 @@ class Asked:
 
     def __call__(self) -> ShownHealth:
         self.times += 1
-        return shown_health(self.found(), quiet={"quiet"})
+        return shown_health(self.found())
 
 
 def endpoints(

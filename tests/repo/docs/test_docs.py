@@ -31,6 +31,7 @@ ENVIRONMENT = {
     "ORDERS_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
     "ORDERS_SCHEDULE": "*/10 * * * * *",
 }
+ENDPOINTS = ["poller_health", "poller_list", "poller_details", "poller_scale"]
 
 
 def test_the_readmes_example_delivers(tmp_path: Path) -> None:
@@ -186,6 +187,8 @@ def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgr
         (blocks("docs/azure-functions.md", "python")[0], ["late-orders", "2nd"], ["late_orders", "poller_2nd"]),
         (blocks("docs/azure-functions.md", "python")[1], ["orders"], ["ship"]),
         (blocks(GETTING_STARTED, "python")[1], ["orders"], ["orders"]),
+        (blocks("docs/http.md", "python")[1], ["orders"], ["orders", *ENDPOINTS]),
+        (blocks("docs/http.md", "python")[2], ["orders"], ENDPOINTS),
     ],
     ids=lambda value: value.where if isinstance(value, Block) else None,
 )

@@ -11,6 +11,7 @@ FIRST = DOCS + "test_the_first_step_on_a_laptop_works_as_shown"
 SECOND = DOCS + "test_the_second_step_runs_on_azurite_and_postgresql"
 TIMERS = DOCS + "test_a_function_app_as_shown_has_the_functions_of_the_page"
 ACCEPTED = DOCS + "test_every_configuration_shown_is_accepted"
+HTTP = "tests/repo/docs/test_http.py::"
 ONCE = "tests/repo/docs/test_effectively_once.py::"
 NO_CLIENT = "not run: needs a client library that is not installed here, and an account"
 DRAWING = "not run: a drawing"
@@ -67,6 +68,14 @@ RUN_BY: dict[str, list[str]] = {
         TIMERS,
     ],
     "docs/guarantees.md": [],
+    "docs/http.md": [
+        *[HTTP + "test_a_session_beside_poller_run_prints_what_is_shown"] * 4,
+        HTTP + "test_a_program_serves_as_shown",
+        TIMERS,
+        TIMERS,
+        HTTP + "test_the_line_for_cron_says_what_is_wrong",
+        HTTP + "test_the_scalers_address_and_place_exist",
+    ],
     "docs/performance.md": [],
     "docs/proofs.md": [],
     "docs/monitoring.md": [

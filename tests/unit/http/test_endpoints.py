@@ -307,15 +307,6 @@ def test_what_a_document_says_is_cut_escaped_and_redacted() -> None:
     assert "\x1b" in json.loads(body)["pollers"][0]["reason"], "a program gets the text as it is"
 
 
-def test_no_text_of_an_error_shows_where_error_text_is_off() -> None:
-    quiet = PollerHealth(name="quiet", healthy=False, reason="range", error="value 'Jane Doe' is out of range")
-
-    given = ask(endpoints(Asked(lambda: health(quiet)), names=["quiet"]), "/api/pollers/quiet", KEY)
-
-    assert said(given)["error"] == "not shown: error_text is false"
-    assert b"Jane" not in given.body
-
-
 def test_a_fault_of_ours_is_500_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Request):
         def values(self, name: str) -> list[str]:
