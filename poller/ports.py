@@ -459,6 +459,16 @@ class Event(Protocol):
     def wait(self, timeout: float | None = None) -> bool: ...
 
 
+@runtime_checkable
+class PatientStop(Event, Protocol):
+    """A `stop` that may end a tick for others' sake, but not before its first call: a tick whose page takes longer than
+    its turn would deliver nothing while others wait."""
+
+    def progressed(self) -> None:
+        """A call of the handler was made."""
+        ...
+
+
 class Lock(Protocol):
     """What `threading.Lock` is, with a timeout in seconds (-1: no limit)."""
 

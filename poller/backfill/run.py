@@ -307,7 +307,7 @@ class Backfill:
             self._talk.ended(part, self._advice(part))
 
         with self._talk.delivering(self, list(parts.values())):
-            worker.run(parts, "until_idle", stop, handler=handler, ended=ended)
+            worker.run(parts, "until_idle", stop, handler=handler, ended=ended, max_concurrent=max(1, len(parts)))
 
     # --- what came of it -------------------------------------------------------------------------------------------
 

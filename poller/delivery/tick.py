@@ -34,7 +34,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
 from poller.observability import PollerHalted
-from poller.ports import Event
+from poller.ports import Event, PatientStop
 
 TAKEN = "another owner took the lease first"
 
@@ -301,6 +301,8 @@ class Tick:
         long, and if it always does, a poller that starts none would be wedged for ever."""
         in_time = self.runtime.monotonic() + self.progress.longest < self.ends
         tenure = delivery.tenure
+        if self.progress.calls and isinstance(self.stop, PatientStop):
+            self.stop.progressed()
         return in_time and not self.stop.is_set() and not tenure.paused and not tenure.lost.is_set()
 
     # --- how it went -----------------------------------------------------------------------------------------------

@@ -1,82 +1,48 @@
-"""One thread per poller: once, until no row is left, or for ever on its schedule; stopping without losing the batch.
+"""Many pollers in one process: once, until no row is left, or for ever on their schedules; stopping without losing the
+batch.
 
-What ends a loop is decided here; what a tick does is the runner's business.
+One loop, on the calling thread, decides whose turn it is (`turns`); turns are had on the threads of a `Crew`, so that
+1,000 pollers that rest need none. What a poller does with its turn is its `Course`; what a tick does is the runner's
+business.
 """
 
 from __future__ import annotations
 
-import queue
+import logging
+import os
 import threading
-import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import Generic, Protocol, get_args, runtime_checkable
 
-from poller.config import PollerOptions
-from poller.delivery.result import Outcome, TickResult
-from poller.errors import ConfigError, FingerprintMismatch, PollerError
+from poller.errors import ConfigError, PollerError
 from poller.handler.call import Handler
-from poller.model.redact import said, shortened
-from poller.model.schedule import Schedule
-from poller.observability import PollerEvent, TickFailed
-from poller.ports import Event, Runtime
+from poller.ports import Event, Runtime, Source
+from poller.runtime import SystemRuntime
+from poller.worker.alive import AliveFile
+from poller.worker.course import Course, Mode
+from poller.worker.crew import Crew
+from poller.worker.ends import Ended, P, Ticking
+from poller.worker.replicas import Replicas
+from poller.worker.slices import TurnStop
+from poller.worker.turns import Turns
 
-Mode: TypeAlias = Literal["once", "until_idle", "forever"]
+logger = logging.getLogger("poller")
 
-LONGEST_BACKOFF = 300.0
-"""After failures the next tick waits, doubling, up to so many seconds."""
-LONGEST_TRACE = 20_000
-"""At most so many characters of a traceback are kept."""
-LONGEST_WAIT = 10.0
-"""A poller that backs off is looked at again after so many seconds: `poller resume` ends the wait."""
-_GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown", "handler_failed", "backing_off"})
-"""Outcomes after which `until_idle` ticks again: there may be more, the next tick will know more, or a call that failed
-is made again."""
-
-
-class Ticking(Protocol):
-    """What a loop asks of a poller; `poller.Poller` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def options(self) -> PollerOptions: ...
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def handler(self) -> Handler: ...
-    def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult: ...
-    def emit(self, event: PollerEvent) -> None: ...
+SLICE = timedelta(seconds=30)
+"""The default of `[run] slice`."""
+LONGEST_REST = 30.0
+"""Seconds after which the loop looks at the clock again: it may be set, and the machine may sleep."""
+CLOCK_WAS_SET = 2.0
+"""Seconds by which the wall clock may differ from the other before it counts as set."""
+_STOP_STEP = 10.0
+"""Seconds: so long at most a thread that waits for `stop` outlives the loop."""
 
 
-P = TypeVar("P", bound=Ticking)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended(Generic[P]):
-    """How one poller ended.
-
-    Attributes:
-        poller: which.
-        outcome: of its last tick, where that ended it; None where `stop` or an exception did.
-        result: that tick's; None where `outcome` is.
-        error: why it ended before its work was done, in one line; None where all is well.
-        exception: what was raised, where that ended it.
-        trace: the last traceback of an exception that is no `PollerError`, secrets removed; for debugging.
-    """
-
-    poller: P
-    outcome: Outcome | None = None
-    error: str | None = None
-    result: TickResult | None = field(default=None, repr=False)
-    exception: BaseException | None = field(default=None, repr=False)
-    trace: str | None = field(default=None, repr=False)
-
-    @property
-    def ok(self) -> bool:
-        """Whether it did what it was asked to."""
-        return self.error is None
+def default_slots() -> int:
+    """The default of `[run] max_concurrent`: the processors that this process may use, and 4."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return (len(usable(0)) if usable is not None else os.cpu_count() or 1) + 4
 
 
 def run(
@@ -87,8 +53,12 @@ def run(
     handler: Handler | None = None,
     before: Callable[[P], None] | None = None,
     ended: Callable[[Ended[P]], None] | None = None,
+    max_concurrent: int | None = None,
+    slice: timedelta = SLICE,  # noqa: A002 - as the option is called
+    replicas: Replicas | None = None,
+    alive: AliveFile | None = None,
 ) -> list[Ended[P]]:
-    """Run pollers, each on a thread of its own, and return when all have ended. One poller's error ends no other.
+    """Run pollers, and return when all have ended. One poller's error ends no other, and none keeps others waiting.
 
     Args:
         pollers: each is run once, however often it is named. They stay open.
@@ -103,161 +73,258 @@ def run(
         handler: called with each batch of each poller; default: the configured ones.
         before: called with each poller on its thread, before its first tick.
         ended: called as each poller ends, on the calling thread: the others may go on for days.
+        max_concurrent: the most ticks at once, at most half of them (at least one) on one database server; with no
+            more pollers than that each may tick at any time. Default: the number of processors and 4.
+        slice: how long a tick goes on while others wait for a turn. Not with "once".
+        replicas: other processes that run the same pollers, to share the looks with; only with "forever".
+        alive: touched while the loop goes round.
     Returns: how each ended, in the order of `pollers`.
-    Raises: ConfigError (`mode`); what `ended` raises. Whatever is raised here, KeyboardInterrupt included, sets `stop`.
+    Raises: ConfigError (`mode`, `max_concurrent`); what `ended` raises. Whatever is raised here, KeyboardInterrupt
+        included, sets `stop`.
     """
     if mode not in get_args(Mode):
         raise ConfigError(f"mode: {mode!r} is none of {', '.join(get_args(Mode))}.", key="mode")
-    stop = threading.Event() if stop is None else stop
+    slots = default_slots() if max_concurrent is None else max_concurrent
+    if slots < 1:
+        raise ConfigError(f"max_concurrent: {slots} is less than 1.", key="max_concurrent")
     chosen = list(dict.fromkeys(pollers))
-    working = set(chosen)
-    ends: queue.Queue[Ended[P]] = queue.Queue()
-    known: dict[P, Ended[P]] = {}
+    runtime = chosen[0].runtime if chosen else SystemRuntime()
+    watched, stop = stop is not None, stop or runtime.event()
+    loop = _Loop(
+        {poller: Course(poller, mode, handler, before) for poller in chosen},
+        stop,
+        watched=watched,
+        runtime=runtime,
+        slots=slots,
+        seconds=float("inf") if mode == "once" else slice.total_seconds(),
+        replicas=replicas if mode == "forever" else None,
+        alive=alive,
+    )
     try:
-        for poller in chosen:
-            _Loop(poller, mode, stop, working, handler, before).start(ends.put)
-        for _ in chosen:
-            end = ends.get()
-            known[end.poller] = end
-            if ended is not None:
-                ended(end)
+        known = loop.run(ended)
     except BaseException:
         stop.set()  # nobody is left to hear how the others end
         raise
+    finally:
+        loop.close()
     return [known[poller] for poller in chosen]
 
 
-def tick_failed(poller: str, at: datetime, error: Exception) -> TickFailed:
-    """The event of an error that the runner did not emit."""
-    return TickFailed(poller=poller, at=at, error_type=type(error).__name__, error=_sentence(error))
-
-
-@dataclass(slots=True)
 class _Loop(Generic[P]):
-    """The ticks of one poller. `working`: the pollers of this call that may still do something, shared by its loops."""
+    """The one loop. Its own thread has all of it but `_arrived`, which the others add to."""
 
-    poller: P
-    mode: Mode
-    stop: Event
-    working: set[P]
-    handler: Handler | None
-    before: Callable[[P], None] | None
-    _trace: str | None = None
-    _mismatch: FingerprintMismatch | None = None
+    def __init__(
+        self,
+        courses: dict[P, Course[P]],
+        stop: Event,
+        *,
+        watched: bool,
+        runtime: Runtime,
+        slots: int,
+        seconds: float,
+        replicas: Replicas | None,
+        alive: AliveFile | None,
+    ) -> None:
+        self._courses = courses
+        self._working = set(courses)
+        """The pollers that may still do something: not those that wait for their source to be put right."""
+        self._stop = stop
+        self._watched = watched
+        self._runtime = runtime
+        self._replicas = replicas
+        self._alive = alive
+        self._crew = Crew(runtime)
+        self._stops: dict[P, TurnStop] = {}
+        self._turns = Turns[P](slots, slice=seconds, draw=lambda: runtime.jitter(0.0, 1.0), postponed=self._postponed)
+        self._lock = threading.Lock()
+        self._arrived: list[tuple[P, Ended[P] | datetime]] = []
+        self._woken = runtime.event()
+        self._over = False
+        self._wall = 0.0
 
-    def start(self, ended: Callable[[Ended[P]], None]) -> None:
-        """Begin; `ended` is called when no more ticks will come."""
-        threading.Thread(
-            target=lambda: ended(self._to_its_end()), name=f"poller-{self.poller.name}", daemon=True
-        ).start()
+    # --- the loop --------------------------------------------------------------------------------------------------
 
-    def _to_its_end(self) -> Ended[P]:
+    def run(self, ended: Callable[[Ended[P]], None] | None) -> dict[P, Ended[P]]:
+        """How each ended."""
+        known: dict[P, Ended[P]] = {}
+        now = self._now()
+        self._wall = now - self._runtime.monotonic()
+        for poller in self._courses:
+            self._turns.join(poller, server_of(poller), now, longest=_longest(poller))
+        if self._replicas is not None:
+            looks = sum(60 / course.interval() for course in self._courses.values())
+            self._replicas.begin([poller.name for poller in self._courses], looks)
+        if self._watched:
+            self._crew.do(self._watch_stop, "poller-stop")
+        while self._courses:
+            for end in self._round():
+                del self._courses[end.poller]
+                known[end.poller] = end
+                if ended is not None:
+                    ended(end)
+            if self._courses:
+                self._rest()
+        return known
+
+    def close(self) -> None:
+        """Let the threads end that have nothing to do, and others know that this process leaves."""
+        self._over = True
+        self._crew.close()
+        if self._replicas is not None:
+            self._replicas.end()
+        if self._alive is not None:
+            self._alive.remove()
+
+    def _round(self) -> list[Ended[P]]:
+        """Take in who is done, give turns, ask for some back; who ended meanwhile."""
+        if self._alive is not None:
+            self._alive.touch()
+        ends = [end for poller, result in self._taken() if (end := self._is_back(poller, result)) is not None]
+        if self._stop.is_set():
+            ends += [self._leave(poller, self._courses[poller].stopped()) for poller in self._turns.resting()]
+            return ends
+        if not self._working:
+            waiting = [poller for poller in self._turns.resting() if self._courses[poller].mismatch is not None]
+            ends += [self._leave(poller, self._courses[poller].stopped()) for poller in waiting]
+        self._notice_the_clock()
+        now = self._now()
+        for poller in self._turns.let_go(now):
+            logger.warning("%s: its tick should have ended; others no longer wait for it", poller.name)
+        while (next_one := self._turns.start(now)) is not None:
+            self._begin(next_one)
+        for poller in self._turns.to_yield(now):
+            self._stops[poller].set()
+        if self._replicas is not None:
+            self._replicas.keep(self._crew, self._overdue)
+        return ends
+
+    def _rest(self) -> None:
+        """Until somebody is done, or time changes something."""
+        left = LONGEST_REST
+        if not self._stop.is_set() and (moment := self._turns.next_moment()) is not None:
+            left = min(left, moment - self._now())
+        if self._alive is not None:
+            left = min(left, self._alive.left())
+        if self._replicas is not None:
+            left = min(left, self._replicas.left())
+        with self._lock:
+            if self._arrived:
+                return
+            self._woken = self._runtime.event()
+            if self._stop.is_set() and self._turns.resting():
+                return
+        if left > 0:
+            self._woken.wait(left)
+
+    # --- turns -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, poller: P) -> None:
+        course = self._courses[poller]
+        stop = self._stops[poller] = TurnStop(self._stop, self._runtime.event())
         try:
-            return self._run()
-        except BaseException as error:  # noqa: BLE001 - one poller's fault must not take the others down
-            if not isinstance(error, PollerError):
-                self._trace = _trace(error)
-            return self._ended(error=_sentence(error), exception=error)
-        finally:
-            self.working.discard(self.poller)
+            self._crew.do(lambda: self._arrive((poller, course.turn(stop))), f"poller-{poller.name}")
+        except RuntimeError as error:  # no room for a thread
+            self._arrive((poller, course.not_begun(error)))
 
-    def _run(self) -> Ended[P]:
-        if self.handler is None:
-            try:
-                _ = self.poller.handler  # before anything is read: a handler that cannot be imported is an error now
-            except ConfigError as error:
-                self._emit_failure(error)
-                raise
-        if self.before is not None:
-            self.before(self.poller)
-        if self.mode == "once":
-            return self._after(self._tick())
-        return self._until_idle() if self.mode == "until_idle" else self._forever()
+    def _is_back(self, poller: P, result: Ended[P] | datetime) -> Ended[P] | None:
+        """Its turn is over."""
+        self._stops.pop(poller, None)
+        if isinstance(result, Ended):
+            return self._leave(poller, result)
+        if self._courses[poller].mismatch is None:
+            self._working.add(poller)
+        else:
+            self._working.discard(poller)
+        self._turns.put_back(poller, result.timestamp())
+        return None
 
-    def _tick(self) -> TickResult:
-        return self.poller.tick(self.handler, stop=self.stop)
+    def _leave(self, poller: P, end: Ended[P]) -> Ended[P]:
+        self._working.discard(poller)
+        self._turns.leave(poller)
+        return end
 
-    def _until_idle(self) -> Ended[P]:
-        while not self.stop.is_set():
-            result = self._tick()
-            if self.stop.is_set():
-                break
-            if result.outcome not in _GO_ON:
-                return self._after(result)
-            if result.outcome != "delivered":
-                self.stop.wait(self._pause(result))
-        return self._ended(error="stopped before nothing was left")
+    def _postponed(self, poller: P) -> float | None:
+        """Whether another process is the one to look: the moment of the next look then."""
+        course = self._courses[poller]
+        if self._replicas is None or not course.scheduled:
+            return None
+        if self._replicas.wants(poller.name, course.interval):
+            return None
+        return course.next_scheduled().timestamp()
 
-    def _pause(self, result: TickResult) -> float:
-        """Seconds until `until_idle` ticks again. A server's clock that differs from this machine's makes it look too
-        early, or up to `LONGEST_WAIT` late."""
-        runtime = self.poller.runtime
-        least = min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
-        pause = runtime.jitter(least / 2, least)
-        if result.retry_at is None:
-            return pause
-        return max(pause, min(LONGEST_WAIT, (result.retry_at - runtime.utcnow()).total_seconds()))
+    def _overdue(self) -> list[str]:
+        """The pollers that another process should look at: this one has not come to it, or failed."""
+        now = self._now()
+        late = {
+            poller: due
+            for poller, due in self._turns.overdue(now)
+            if now >= due + min(max(self._courses[poller].interval(), LEAST_LATE), MOST_LATE)
+        }
+        failing = [poller for poller, course in self._courses.items() if course.failures]
+        return [poller.name for poller in dict.fromkeys([*sorted(late, key=late.__getitem__), *failing])]
 
-    def _forever(self) -> Ended[P]:
-        schedule = Schedule(self.poller.options.schedule)
-        failures = 0
-        while self._wait(schedule, failures):
-            try:
-                self._tick()
-                failures, self._mismatch = 0, None
-                self.working.add(self.poller)
-            except ConfigError:
-                raise  # no later tick can fix it
-            except FingerprintMismatch as error:
-                # Only an operator can fix it, and the document shows when that was done. While others work here the
-                # process is there to see it; else it ends, and says why.
-                failures, self._mismatch = failures + 1, error
-                self.working.discard(self.poller)
-            except PollerError:
-                failures += 1  # the runner has emitted it
-            except Exception as error:  # noqa: BLE001 - reported; the next tick may go well
-                failures += 1
-                self._trace = _trace(error)
-                self._emit_failure(error)
-        if self._mismatch is not None:
-            raise self._mismatch
-        return self._ended()
+    # --- threads and clocks ----------------------------------------------------------------------------------------
 
-    def _wait(self, schedule: Schedule, failures: int) -> bool:
-        """Until the schedule's next moment, later after failures; False when it is time to stop, and where every poller
-        of this call waits for its source to be put right."""
-        runtime = self.poller.runtime
-        longest = min(LONGEST_BACKOFF, 2.0 ** min(failures, 30)) if failures else 0.0
-        target = schedule.next_after(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
-        # In short steps: the wall clock may be set, and the machine may sleep.
-        while (left := (target - runtime.utcnow()).total_seconds()) > 0:
-            if (self._mismatch is not None and not self.working) or self.stop.wait(min(left, 30.0)):
-                return False
-        return not self.stop.is_set()
+    def _arrive(self, *done: tuple[P, Ended[P] | datetime]) -> None:
+        """On a thread of the crew: somebody's turn is over, or there is something to look at."""
+        with self._lock:
+            self._arrived += done
+            woken = self._woken
+        woken.set()
 
-    def _emit_failure(self, error: Exception) -> None:
-        self.poller.emit(tick_failed(self.poller.name, self.poller.runtime.utcnow(), error))
+    def _taken(self) -> list[tuple[P, Ended[P] | datetime]]:
+        with self._lock:
+            taken, self._arrived = self._arrived, []
+        return taken
 
-    def _after(self, result: TickResult) -> Ended[P]:
-        """The end by a tick's result."""
-        if result.ok:
-            return self._ended(result=result)
-        word = result.outcome.replace("_", " ")
-        reason = result.error or word
-        return self._ended(result=result, error=reason if reason.startswith(word) else f"{word}: {reason}")
+    def _watch_stop(self) -> None:
+        """A signal handler sets `stop` on the loop's own thread, where nothing must be locked: so another waits."""
+        while not self._over:
+            if self._stop.wait(_STOP_STEP):
+                self._arrive()
+                return
 
-    def _ended(
-        self, *, result: TickResult | None = None, error: str | None = None, exception: BaseException | None = None
-    ) -> Ended[P]:
-        outcome = None if result is None else result.outcome
-        return Ended(
-            poller=self.poller, outcome=outcome, result=result, error=error, exception=exception, trace=self._trace
-        )
+    def _now(self) -> float:
+        return self._runtime.utcnow().timestamp()
+
+    def _notice_the_clock(self) -> None:
+        """Where the wall clock was set, the schedules' next moments are others."""
+        wall = self._now() - self._runtime.monotonic()
+        if abs(wall - self._wall) < CLOCK_WAS_SET:
+            return
+        self._wall = wall
+        self._turns.put_off(self._moment)
+
+    def _moment(self, poller: P) -> float:
+        course = self._courses[poller]
+        return course.next_scheduled().timestamp() if course.runs_for_ever else self._now()
 
 
-def _sentence(error: BaseException) -> str:
-    return str(error) if isinstance(error, PollerError) else f"{type(error).__name__}: {said(error)}"
+LEAST_LATE, MOST_LATE = 5.0, 60.0
+"""Seconds: a poller is overdue after one interval of its schedule, but not before and not after these."""
 
 
-def _trace(error: BaseException) -> str:
-    return shortened("".join(traceback.format_exception(error)), LONGEST_TRACE)
+@runtime_checkable
+class _WithSource(Protocol):
+    @property
+    def source(self) -> Source: ...
+
+
+def server_of(poller: Ticking) -> str:
+    """Which database server its ticks wait for: host and port, an embedded file by its path; its own name where that is
+    not known. Opens nothing."""
+    if not isinstance(poller, _WithSource):
+        return f"of {poller.name}"
+    try:
+        database = poller.source.describe().database
+    except PollerError:
+        return f"of {poller.name}"
+    if database.host is None:
+        return f"{database.dialect} {database.database}"
+    return f"{database.dialect} {database.host}:{database.port}"
+
+
+def _longest(poller: Ticking) -> float:
+    """Seconds after which a tick has hung, for all that is known: it may take `tick_timeout`, and one call more."""
+    options = poller.options
+    return (options.tick_timeout + options.handler_limit + options.lease_ttl).total_seconds() + 60.0

@@ -36,7 +36,7 @@ class Scripted:
     def tick(self, handler: Handler | None = None, *, stop: Any = None) -> TickResult:
         self.ticks.append(self.runtime.passed)
         if len(self.ticks) == self._enough:
-            self.runtime.set()
+            self.runtime.stop.set()
         return self._results.pop(0) if len(self._results) > 1 else self._results[0]
 
     def emit(self, event: PollerEvent) -> None:
@@ -51,7 +51,7 @@ def waiting(seconds: float, outcome: Outcome = "backing_off") -> TickResult:
 
 def ran(mode: Mode, *results: TickResult, enough: int = 100) -> tuple[Scripted, Ended[Scripted]]:
     poller = Scripted(results, enough)
-    (end,) = run([poller], mode, poller.runtime)
+    (end,) = run([poller], mode, poller.runtime.stop)
     return poller, end
 
 

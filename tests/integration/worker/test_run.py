@@ -12,7 +12,8 @@ from poller import Batch, ConfigError, FingerprintMismatch, Poller, SourceUnavai
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import DatabaseIdentity
 from poller.observability import PollerEvent
-from poller.ports import Page
+from poller.ports import Page, Runtime
+from poller.runtime import SystemRuntime
 from poller.stores import MemoryStore
 from poller.worker import Ended, run
 from tests.integration.runner.clockwork import Clockwork
@@ -27,8 +28,9 @@ class Shop:
     """Pollers of tables of their own. `seen`: which rows came, as (poller, id); `events`: of all pollers; `enough`:
     after so many failed ticks `clock` says that it is time to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: Runtime | None = None) -> None:
         self.clock = Clock()
+        self.runtime = runtime or self.clock
         self.seen: list[tuple[str, int]] = []
         self.events: list[PollerEvent] = []
         self.enough = 10_000
@@ -40,7 +42,7 @@ class Shop:
             app_name=app_name,
             source=Table(Clockwork(), [row(number) for number in range(1, rows + 1)]),
             store=self.store,
-            runtime=self.clock,
+            runtime=self.runtime,
             observers=[self.hear],
             **{"batch_size": 2, "schedule": "* * * * * *", **options},
         )
@@ -49,7 +51,7 @@ class Shop:
         self.events.append(event)
         self.enough -= event.name == "tick_failed"
         if not self.enough:
-            self.clock.set()
+            self.clock.stop.set()
 
     def take(self, batch: Batch) -> None:
         self.seen += [(batch.poller_name, one["id"]) for one in batch]
@@ -86,7 +88,7 @@ def test_each_says_how_it_ended_in_the_order_given() -> None:
 
 def test_pollers_run_at_once() -> None:
     """Each handler waits for the other's: one after the other they would break the barrier."""
-    shop, both = Shop(), threading.Barrier(2)
+    shop, both = Shop(SystemRuntime()), threading.Barrier(2)
     ends = run([shop.poller("orders", 1), shop.poller("invoices", 1)], "once", handler=lambda _: wait_at(both))
     assert [end.outcome for end in ends] == ["delivered", "delivered"]
 
@@ -107,9 +109,9 @@ def test_until_idle_that_is_stopped_is_not_done() -> None:
 
     def take(batch: Batch) -> None:
         shop.take(batch)
-        shop.clock.set()
+        shop.clock.stop.set()
 
-    (end,) = run([shop.poller()], "until_idle", shop.clock, handler=take)
+    (end,) = run([shop.poller()], "until_idle", shop.clock.stop, handler=take)
     assert (end.outcome, end.error, end.exception) == (None, "stopped before nothing was left", None)
     assert [number for _, number in shop.seen] == [1, 2], "the batch in hand is finished, and no other begun"
 
@@ -120,11 +122,11 @@ def test_until_idle_stopped_while_it_reads_is_not_done(monkeypatch: pytest.Monke
     read = table(orders).page
 
     def page(after: Cursor | None, limit: int) -> Page:
-        shop.clock.set()
+        shop.clock.stop.set()
         return read(after, limit)
 
     monkeypatch.setattr(orders.source, "page", page)
-    (end,) = run([orders], "until_idle", shop.clock, handler=shop.take)
+    (end,) = run([orders], "until_idle", shop.clock.stop, handler=shop.take)
     assert (end.error, shop.seen) == ("stopped before nothing was left", [])
 
 
@@ -152,7 +154,7 @@ def test_until_idle_makes_a_call_that_failed_again() -> None:
             raise failures.pop()
         shop.take(batch)
 
-    (end,) = run([shop.poller()], "until_idle", shop.clock, handler=take)
+    (end,) = run([shop.poller()], "until_idle", shop.clock.stop, handler=take)
     assert (end.outcome, end.ok) == ("idle", True)
     assert [number for _, number in shop.seen] == [1, 2, 3]
 
@@ -206,9 +208,9 @@ def forever_after(faults: list[Exception]) -> tuple[Shop, Ended[Poller]]:
 
     def take(batch: Batch) -> None:
         shop.take(batch)
-        shop.clock.set()
+        shop.clock.stop.set()
 
-    (end,) = run([orders], "forever", shop.clock, handler=take)
+    (end,) = run([orders], "forever", shop.clock.stop, handler=take)
     return shop, end
 
 
@@ -231,7 +233,7 @@ def test_after_a_tick_that_went_well_the_pause_begins_anew() -> None:
     orders = shop.poller(rows=0)
     table(orders).faults.extend([AWAY, AWAY, None, AWAY])
     shop.enough = 3
-    run([orders], "forever", shop.clock, handler=shop.take)
+    run([orders], "forever", shop.clock.stop, handler=shop.take)
     assert shop.clock.passed == 1 + 3 + 5 + 1
 
 
@@ -241,7 +243,7 @@ def test_for_ever_ends_where_no_later_tick_can_help() -> None:
     def generator(batch: Batch) -> Iterator[None]:
         yield
 
-    (end,) = run([shop.poller()], "forever", shop.clock, handler=generator)
+    (end,) = run([shop.poller()], "forever", shop.clock.stop, handler=generator)
     assert isinstance(end.exception, ConfigError)
 
 
@@ -257,7 +259,7 @@ def test_for_ever_outlives_what_nobody_foresaw() -> None:
 def test_where_no_poller_can_go_on_they_end() -> None:
     shop = Shop()
     twins = [changed(shop.poller(app_name=app)) for app in ("here", "there")]
-    ends = run(twins, "forever", shop.clock, handler=shop.take)
+    ends = run(twins, "forever", shop.clock.stop, handler=shop.take)
     assert [type(end.exception).__name__ for end in ends] == ["FingerprintMismatch"] * 2
 
 
@@ -266,21 +268,21 @@ def test_one_of_another_source_waits_while_its_namesake_works() -> None:
     shop = Shop()
     works, waits = shop.poller(app_name="here", rows=0), changed(shop.poller(app_name="there"))
     shop.enough = 3
-    fine, ended = run([works, waits], "forever", shop.clock, handler=shop.take, ended=lambda _: shop.clock.set())
+    fine, ended = run([works, waits], "forever", shop.clock.stop, handler=shop.take, ended=lambda _: shop.clock.stop.set())
     assert fine.ok
     assert isinstance(ended.exception, FingerprintMismatch)
     assert len(shop.emitted("tick_failed")) == 3
 
 
 def test_whoever_is_interrupted_leaves_nothing_running() -> None:
-    shop, stop = Shop(), threading.Event()
+    shop = Shop()
 
     def interrupted(end: Ended[Poller]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run([shop.poller()], "once", stop, handler=shop.take, ended=interrupted)
-    assert stop.is_set()
+        run([shop.poller()], "once", shop.clock.stop, handler=shop.take, ended=interrupted)
+    assert shop.clock.stop.is_set()
 
 
 def test_before_is_called_on_the_thread_of_its_poller() -> None:

@@ -1,0 +1,197 @@
+"""What one poller does with its turns, and when the next one is due. What a tick does is the runner's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Generic, Literal, TypeAlias
+
+from poller.delivery.result import TickResult
+from poller.errors import ConfigError, FingerprintMismatch, PollerError
+from poller.handler.call import Handler
+from poller.model.schedule import Schedule
+from poller.worker.ends import Ended, P, sentence, tick_failed, trace_of
+from poller.worker.slices import TurnStop
+
+Mode: TypeAlias = Literal["once", "until_idle", "forever"]
+
+LONGEST_BACKOFF = 300.0
+"""After failures the next tick waits, doubling, up to so many seconds."""
+LONGEST_WAIT = 10.0
+"""A poller that backs off is looked at again after so many seconds: `poller resume` ends the wait."""
+_GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown", "handler_failed", "backing_off"})
+"""Outcomes after which `until_idle` ticks again: there may be more, the next tick will know more, or a call that failed
+is made again."""
+
+
+@lru_cache(256)
+def _schedule(text: str) -> Schedule:
+    """A thousand pollers have a few schedules."""
+    return Schedule(text)
+
+
+class Course(Generic[P]):
+    """One poller's turns, one at a time, each on whatever thread.
+
+    Attributes:
+        failures: how many ticks in a row raised.
+        mismatch: the error, while its checkpoint belongs to another source.
+        scheduled: whether the next turn is due by its schedule, and not because rows were left or a tick failed.
+    """
+
+    def __init__(
+        self, poller: P, mode: Mode, handler: Handler | None = None, before: Callable[[P], None] | None = None
+    ) -> None:
+        self.poller = poller
+        self.failures = 0
+        self.mismatch: FingerprintMismatch | None = None
+        self.scheduled = False
+        self._mode = mode
+        self._handler = handler
+        self._before = before
+        self._opened = False
+        self._trace: str | None = None
+        self._schedule = _schedule(poller.options.schedule)
+
+    @property
+    def runs_for_ever(self) -> bool:
+        """Whether it follows its schedule."""
+        return self._mode == "forever"
+
+    # --- turns -----------------------------------------------------------------------------------------------------
+
+    def turn(self, stop: TurnStop) -> Ended[P] | datetime:
+        """Have one, and say when the next is due, or how it ended. Raises nothing."""
+        try:
+            return self._turn(stop)
+        except BaseException as error:  # noqa: BLE001 - one poller's fault must not take the others down
+            if not isinstance(error, PollerError):
+                self._trace = trace_of(error)
+            return self._ended(error=sentence(error), exception=error)
+
+    def not_begun(self, error: Exception) -> Ended[P] | datetime:
+        """There was no room for a turn."""
+        if self._mode != "forever":
+            return self._ended(error=sentence(error), exception=error)
+        self._failed(error)
+        return self._next_moment()
+
+    def stopped(self) -> Ended[P]:
+        """Everything stops before its next turn."""
+        if self._mode == "once":
+            return self._ended(error="stopped before its tick")
+        if self._mode == "until_idle":
+            return self._ended(error="stopped before nothing was left")
+        if self.mismatch is not None:
+            return self._ended(error=sentence(self.mismatch), exception=self.mismatch)
+        return self._ended()
+
+    def next_scheduled(self) -> datetime:
+        """The schedule's next moment, now."""
+        self.scheduled = True
+        return self._schedule.next_after(self.poller.runtime.utcnow())
+
+    def interval(self) -> float:
+        """Seconds between the schedule's next two moments."""
+        first = self._schedule.next_after(self.poller.runtime.utcnow())
+        return (self._schedule.next_after(first) - first).total_seconds()
+
+    # --- one turn --------------------------------------------------------------------------------------------------
+
+    def _turn(self, stop: TurnStop) -> Ended[P] | datetime:
+        if not self._opened:
+            self._open()
+            self._opened = True
+            if self._mode == "forever":
+                return self._next_moment()
+        if self._mode == "once":
+            return self._after(self._tick(stop))
+        return self._until_idle(stop) if self._mode == "until_idle" else self._forever(stop)
+
+    def _open(self) -> None:
+        if self._handler is None:
+            try:
+                _ = self.poller.handler  # before anything is read: a handler that cannot be imported is an error now
+            except ConfigError as error:
+                self._emit_failure(error)
+                raise
+        if self._before is not None:
+            self._before(self.poller)
+
+    def _tick(self, stop: TurnStop) -> TickResult:
+        return self.poller.tick(self._handler, stop=stop)
+
+    def _until_idle(self, stop: TurnStop) -> Ended[P] | datetime:
+        if stop.for_all:
+            return self.stopped()
+        result, now = self._tick(stop), self.poller.runtime.utcnow
+        if stop.for_all:
+            return self.stopped()
+        if stop.cut and result.outcome in ("delivered", "idle"):
+            return now()
+        if result.outcome not in _GO_ON:
+            return self._after(result)
+        return now() + timedelta(seconds=0.0 if result.outcome == "delivered" else self._pause(result))
+
+    def _pause(self, result: TickResult) -> float:
+        """Seconds until `until_idle` ticks again. A server's clock that differs from this machine's makes it look too
+        early, or up to `LONGEST_WAIT` late."""
+        runtime = self.poller.runtime
+        least = min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
+        pause = runtime.jitter(least / 2, least)
+        if result.retry_at is None:
+            return pause
+        return max(pause, min(LONGEST_WAIT, (result.retry_at - runtime.utcnow()).total_seconds()))
+
+    def _forever(self, stop: TurnStop) -> datetime:
+        try:
+            self._tick(stop)
+            self.failures, self.mismatch = 0, None
+            if stop.cut and not stop.for_all:
+                self.scheduled = False
+                return self.poller.runtime.utcnow()
+        except ConfigError:
+            raise  # no later tick can fix it
+        except FingerprintMismatch as error:
+            # Only an operator can fix it, and the document shows when that was done. While others work here the
+            # process is there to see it; else it ends, and says why.
+            self.failures, self.mismatch = self.failures + 1, error
+        except PollerError:
+            self.failures += 1  # the runner has emitted it
+        except Exception as error:  # noqa: BLE001 - reported; the next tick may go well
+            self._failed(error)
+        return self._next_moment()
+
+    def _next_moment(self) -> datetime:
+        """The schedule's next moment, later after failures."""
+        runtime = self.poller.runtime
+        self.scheduled = not self.failures
+        longest = min(LONGEST_BACKOFF, 2.0 ** min(self.failures, 30)) if self.failures else 0.0
+        return self._schedule.next_after(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
+
+    # --- how it went -----------------------------------------------------------------------------------------------
+
+    def _failed(self, error: Exception) -> None:
+        self.failures += 1
+        self._trace = trace_of(error)
+        self._emit_failure(error)
+
+    def _emit_failure(self, error: Exception) -> None:
+        self.poller.emit(tick_failed(self.poller.name, self.poller.runtime.utcnow(), error))
+
+    def _after(self, result: TickResult) -> Ended[P]:
+        """The end by a tick's result."""
+        if result.ok:
+            return self._ended(result=result)
+        word = result.outcome.replace("_", " ")
+        reason = result.error or word
+        return self._ended(result=result, error=reason if reason.startswith(word) else f"{word}: {reason}")
+
+    def _ended(
+        self, *, result: TickResult | None = None, error: str | None = None, exception: BaseException | None = None
+    ) -> Ended[P]:
+        outcome = None if result is None else result.outcome
+        return Ended(
+            poller=self.poller, outcome=outcome, result=result, error=error, exception=exception, trace=self._trace
+        )

@@ -1,0 +1,263 @@
+"""Whose turn it is: many pollers, a few ticks at once, nobody kept waiting by others. Pure: time is an argument.
+
+A poller is *due* at a moment; once that has passed it waits for a turn. Turns go to the poller that has been due for
+the longest time; of several that are due since one moment, by chance and never in a fixed order. At most `slots` ticks
+run at once, and at most half of them (at least one) on one database server, so that a server that hangs leaves the
+other half to the others. With no more pollers than slots each has one to itself, and the half does not apply.
+
+A tick that has had its turn for `slice` seconds while somebody waits who could take its place is asked to end; as many
+are asked as wait, the longest running first. It is due again at once, behind those that waited. One that runs for far
+longer than it may (its handler hangs and cannot be cut) no longer counts: its slot goes to the others.
+
+Simulated in tests/unit/worker/test_turns.py: 100 pollers with 8 sources that hang, 1,000 that are always busy.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeAlias, TypeVar
+
+K = TypeVar("K")
+
+
+@dataclass(eq=False, slots=True)
+class _Member(Generic[K]):
+    """A poller. `due`: since or until when it waits; None while it runs. `began`: of its turn."""
+
+    key: K
+    server: Hashable
+    longest: float
+    due: float | None = None
+    began: float = 0.0
+    yields: bool = False
+    counts: bool = False
+    gone: bool = False
+
+
+_Queue: TypeAlias = list[tuple[float, float, int, _Member[K]]]
+"""A heap: when it is due, chance, a number of its own, the poller."""
+
+
+class Turns(Generic[K]):
+    """The pollers of one process.
+
+    Args:
+        slots: the most ticks at once.
+        slice: seconds of a turn while others wait.
+        draw: a random number, for the order of those that are due since the same moment.
+        postponed: asked once a poller is due: a later moment at which it is due instead, or None.
+
+    All moments are seconds on one clock.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        *,
+        draw: Callable[[], float],
+        slice: float = float("inf"),  # noqa: A002 - as the option is called
+        postponed: Callable[[K], float | None] = lambda _: None,
+    ) -> None:
+        self.slots = slots
+        self._slice = slice
+        self._draw = draw
+        self._postponed = postponed
+        self._members: dict[K, _Member[K]] = {}
+        self._running: dict[K, _Member[K]] = {}
+        self._taken = 0
+        self._on_server: dict[Hashable, int] = defaultdict(int)
+        self._numbers = count()
+        self._later: _Queue[K] = []
+        """Those whose moment has not come."""
+        self._ready: _Queue[K] = []
+        """Those that wait for a turn."""
+        self._parked: dict[Hashable, _Queue[K]] = {}
+        """Those that wait for a turn on a server that has as many as it may."""
+        self._waiting: dict[Hashable, int] = {}
+        """How many of a server wait, parked or not."""
+
+    # --- coming and going ------------------------------------------------------------------------------------------
+
+    def join(self, key: K, server: Hashable, due: float, *, longest: float = float("inf")) -> None:
+        """A poller that is due at `due`. `longest`: seconds after which its turn no longer counts."""
+        member = _Member(key, server, longest)
+        self._members[key] = member
+        self._push(self._later, member, due)
+
+    def put_back(self, key: K, due: float) -> None:
+        """Its turn is over; the next is due at `due`."""
+        self._end_turn(key)
+        self._push(self._later, self._members[key], due)
+
+    def leave(self, key: K) -> None:
+        """It comes no more, whether it has a turn or waits for one."""
+        member = self._members.pop(key)
+        member.gone = True
+        if key in self._running:
+            self._end_turn(key)
+        if len(self._members) == self.slots:
+            for server in list(self._parked):
+                self._unpark(server, everybody=True)
+
+    def put_off(self, due_of: Callable[[K], float]) -> None:
+        """Those whose moment has not come are due at another: the clock was set."""
+        members = [member for *_, member in self._later if not member.gone]
+        self._later = []
+        for member in members:
+            self._push(self._later, member, due_of(member.key))
+
+    # --- turns -----------------------------------------------------------------------------------------------------
+
+    def start(self, now: float) -> K | None:
+        """Who has a turn from now on; None where nobody waits, or nobody who waits may have one. To be asked until it
+        says None."""
+        self._look(now)
+        while self._ready and self._taken < self.slots:
+            member = self._pop(self._ready)
+            if member is None:
+                continue
+            if self._is_full(member.server):
+                self._push(self._parked.setdefault(member.server, []), member, member.due or 0.0)
+                continue
+            self._counted(member.server, -1)
+            member.due, member.began, member.yields, member.counts = None, now, False, True
+            self._running[member.key] = member
+            self._take(member, 1)
+            return member.key
+        return None
+
+    def to_yield(self, now: float) -> list[K]:
+        """The ticks that are asked, just now, to make room for others."""
+        self._look(now)
+        if not self._waiting:
+            return []
+        wanted = dict(self._waiting)
+        asked: list[K] = []
+        for member in sorted(self._running.values(), key=lambda one: (not one.yields, one.began)):
+            if not member.counts or now < member.began + self._slice:
+                continue
+            server = self._served_by(member, wanted)
+            if server is None:
+                continue
+            wanted[server] -= 1
+            if not member.yields:
+                member.yields = True
+                asked.append(member.key)
+        return asked
+
+    def let_go(self, now: float) -> list[K]:
+        """The ticks whose slots are given to others, just now, since they run for longer than they may."""
+        gone = [one for one in self._running.values() if one.counts and now >= one.began + one.longest]
+        for member in gone:
+            member.counts = False
+            self._take(member, -1)
+        return [member.key for member in gone]
+
+    # --- what is asked of it ---------------------------------------------------------------------------------------
+
+    def next_moment(self) -> float | None:
+        """When time alone changes something: the next poller is due, or a turn may have to end. None: never."""
+        moments = [self._later[0][0]] if self._later else []
+        if self._waiting:
+            for member in self._running.values():
+                if member.counts:
+                    moments.append(member.began + member.longest)
+                    if not member.yields:
+                        moments.append(member.began + self._slice)
+        return min(moments, default=None)
+
+    def overdue(self, now: float) -> Iterator[tuple[K, float]]:
+        """Those that wait for a turn, and those whose turn no longer counts, with since when."""
+        for queue in (self._ready, *self._parked.values()):
+            yield from ((member.key, due) for due, _, _, member in queue if due <= now and not member.gone)
+        yield from ((member.key, member.began) for member in self._running.values() if not member.counts)
+
+    @property
+    def running(self) -> int:
+        """How many have a turn, those included that no longer count."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many are due and have none."""
+        return sum(self._waiting.values())
+
+    def resting(self) -> list[K]:
+        """Those without a turn."""
+        return [key for key in self._members if key not in self._running]
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _look(self, now: float) -> None:
+        """Whose moment has come waits for a turn."""
+        while self._later and self._later[0][0] <= now:
+            member = self._pop(self._later)
+            if member is None:
+                continue
+            later = self._postponed(member.key)
+            if later is not None and later > now:
+                self._push(self._later, member, later)
+            else:
+                self._counted(member.server, 1)
+                self._push(self._ready, member, member.due or 0.0)
+
+    def _end_turn(self, key: K) -> None:
+        member = self._running.pop(key)
+        if member.counts:
+            member.counts = False
+            self._take(member, -1)
+
+    def _take(self, member: _Member[K], change: int) -> None:
+        """A slot of its server is taken, or free again."""
+        self._taken += change
+        self._on_server[member.server] += change
+        if not self._on_server[member.server]:
+            del self._on_server[member.server]
+        if change < 0:
+            self._unpark(member.server)
+
+    def _unpark(self, server: Hashable, *, everybody: bool = False) -> None:
+        parked = self._parked.get(server, [])
+        while parked:
+            member = self._pop(parked)
+            if member is not None:
+                self._push(self._ready, member, member.due or 0.0)
+                if not everybody:
+                    break
+        if not parked:
+            self._parked.pop(server, None)
+
+    def _is_full(self, server: Hashable) -> bool:
+        if len(self._members) <= self.slots:
+            return False
+        return self._on_server.get(server, 0) >= max(1, self.slots // 2)
+
+    def _served_by(self, member: _Member[K], wanted: dict[Hashable, int]) -> Hashable | None:
+        """The server of somebody who waits and could have this one's place; None: nobody could."""
+        if wanted.get(member.server):
+            return member.server
+        return next((server for server, left in wanted.items() if left > 0 and not self._is_full(server)), None)
+
+    def _counted(self, server: Hashable, change: int) -> None:
+        left = self._waiting.get(server, 0) + change
+        if left:
+            self._waiting[server] = left
+        else:
+            self._waiting.pop(server, None)
+
+    def _push(self, queue: _Queue[K], member: _Member[K], due: float) -> None:
+        member.due = due
+        heappush(queue, (due, self._draw(), next(self._numbers), member))
+
+    def _pop(self, queue: _Queue[K]) -> _Member[K] | None:
+        """The first; None where that has left."""
+        *_, member = heappop(queue)
+        if member.gone:
+            if queue is not self._later:
+                self._counted(member.server, -1)
+            return None
+        return member
