@@ -49,6 +49,19 @@ def run(
         Path | None,
         typer.Option("--http-token-file", metavar="FILE", help="Holds the token, readable by its owner alone (0600)."),
     ] = None,
+    max_concurrent: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            metavar="N",
+            help="The most ticks at once, at most half of them for one database server. [default: run.max_concurrent]",
+        ),
+    ] = None,
+    alive_file: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Touch this file every 5 s while the process goes round: for a probe."),
+    ] = None,
 ) -> int:
     """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise.
 
@@ -92,7 +105,17 @@ def run(
         before = None if progress is None else progress.count_pending
         if owns_process():
             collect_less()
-        ends = worker.run(pollers, mode, stop, before=before, ended=partial(_explain, session, mode))
+        ends = worker.run(
+            pollers,
+            mode,
+            stop,
+            before=before,
+            ended=partial(_explain, session, mode),
+            max_concurrent=max_concurrent or app.config.run.max_concurrent,
+            slice=app.config.run.slice,
+            replicas=worker.Replicas(app.store, app.app_name, runtime=app.runtime) if pollers else None,
+            alive=None if alive_file is None else worker.AliveFile(alive_file, app.runtime),
+        )
     if printer.output_closed:
         codes.append(exits.FAILED)
     return exits.worst([*codes, *map(exits.of_end, ends)])

@@ -268,7 +268,9 @@ def test_one_of_another_source_waits_while_its_namesake_works() -> None:
     shop = Shop()
     works, waits = shop.poller(app_name="here", rows=0), changed(shop.poller(app_name="there"))
     shop.enough = 3
-    fine, ended = run([works, waits], "forever", shop.clock.stop, handler=shop.take, ended=lambda _: shop.clock.stop.set())
+    fine, ended = run(
+        [works, waits], "forever", shop.clock.stop, handler=shop.take, ended=lambda _: shop.clock.stop.set()
+    )
     assert fine.ok
     assert isinstance(ended.exception, FingerprintMismatch)
     assert len(shop.emitted("tick_failed")) == 3

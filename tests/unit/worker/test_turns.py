@@ -1,0 +1,212 @@
+"""Whose turn it is, in simulated time: nobody waits long for anybody, and a server that hangs leaves the others be."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from poller.worker.turns import Turns
+from tests.unit.worker.office import Office
+
+
+def spread(pollers: int, servers: int) -> dict[str, str]:
+    return {f"p{number}": f"server-{number % servers}" for number in range(pollers)}
+
+
+def turns(slots: int, *members: str, seconds: float = 30.0, longest: float = float("inf")) -> Turns[str]:
+    """Pollers that are due at 0, each named for its server and a number: `a1`, `b7`."""
+    made = Turns[str](slots, draw=Random(7).random, slice=seconds)
+    for name in members:
+        made.join(name, name[0], 0.0, longest=longest)
+    return made
+
+
+def started(made: Turns[str], now: float) -> list[str]:
+    found = []
+    while (name := made.start(now)) is not None:
+        found.append(name)
+    return found
+
+
+# --- many
+
+
+def test_eight_hung_sources_delay_none_of_a_hundred() -> None:
+    """Their ticks take 30 s and fail; the others' take 10 ms each, on two servers that work."""
+    hung = [f"p{number}" for number in range(8)]
+    servers = spread(100, 2) | dict.fromkeys(hung, "hung")
+    office = Office(8, servers, lambda name: 30.0 if name in hung else 0.01, fails=frozenset(hung))
+    office.run(600)
+    others = [name for name in servers if name not in hung]
+    assert office.longest_wait(*others) < 2
+    assert sum(office.ticks[name] for name in others) / 10 > 550, "of 552 a minute"
+    assert office.most_at_once["hung"] == 4
+    assert all(office.ticks[name] for name in hung), "they are tried all the same"
+
+
+def test_of_a_thousand_busy_ones_none_waits_three_minutes() -> None:
+    office = Office(40, spread(1000, 3), lambda _: 1.0, rest=0.0)
+    office.run(600)
+    assert office.longest_wait() < 60
+    assert min(office.ticks.values()) >= 20
+
+
+def test_a_thousand_busy_ones_of_one_server_share_half() -> None:
+    office = Office(40, spread(1000, 1), lambda _: 1.0, rest=0.0)
+    office.run(600)
+    assert office.most == 20
+    assert office.longest_wait() < 180
+
+
+def test_a_first_load_of_hours_keeps_nobody_waiting() -> None:
+    """Six pollers have an hour's work each, for three slots of their server: the others wait for two slices at most."""
+    long = [f"p{number}" for number in range(6)]
+    servers = spread(60, 1)
+    office = Office(6, servers, lambda name: 3600.0 if name in long else 0.01)
+    office.run(3600)
+    small = [name for name in servers if name not in long]
+    assert office.longest_wait(*small) < 61
+    assert office.longest_wait(*long) < 61
+    assert min(office.ticks[name] for name in small) > 50
+
+
+def test_those_due_at_one_moment_have_no_fixed_order() -> None:
+    office = Office(4, spread(30, 2), lambda _: 0.05)
+    office.run(100)
+    rounds = [tuple(office.order[first : first + 30]) for first in range(0, 300, 30)]
+    assert len(set(rounds)) == len(rounds) == 10
+    assert all(len(set(one)) == 30 for one in rounds), "everybody once in each round"
+
+
+# --- who
+
+
+def test_the_longest_overdue_goes_first() -> None:
+    made = turns(2)
+    for number, due in enumerate([30.0, 10.0, 20.0, 40.0]):
+        made.join(f"p{number}", f"server-{number}", due)
+    assert started(made, 50) == ["p1", "p2"]
+    made.put_back("p1", 45)
+    assert started(made, 50) == ["p0"]
+
+
+def test_nobody_goes_before_it_is_due() -> None:
+    made = turns(2)
+    made.join("a1", "a", 10.0)
+    assert started(made, 9.99) == []
+    assert made.next_moment() == 10
+    assert started(made, 10) == ["a1"]
+
+
+@pytest.mark.parametrize(("slots", "most"), [(1, 1), (2, 1), (3, 1), (8, 4)])
+def test_one_server_gets_half_of_the_slots(slots: int, most: int) -> None:
+    made = turns(slots, *(f"a{number}" for number in range(9)))
+    assert len(started(made, 0)) == most
+    made.join("b1", "b", 0.0)
+    assert started(made, 0) == (["b1"] if slots > 1 else [])
+
+
+def test_few_pollers_have_a_slot_each_on_one_server() -> None:
+    made = turns(4, "a1", "a2", "a3", "a4")
+    assert len(started(made, 0)) == 4
+
+
+def test_the_rule_ends_when_few_are_left() -> None:
+    made = turns(4, "a1", "a2", "a3", "a4", "a5")
+    first = started(made, 0)
+    assert len(first) == 2
+    made.leave(first[0])
+    assert len(started(made, 0)) == 3
+
+
+def test_a_turn_that_ends_makes_room_on_its_server() -> None:
+    made = turns(4, "a1", "a2", "a3", "a4", "b1")
+    running = started(made, 0)
+    (done, other) = (name for name in running if name[0] == "a")
+    made.put_back(done, 100)
+    (next_one,) = started(made, 1)
+    assert next_one[0] == "a"
+    assert next_one not in (done, other)
+
+
+# --- slices
+
+
+def test_a_tick_yields_after_its_slice_while_another_waits() -> None:
+    made = turns(1, "a1", "b1")
+    (first,) = started(made, 0)
+    assert made.next_moment() == 30
+    assert made.to_yield(29.9) == []
+    assert made.to_yield(30) == [first]
+    assert made.to_yield(31) == [], "it is asked once"
+    made.put_back(first, 31)
+    (second,) = started(made, 31)
+    assert second != first
+
+
+def test_without_others_waiting_a_tick_goes_on() -> None:
+    made = turns(2, "a1", "b1")
+    started(made, 0)
+    assert made.to_yield(3600) == []
+    made.join("c1", "c", 7200.0)
+    assert made.to_yield(3600) == [], "one that is not due waits for nobody"
+    assert len(made.to_yield(7200)) == 1
+
+
+def test_as_many_are_asked_as_wait() -> None:
+    made = turns(4, "a1", "b1", "c1", "d1")
+    assert len(started(made, 0)) == 4
+    made.join("e1", "e", 40.0)
+    assert len(made.to_yield(40)) == 1
+    made.join("e2", "e", 41.0)
+    assert len(made.to_yield(41)) == 1
+
+
+def test_only_who_could_be_replaced_is_asked() -> None:
+    """One more of a server that has its half waits for a tick of that server; the others go on."""
+    made = turns(4, "a1", "a2", "a3", "b1")
+    made.join("c1", "c", 1000.0)
+    assert len(started(made, 0)) == 3
+    (asked,) = made.to_yield(30)
+    assert asked[0] == "a"
+
+
+# --- those that hang
+
+
+def test_a_tick_that_hangs_keeps_its_slot_from_nobody() -> None:
+    made = turns(1, "a1", "b1", longest=600)
+    (hung,) = started(made, 0)
+    assert made.let_go(599) == []
+    assert made.let_go(600) == [hung]
+    (other,) = started(made, 600)
+    assert [name for name, _ in made.overdue(600)] == [hung]
+    made.put_back(hung, 700)
+    made.put_back(other, 700)
+    assert len(started(made, 700)) == 1, "its slot is not given back twice"
+
+
+def test_what_waits_is_overdue_since_it_was_due() -> None:
+    made = turns(1, "a1", "b1")
+    (first,) = started(made, 0)
+    ((waits, since),) = made.overdue(25)
+    assert (waits, since) == ("b1" if first == "a1" else "a1", 0)
+
+
+# --- others that look
+
+
+def test_who_is_postponed_waits_for_no_turn() -> None:
+    later = {"a1": 20.0}
+    made = Turns[str](1, draw=Random(7).random, postponed=lambda name: later.pop(name, None))
+    made.join("a1", "a", 10.0)
+    assert (started(made, 10), made.waiting) == ([], 0)
+    assert started(made, 20) == ["a1"]
+
+
+def test_a_clock_that_is_set_makes_new_moments() -> None:
+    made = turns(1)
+    made.join("a1", "a", 5000.0)
+    made.put_off(lambda _: 10.0)
+    assert started(made, 10) == ["a1"]
