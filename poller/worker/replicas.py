@@ -10,7 +10,8 @@ Ages are differences of the store's own two times, so that no clocks are compare
 A hint may be wrong: its process hangs, its database is out of reach for it alone, somebody put it there. So everybody
 also looks at every poller now and then, by chance: one that nobody serves is found after about four intervals. A wrong
 hint costs a probe, or that wait; never more. Whoever cannot read or write hints looks at everything. So does a process
-that looks less than 300 times a minute: hints cost 2 writes, 4 listings, and two reads per other process, each minute.
+that looks less than 300 times a minute: hints cost about 2 writes, 4 listings, and 2 reads per other process, each
+minute.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 
 from poller import forks
 from poller.errors import StoreError, WriteConflict
-from poller.ports import Found, Missing, Runtime, StateStore, Timeout
+from poller.ports import Found, ListingStore, Missing, Runtime, StateStore, Timeout, unquoted
 from poller.worker.crew import Crew
 from poller.worker.ranking import Ranking, Replica
 
@@ -63,6 +64,10 @@ class _Hint:
     def age_at(self, now: float) -> float:
         """By the store's times, or, where that says more, for how long it has not changed before our eyes."""
         return max(self.age + now - self.read_at, now - self.since)
+
+    def may_have_changed(self, tag: str | None, now: float) -> bool:
+        """Whether to read it again. `tag`: as it was listed; None: it was not, so a hint is read when it is due."""
+        return self.age_at(now) >= 0.8 * RENEW if tag is None else tag != unquoted(self.tag)
 
 
 class Replicas:
@@ -188,11 +193,10 @@ class Replicas:
 
     def _look(self) -> None:
         """Read the others' hints that may have changed, and rank who is alive. Raises: StoreError."""
-        found = {name.removeprefix(self._prefix) for name in self._store.names(self._prefix)} - {self.id}
         hints: dict[str, _Hint] = {}
-        for other in found:
+        for other, tag in self._listed():
             hint = self._hints.get(other)
-            if hint is None or hint.age_at(self._runtime.monotonic()) >= 0.8 * RENEW:
+            if hint is None or hint.may_have_changed(tag, self._runtime.monotonic()):
                 hint = self._read(other, hint)
             if hint is None:
                 continue
@@ -209,6 +213,15 @@ class Replicas:
         }
         if self._ranking is None or self._ranking.others != alive:
             self._ranking = Ranking(self.id, alive)
+
+    def _listed(self) -> list[tuple[str, str | None]]:
+        """The others' ids, and the tags of their hints, where the store lists these too. Raises: StoreError."""
+        if isinstance(self._store, ListingStore):
+            found: Iterable[tuple[str, str | None]] = ((one.name, one.tag) for one in self._store.listed(self._prefix))
+        else:
+            found = ((name, None) for name in self._store.names(self._prefix))
+        named = ((name.removeprefix(self._prefix), tag) for name, tag in found)
+        return [(other, tag) for other, tag in named if other != self.id]
 
     def _read(self, other: str, known: _Hint | None) -> _Hint | None:
         """Raises: StoreError."""

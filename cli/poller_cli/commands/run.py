@@ -100,6 +100,7 @@ def run(
         progress or nullcontext(),
     ):
         pollers, codes = _wired(session, app, names, printer)
+        printer.expect(len(pollers))
         if progress is not None:
             progress.show_times(app.config)
         before = None if progress is None else progress.count_pending
@@ -116,6 +117,7 @@ def run(
             replicas=worker.Replicas(app.store, app.app_name, runtime=app.runtime) if pollers else None,
             alive=None if alive_file is None else worker.AliveFile(alive_file, app.runtime),
         )
+    printer.finish()
     if printer.output_closed:
         codes.append(exits.FAILED)
     return exits.worst([*codes, *map(exits.of_end, ends)])

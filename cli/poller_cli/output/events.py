@@ -17,6 +17,7 @@ from poller.delivery.watches import PENDING_CAP
 from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text, escape_lines
 from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
+from poller_cli.output.digest import MANY, Digest
 from poller_cli.output.event_words import words
 from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import (
@@ -66,12 +67,23 @@ class EventPrinter:
         self._quiet_errors = quiet_errors
         self._stop = stop
         self._last: dict[str, str] = {}
+        self._digest: Digest | None = None
         self._reset_after_fork()
         forks.in_child(self._reset_after_fork)
 
     def _reset_after_fork(self) -> None:
         """In a child process too, which a handler made while another poller's event was written."""
         self._lock = threading.Lock()
+
+    def expect(self, pollers: int) -> None:
+        """There are so many: on a terminal, the ticks of many are counted rather than listed."""
+        if pollers > MANY and is_terminal(sys.stderr) and self._level == logging.INFO:
+            self._digest = Digest()
+
+    def finish(self) -> None:
+        """No event will come: say what was counted."""
+        with self._lock:
+            self._count(None)
 
     def __call__(self, event: PollerEvent) -> None:
         """Write one event."""
@@ -81,9 +93,18 @@ class EventPrinter:
                     print_json(_bounded(event.as_json()), self._json_lines, indent=None)
                 except (OSError, ValueError) as error:
                     self._give_up(self._json_lines, error)
-            if event.level >= self._level and not self._is_repetition(event):
+            counted = self._digest is not None and self._digest.takes(event)
+            self._count(event.at)
+            if event.level >= self._level and not self._is_repetition(event) and not counted:
                 with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                     print(self._line(event), *self._trace(event), sep="\n", file=sys.stderr, flush=True)
+
+    def _count(self, at: datetime | None) -> None:
+        """Say what was counted, where it is time for that."""
+        text = None if self._digest is None else self._digest.line(at)
+        if text is not None:
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                print(_formed(at or datetime.now(UTC), "INFO", printable(text)), file=sys.stderr, flush=True)
 
     def _give_up(self, lines: IO[str], error: OSError | ValueError) -> None:
         """Report once that nobody reads the events, and stop. What is still in the stream's buffer goes nowhere."""

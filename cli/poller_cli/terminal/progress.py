@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import tzinfo
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
@@ -23,6 +24,9 @@ from poller.poller import Poller
 from poller.sources.columns.moments import parse_utc
 from poller_cli.terminal.pace import Pace, span
 from poller_cli.terminal.printing import is_terminal
+
+MOST_LINES = 20
+"""Pollers that are shown, where the screen has room for more."""
 
 
 class _Rate(ProgressColumn):
@@ -39,6 +43,18 @@ class _Left(ProgressColumn):
         left = pace.left()
         behind = f"{span(pace.lag)} behind" if pace.end is None and pace.lag is not None else ""
         return Text(", ".join(part for part in (behind, f"{span(left)} left" if left else "") if part), no_wrap=True)
+
+
+class _Screenful(Progress):
+    """Lines of those that have been at work for the longest time; the others are counted."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The lines."""
+        tasks = self.tasks
+        shown = tasks and tasks[: max(1, min(MOST_LINES, self.console.height - 4))]
+        yield self.make_tasks_table(shown)
+        if more := len(tasks) - len(shown):
+            yield Text(f"  and {more:,} more at work", no_wrap=True)
 
 
 def zones_of(config: AppConfig) -> dict[str, tzinfo | None]:
@@ -63,7 +79,7 @@ class LiveProgress:
     """
 
     def __init__(self) -> None:
-        self._progress = Progress(
+        self._progress = _Screenful(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),

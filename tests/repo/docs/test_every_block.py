@@ -40,6 +40,11 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_templates_and_included_files_work_as_shown",
         DOCS + "test_templates_and_included_files_work_as_shown",
     ],
+    "docs/containers.md": [
+        "tests/repo/docs/test_containers.py::test_the_probe_as_shown_tells_young_from_old",
+        "tests/repo/docs/test_containers.py::test_the_manifest_probes_with_that_command",
+        "not run: there is no Windows",
+    ],
     "docs/dependencies.md": [],
     "docs/effectively-once.md": [
         ONCE + "test_the_example_prints_what_the_page_says",
