@@ -20,6 +20,7 @@ from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams,
 
 _COMMANDS = (
     "run",
+    "dispatch",
     "status",
     "watch",
     "check",

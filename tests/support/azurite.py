@@ -1,4 +1,5 @@
-"""A private Azurite (the blob service's emulator) on a free port."""
+"""A private Azurite on a free port: the emulator of the blob service, and of the queue service where a test asks for
+it."""
 
 from __future__ import annotations
 
@@ -71,6 +72,22 @@ class Azurite:
             ],
             log=self.access_log,
         )  # fmt: skip
+        self._queue_port = free_port()
+        self._queues = Service(
+            "Azurite's queues",
+            [
+                *([find_node()] if queue_script(script).suffix == ".js" else []),
+                queue_script(script),
+                "--queueHost", "127.0.0.1",
+                "--queuePort", str(self._queue_port),
+                "--skipApiVersionCheck",
+                "--loose",
+                "--disableTelemetry",
+                "--silent",
+                "--inMemoryPersistence",
+            ],
+            log=self._home / "queues.log",
+        )  # fmt: skip
 
     @classmethod
     def start(cls, *, memory: bool = False) -> Self:
@@ -88,6 +105,13 @@ class Azurite:
     def connection_string(self) -> str:
         """What `AzureWebJobsStorage` holds for this Azurite."""
         return self.connection_string_via(self.blob_endpoint)
+
+    @property
+    def connection_string_with_queues(self) -> str:
+        """The same account with its queues, whose service is started when this is asked for the first time."""
+        if not self._queues.running:
+            self._queues.start(lambda: listening(self._queue_port))
+        return f"{self.connection_string}QueueEndpoint=http://127.0.0.1:{self._queue_port}/{ACCOUNT};"
 
     @staticmethod
     def connection_string_via(blob_endpoint: str) -> str:
@@ -107,6 +131,7 @@ class Azurite:
     def kill(self) -> None:
         """SIGKILL."""
         self._service.kill()
+        self._queues.kill()
 
     def restart(self) -> None:
         """Stop it if it runs, and start it again on the same port with the same data."""
@@ -191,6 +216,13 @@ def find_azurite() -> Path:
     if found:
         return Path(found).resolve()
     raise Unavailable("no Azurite: run `make tools`, or name its executable in POLLER_TEST_AZURITE")
+
+
+def queue_script(blob: Path) -> Path:
+    """The program of the queue service, beside that of the blob service."""
+    if blob.suffix == ".js":
+        return blob.parents[1] / "queue" / blob.name
+    return blob.with_name("azurite-queue")
 
 
 def find_node() -> Path:

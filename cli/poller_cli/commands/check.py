@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from poller_cli import exits
@@ -23,6 +24,12 @@ def check(session: Session, names: NamesArgument = None) -> int:
     out = claim_stdout() if session.json else sys.stdout  # importing a handler may print
     with session.app() as app:
         checked = app.check(names)
+        if app.config.functions.mode == "queue":
+            from poller.dispatch.wiring import findings
+
+            of_all = findings(app, os.environ)
+            for one in checked:
+                one.findings.extend(of_all)
         found = [check_output(one, app.app_name) for one in checked]
     codes = [exits.of_checked(one) for one in checked]
     if session.json:

@@ -21,6 +21,7 @@ from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
 from poller.config.includes import SHARED
 from poller.config.types import NAME_PATTERN
 from poller.delivery.result import TickOutput
+from poller.dispatch.result import DispatchOutput
 from poller.journal.quarantine.record import QuarantineRecord
 from poller.model.checkpoint_file import CheckpointExport
 from poller.model.document import State
@@ -45,6 +46,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "config-included.schema.json": _finished("A file that poller.toml includes", _included()),
         "demo.schema.json": _output(models.DemoOutput),
         "demo-poison.schema.json": _output(models.PoisonDemoOutput),
+        "dispatch.schema.json": _output(DispatchOutput),
         "history.schema.json": _output(HistoryOutput),
         "init.schema.json": _output(models.InitOutput),
         "peek.schema.json": _output(peek_report.PeekOutput),

@@ -1,0 +1,89 @@
+"""`poller dispatch`: look which pollers are due, and send a message for each that has rows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from poller_cli import exits
+from poller_cli.session import Session
+
+if TYPE_CHECKING:
+    from poller.app import App
+    from poller.dispatch.result import DispatchOutput
+    from poller.dispatch.round import Dispatcher
+    from poller.ports import Event
+
+
+def dispatch(
+    session: Session,
+    once: Annotated[bool, typer.Option("--once", help="One round, then exit.")] = False,
+) -> int:
+    """Look which pollers are due, and send a work message for each that has rows: what the function `dispatch` does
+    where `[functions] mode = "queue"`.
+
+    For ever, at each moment of `dispatch_schedule`, unless --once is given. Beside the function of an app it does no
+    harm: a message that comes twice finds nothing left to do. --json writes one object per round.
+
+    Example: poller dispatch --once
+    """
+    from poller import worker
+    from poller.dispatch.wiring import open_dispatcher
+    from poller.errors import ConfigError
+    from poller_cli.output.log import log_to_stderr
+
+    log_to_stderr(debug=session.debug)
+    with session.app() as app:
+        if app.config.functions.mode != "queue":
+            raise ConfigError(
+                f'{app.path}: functions.mode: is "timer", where nobody reads work messages.',
+                key="functions.mode",
+                file=str(app.path),
+                next_step='Set [functions] mode = "queue", or use poller run.',
+            )
+        dispatcher = open_dispatcher(app, os.environ)
+        try:
+            if once:
+                _show(session, dispatcher.round())
+                return exits.DONE
+            with worker.stopped_by_signals(exit_code=exits.FAILED) as stop:
+                _go_on(session, app, dispatcher, stop)
+        finally:
+            dispatcher.close()
+    return exits.DONE
+
+
+def _go_on(session: Session, app: App, dispatcher: Dispatcher, stop: Event) -> None:
+    """Round after round. A store that cannot be reached ends none of them but its own."""
+    from poller.errors import StoreError
+    from poller.model.schedule import Schedule
+    from poller_cli.terminal.printing import complain
+
+    schedule = Schedule(app.config.functions.dispatch_schedule)
+    while not stop.is_set():
+        try:
+            _show(session, dispatcher.round())
+        except StoreError as error:
+            complain(str(error))
+        now = app.runtime.utcnow()
+        stop.wait((schedule.next_after(now) - now).total_seconds())
+
+
+def _show(session: Session, output: DispatchOutput) -> None:
+    """A round, as JSON on one line, or in words."""
+    from poller_cli.terminal.printing import print_json
+
+    if session.json:
+        print_json(output, indent=None)
+        return
+    sent = ", ".join(f"{one.poller} ({one.why})" for one in output.sent) or "nobody"
+    states = f"{output.due} due, {output.at_work} at work, {output.resting} resting, {output.waiting} waiting"
+    took = f"{output.duration_seconds:.2f} s"
+    print(
+        f"{output.at:%H:%M:%S} {output.pollers} pollers: {states}; sent to {sent} in {took}",
+        file=sys.stdout,
+        flush=True,
+    )
