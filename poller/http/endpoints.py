@@ -88,6 +88,10 @@ class Endpoints:
         """The answer where the host found the route, with the name in its path. `trusted`: it has checked a key."""
         return self._guarded(request, route, name, trusted=trusted)
 
+    def settle(self, seconds: float) -> None:
+        """Wait so many seconds at most for a look that is under way: before the application is closed."""
+        self._look.settle(seconds)
+
     def _guarded(self, request: Request, route: Route | None, name: str, *, trusted: bool) -> Answer:
         try:
             given = self._refused(request) or self._routed(request, route, name, trusted=trusted)

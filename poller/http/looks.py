@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -64,6 +64,13 @@ class SharedLook(Generic[T]):
             if last.done():
                 return last.result()  # it ended this moment, or raised a TimeoutError of its own
             raise NoAnswer from None
+
+    def settle(self, seconds: float) -> None:
+        """Wait for a look that is under way, since it uses connections that are about to be closed."""
+        with self._lock:
+            last = self._last
+        if last is not None:
+            wait([last], seconds)
 
     def _begin(self) -> Future[T]:
         """Raises: RuntimeError, where the process may not start another thread."""

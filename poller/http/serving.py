@@ -22,6 +22,8 @@ from poller.http.shown import ShownHealth, shown_health
 if TYPE_CHECKING:
     from poller.admin.health import Health
 
+SETTLING = 2.0
+"""Seconds that the end waits for a look that is under way."""
 MAX_AGE = 15.0
 """Seconds: no answer is older, and no further look is made before."""
 
@@ -99,5 +101,9 @@ def serve(
         )
     own = [] if where.unspecified else [where.host, str(where.place[0])]
     hosts = Hosts([*listed_hosts(variables), *own])
-    with HttpServer(endpoints_of(app, Keys(token), hosts), where, limits) as server:
-        yield server
+    endpoints = endpoints_of(app, Keys(token), hosts)
+    try:
+        with HttpServer(endpoints, where, limits) as server:
+            yield server
+    finally:
+        endpoints.settle(SETTLING)

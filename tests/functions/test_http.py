@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import azure.functions as func
 import pytest
 
 from tests.functions import host
@@ -50,6 +53,23 @@ def test_each_endpoint_is_a_function_beside_the_timers(served: Folder) -> None:
         "poller_details": ("pollers/{name}", "FUNCTION", ["GET", "HEAD"]),
         "poller_scale": ("scale/{name}", "FUNCTION", ["GET", "HEAD"]),
     }
+
+
+def test_the_worker_can_read_what_an_endpoint_takes_and_gives(served: Folder) -> None:
+    """It resolves annotations when it indexes, and runs a coroutine on its loop, not in the pool that ticks use."""
+    found = host.functions(served.app())
+
+    for name in NAMES:
+        function = found[name].get_user_function()
+        assert inspect.iscoroutinefunction(function)
+        assert typing.get_type_hints(function) == {"req": func.HttpRequest, "return": func.HttpResponse}
+
+
+def test_endpoints_stand_beside_the_queues_functions(served: Folder) -> None:
+    text = served.write().read_text().replace('app_name = "shop"', 'app_name = "shop"\nfunctions.mode = "queue"')
+    (served.path / "poller.toml").write_text(text)
+
+    assert set(host.functions(host.load(served.path))) >= NAMES
 
 
 def test_an_app_without_endpoints_has_none(folder: Folder) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from poller.http import HttpServer, Limits
+from poller.http import Answer, HttpServer, Limits
 from poller.http.addresses import read_address
 from tests.support.http import SECURITY, TOKEN, Asked, Received, endpoints, received, request, send
 from tests.support.services import wait_until
@@ -239,6 +239,17 @@ def test_a_hundred_callers_at_once_are_all_answered_by_few_threads(small: HttpSe
 
     assert max(seen) <= QUICK.connections
     wait_until(lambda: ours() == [])
+
+
+def test_a_caller_that_does_not_take_its_answer_is_ended() -> None:
+    large = Answer(200, body=b"x" * 50_000_000, length=50_000_000)
+    with (
+        HttpServer(lambda _: large, read_address("0"), QUICK) as serving,
+        socket.create_connection(("127.0.0.1", serving.port), timeout=30) as one,
+    ):
+        one.sendall(request())
+        wait_until(lambda: len(ours()) == 1)
+        wait_until(lambda: ours() == [])
 
 
 def test_a_caller_that_vanishes_harms_nobody(small: HttpServer) -> None:

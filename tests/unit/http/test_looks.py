@@ -105,3 +105,19 @@ def test_what_a_look_raises_reaches_each_caller(error: Callable[[], BaseExceptio
     with pytest.raises(seen):
         shared.take()
     assert times == [2]
+
+
+def test_who_closes_connections_waits_for_a_look_under_way() -> None:
+    slow = Slow()
+    shared, served = SharedLook(slow), list[int]()
+    shared.settle(30)  # nothing is under way
+    first = threading.Thread(target=lambda: served.append(shared.take()), daemon=True)
+    first.start()
+    slow.began.acquire()
+    threading.Timer(0.05, slow.go_on.set).start()
+
+    shared.settle(30)
+
+    assert slow.go_on.is_set()
+    first.join(30)
+    assert served == [1]
