@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -223,22 +225,31 @@ class App:
         return self.health()
 
     def check(self, names: str | Sequence[str] | None = None) -> list[Checked]:
-        """Diagnose each poller, as `Poller.check` does; one that cannot be made is a finding too: `poller check`.
+        """Diagnose each poller, as `Poller.check` does, several at a time; one that cannot be made is a finding too:
+        `poller check`.
 
         Raises: ConfigError (an unknown name); LeaseHeld, as `status`.
         """
         from poller.admin.doctor import Checked
 
-        checked = []
+        checked: dict[str, Checked] = {}
+        made: list[Poller] = []
         for name in self.chosen(names):
             try:
                 poller = self.poller(name)
             except PollerError as refused:
                 finding = error("configuration", refused.message, refused.next_step)
-                checked.append(Checked(name, [finding], refused))
+                checked[name] = Checked(name, [finding], refused)
             else:
-                checked.append(Checked(name, poller.check()))
-        return checked
+                checked[name] = Checked(name, [])
+                made.append(poller)
+                with suppress(PollerError):  # on this thread, as `run` imports it; why it cannot be is a finding
+                    _ = poller.handler
+        # No more than one database gives connections: a check that waits for one must not look as if it had failed.
+        with ThreadPoolExecutor(max_workers=min(8, self.config.connections)) as pool:
+            for poller, findings in zip(made, pool.map(lambda poller: poller.check(), made), strict=True):
+                checked[poller.name].findings.extend(findings)
+        return list(checked.values())
 
     def chosen(self, names: str | Sequence[str] | None) -> list[str]:
         """The names of pollers, each once; all without names. Raises: as `known`."""

@@ -17,7 +17,7 @@ def check(session: Session, names: NamesArgument = None) -> int:
 
     Example: poller check orders
     """
-    from poller_cli.output.findings import check_output, screen
+    from poller_cli.output.findings import check_output, screens
     from poller_cli.output.models import CheckOutput
     from poller_cli.terminal.printing import claim_stdout, print_json
 
@@ -35,5 +35,5 @@ def check(session: Session, names: NamesArgument = None) -> int:
     if session.json:
         print_json(CheckOutput(ok=all(code == exits.DONE for code in codes), pollers=found), out)
     else:
-        print("\n\n".join(map(screen, found)))
+        print("\n\n".join(screens(found)))
     return exits.worst(codes)

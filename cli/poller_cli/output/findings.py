@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from poller_cli.output.many import MANY, total
 from poller_cli.output.models import FindingOutput, PollerCheck
 from poller_cli.terminal.printing import coloured, copyable, folded, one_line
 
@@ -37,12 +39,23 @@ def check_output(checked: Checked, app_name: str) -> PollerCheck:
     )
 
 
-def screen(found: PollerCheck) -> str:
+def screens(found: Sequence[PollerCheck]) -> list[str]:
+    """A block for each poller; with many, only what is wrong with those with which something is, and a line that
+    counts them."""
+    if len(found) <= MANY:
+        return [screen(one) for one in found]
+    words = {one.name: "with errors" if one.errors else "with warnings" if one.warnings else "well" for one in found}
+    wrong = [screen(one, also_ok=False) for one in found if one.errors or one.warnings]
+    return [*wrong, f"{total(words)}. What is well with one: poller check NAME"]
+
+
+def screen(found: PollerCheck, *, also_ok: bool = True) -> str:
     """One poller's findings, for people."""
-    width = max((len(one.check) for one in found.findings), default=0)
+    shown = [one for one in found.findings if also_ok or one.severity != "ok"]
+    width = max((len(one.check) for one in shown), default=0)
     hang = 11 + width
     lines = [found.name]
-    for one in found.findings:
+    for one in shown:
         word = coloured(f"{one.severity:<5}", _COLOURS[one.severity], sys.stdout)
         message = folded(" " * hang + one.message, hang=hang, stream=sys.stdout)
         lines.append(f"  {word}  {one.check:<{width}}  {message[hang:]}")

@@ -13,6 +13,7 @@ from poller.model.stamps import to_the_second
 from poller.model.transitions import times
 from poller_cli.output.event_words import BEFORE_RESUME
 from poller_cli.output.failing_words import culprit, failures, next_command, waiting
+from poller_cli.output.many import MANY, total
 from poller_cli.terminal.printing import coloured, folded, of_poller, printable
 
 if TYPE_CHECKING:
@@ -49,14 +50,18 @@ def complaints(looked: Survey) -> list[str]:
 
 
 def screens(looked: Survey, session: Session) -> list[str]:
-    """A block for each poller, with its backfills in it, and one for each backfill that was named."""
+    """A block for each poller, with its backfills in it, and one for each backfill that was named; with many, a line
+    that counts them."""
     backfills = looked.backfills or []
-    beneath = [one for one in backfills if one.name not in looked.named]
-    shown = [
-        "\n".join([_screen(one, session), *(_beneath(inner) for inner in beneath if inner.poller == one.name)])
-        for one in looked.pollers
-    ]
-    return shown + [_screen(one, session) for one in backfills if one.name in looked.named]
+    beneath: dict[str, list[BackfillStatus]] = {}
+    for one in backfills:
+        if one.name not in looked.named:
+            beneath.setdefault(one.poller, []).append(one)
+    shown = ["\n".join([_screen(one, session), *map(_beneath, beneath.get(one.name, []))]) for one in looked.pollers]
+    shown += [_screen(one, session) for one in backfills if one.name in looked.named]
+    if len(looked.pollers) > MANY:
+        shown.append(total({one.name: state_word(one)[0] for one in looked.pollers}))
+    return shown
 
 
 def _screen(status: PollerStatus, session: Session) -> str:
