@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from poller import forks
 from poller.admin.refusals import Refused, WrongArgument
 from poller.config import AppConfig, load_config
 from poller.config.problems import suggestion
@@ -79,6 +81,8 @@ class App:
         self._environ = environ
         self._observers = observers
         self._store: StateStore | None = None
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
         self._wired = _Wired(self._wire, config)
         self.pollers: Mapping[str, Poller] = self._wired
         self._beside: list[Poller] = []
@@ -99,9 +103,10 @@ class App:
     @property
     def store(self) -> StateStore:
         """Where the pollers' documents are kept. Raises: ConfigError."""
-        if self._store is None:
-            self._store = open_store(self.config.state, self._environ, file=str(self.path))
-        return self._store
+        with self._lock:
+            if self._store is None:
+                self._store = open_store(self.config.state, self._environ, file=str(self.path))
+            return self._store
 
     def poller(self, name: str) -> Poller:
         """One poller. Raises: as `known`; ConfigError for a source or store that cannot be made."""
@@ -258,9 +263,18 @@ class App:
     def _wire(self, name: str) -> Poller:
         from poller.poller import Poller
 
-        return Poller.of(
-            self.config, name, path=self.path, store=self.store, observers=self._observers, runtime=self.runtime
-        )
+        with self._lock:  # requests for health come from threads of their own
+            if name in self._wired.made:
+                return self._wired.made[name]
+            made = Poller.of(
+                self.config, name, path=self.path, store=self.store, observers=self._observers, runtime=self.runtime
+            )
+            self._wired.made[name] = made
+            return made
+
+    def _reset_after_fork(self) -> None:
+        """In a child process: another thread of the parent may have held the lock."""
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """Let go of all connections and of all handlers' processes."""
@@ -284,9 +298,7 @@ class _Wired(Mapping[str, "Poller"]):
         self.made: dict[str, Poller] = {}
 
     def __getitem__(self, name: str) -> Poller:
-        if name not in self.made:
-            self.made[name] = self._wire(name)
-        return self.made[name]
+        return self.made.get(name) or self._wire(name)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._config.pollers

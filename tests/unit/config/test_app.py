@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +14,10 @@ from typing import Any
 import pytest
 
 from poller import Batch, ConfigError, Poller, load_app
+from poller.ports import StateStore
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from poller.stores.opening import open_store
 
 CONFIG = """
 app_name = "shop"
@@ -234,3 +238,28 @@ def test_concurrency_alone_is_enough_in_a_file_and_a_backfill(shop: Path) -> Non
         options = poller.options, beside.options
         assert [(one.concurrency, one.grouped, one.max_attempts) for one in options] == [(2, True, 1)] * 2
         beside.close()
+
+
+def test_threads_that_ask_at_once_get_one_poller_and_one_store(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests for health come while ticks begin."""
+    (shop / "poller.toml").write_text(CONFIG.format(handler="handlers:on_orders"))
+    made, opened, go_on = list[object](), list[object](), threading.Event()
+    make = Poller.of
+
+    def slowly(*arguments: Any, **keywords: Any) -> Poller:
+        made.append(arguments)
+        assert go_on.wait(30)
+        return make(*arguments, **keywords)
+
+    def counted(*arguments: Any, **keywords: Any) -> StateStore:
+        opened.append(arguments)
+        return open_store(*arguments, **keywords)
+
+    monkeypatch.setattr(Poller, "of", slowly)
+    monkeypatch.setattr("poller.app.open_store", counted)
+    with load_app(shop / "poller.toml", {}) as app, ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(lambda: app.poller("orders")) for _ in range(8)]
+        threading.Timer(0.1, go_on.set).start()
+        assert len({id(one.result()) for one in asked}) == 1
+
+    assert (len(made), len(opened)) == (1, 1)
