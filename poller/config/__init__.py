@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from poller.config.keywords import PollerKeywords, SourceKeywords
 from poller.config.load import load_config, load_each, poller_options, schedules_of
-from poller.config.options import (
-    AppConfig,
-    FunctionsOptions,
-    PollerConfig,
-    PollerOptions,
-    RunOptions,
-    SourceConfig,
-    SourceOptions,
-    StateOptions,
-)
+from poller.config.options import PollerOptions, SourceOptions
+from poller.config.tables import AppConfig, FunctionsOptions, PollerConfig, RunOptions, SourceConfig, StateOptions
 
 __all__ = [
     "AppConfig",

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from poller.config.includes import Written
-from poller.config.options import AppConfig, PollerOptions
+from poller.config.options import PollerOptions
 from poller.config.problems import at, explain
 from poller.config.sqlite_paths import anchor_state
 from poller.config.substitution import substitute
+from poller.config.tables import AppConfig
 from poller.config.templates import Inherited
 from poller.errors import ConfigError
 

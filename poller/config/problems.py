@@ -10,7 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from poller.config.includes import Written
-from poller.config.options import (
+from poller.config.substitution import references
+from poller.config.tables import (
     AppConfig,
     FunctionsOptions,
     PollerConfig,
@@ -18,7 +19,6 @@ from poller.config.options import (
     SourceConfig,
     StateOptions,
 )
-from poller.config.substitution import references
 from poller.errors import ConfigError
 from poller.model.escape import cut
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from azure_functions_db import SqlAlchemySource
 
 from poller.admin.import_azure_functions_db import key_order
-from poller.config.options import SourceConfig
+from poller.config import SourceConfig
 from tests.cli.azure_functions_db import FIXTURES, ROWS
 from tests.support.azurite import Azurite
 

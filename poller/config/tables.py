@@ -1,0 +1,161 @@
+"""The tables of `poller.toml` as frozen models: those that have no keywords in Python, and the whole file.
+
+The keys of a poller and of its source, which are keywords too, stand in `options.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal, Self
+
+from pydantic import Field, PrivateAttr, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from poller.config.options import Options, PollerOptions, SourceOptions, Text
+from poller.config.types import (
+    QUEUE_RULE,
+    Environment,
+    Name,
+    PositiveDuration,
+    QueueName,
+    ScheduleText,
+    is_queue,
+)
+
+
+class _Address(Options):
+    url: SecretStr = Field(min_length=1)
+    """The database, as any SQLAlchemy URL. Take it from a setting: `"%ORDERS_DB_URL%"`. A relative SQLite path
+    starts at the folder of `poller.toml`."""
+
+
+class SourceConfig(SourceOptions, _Address):
+    """The table `[pollers.NAME.source]`: its options, and where the database is."""
+
+    def keywords(self) -> dict[str, Any]:
+        """What was set, as arguments of `SqlSource` (the URL, a secret, in clear). Keys that were not set are left
+        out, because some mean more when they are set (`commit_delay`)."""
+        return {**self.model_dump(exclude_unset=True), "url": self.url.get_secret_value()}
+
+
+class StateOptions(Options):
+    """Where checkpoints and leases are kept: the table `[state]`."""
+
+    store: Literal["blob", "sql", "memory"] = "blob"
+    """`blob`: Azure Blob Storage. `sql`: a table in any SQLAlchemy database, created on first use. `memory`: this
+    process only, for tests."""
+
+    connection: Text = "AzureWebJobsStorage"
+    """For `blob`: the app setting that holds a connection string (`UseDevelopmentStorage=true` means Azurite), or
+    the prefix of NAME__blobServiceUri or NAME__accountName (and NAME__clientId) for an identity."""
+
+    container: Text = "db-state"
+    """For `blob`: the container. It is created where it is missing and the identity may create it."""
+
+    url: SecretStr | None = Field(default=None, min_length=1)
+    """For `sql`: the database, as any SQLAlchemy URL. Default: `sqlite:///state.db` beside `poller.toml`."""
+
+    @model_validator(mode="after")
+    def _keys_of_this_store(self) -> Self:
+        for key in self.model_fields_set - {"store"}:
+            wanted = "sql" if key == "url" else "blob"
+            if self.store != wanted:
+                raise PydanticCustomError(
+                    "other_store",
+                    'has no meaning for store = "{store}"; set state.store = "{wanted}"',
+                    {"key": key, "store": self.store, "wanted": wanted},
+                )
+        if self.store == "blob" and not set(self.connection).isdisjoint("=;"):
+            raise PydanticCustomError(
+                "connection_string",
+                "must be the name of an app setting that holds the connection string, not the string itself",
+                {"key": "connection"},
+            )
+        return self
+
+
+class FunctionsOptions(Options):
+    """How an Azure Functions app runs its pollers: the table `[functions]`."""
+
+    mode: Literal["timer", "queue"] = "timer"
+    """`timer`: one timer function per poller; right for a few. `queue`: two functions, however many pollers there are:
+    one looks who is due, and sends a message for each; the other does a tick per message. Needs `store = "blob"`."""
+
+    dispatch_schedule: ScheduleText = "*/5 * * * * *"
+    """When the dispatcher looks, with `mode = "queue"`: a six-field NCRONTAB expression, in UTC."""
+
+    queue: QueueName | None = None
+    """The queue of the work messages, with `mode = "queue"`, in the storage account of `[state]`. One for each app.
+    Default: `poller-{app_name}`."""
+
+
+class RunOptions(Options):
+    """How `poller run` shares a process among its pollers: the table `[run]`."""
+
+    max_concurrent: int | None = Field(default=None, ge=1, le=1000)
+    """The most ticks at once; at most half of them for one database server. Default: the number of processors and
+    4."""
+
+    slice: PositiveDuration = timedelta(seconds=30)
+    """How long a tick goes on while others wait for their turn: then it gives its lease back, and comes again later."""
+
+
+class PollerConfig(PollerOptions):
+    """One poller of the file: its options and its source."""
+
+    template: Name | None = None
+    """The `[templates.NAME]` from which the poller has what it does not set itself."""
+
+    source: SourceConfig
+    """The table `[pollers.NAME.source]`."""
+
+
+class AppConfig(Options):
+    """The whole file."""
+
+    app_name: Name
+    """The name of the application: the state of its pollers is stored under `state/{app_name}/`."""
+
+    environment: Environment = "development"
+    """Where this runs. `production` tightens the guardrails of the `poller` command."""
+
+    include: tuple[Text, ...] = ()
+    """Further files with `[pollers.NAME]` and `[templates.NAME]`, such as `["pollers.d/*.toml"]`: paths from the folder
+    of this file; `*` is any part of a name, `**` any folders."""
+
+    state: StateOptions = StateOptions()
+    """Where checkpoints and leases are kept."""
+
+    connections: int = Field(default=4, ge=1, le=1000)
+    """The most connections that this process has to one database as one user, for all pollers that read from it."""
+
+    functions: FunctionsOptions = FunctionsOptions()
+    """How an Azure Functions app runs its pollers."""
+
+    run: RunOptions = RunOptions()
+    """How `poller run` shares a process among its pollers."""
+
+    pollers: dict[Name, PollerConfig] = Field(min_length=1)
+    """The pollers, by name."""
+
+    _elsewhere: Mapping[tuple[str, str], str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _queue_can_be(self) -> Self:
+        if self.functions.mode == "queue" and self.state.store != "blob":
+            reason = 'must be "blob" with functions.mode = "queue": the dispatcher lists the documents there'
+            raise PydanticCustomError("store", "{reason}", {"key": "state.store", "reason": reason})
+        if self.functions.mode == "queue" and self.functions.queue is None and not is_queue(f"poller-{self.app_name}"):
+            reason = f"is not set, and poller-{{app_name}} is no name of a queue: {QUEUE_RULE}; set one"
+            raise PydanticCustomError("queue", "{reason}", {"key": "functions.queue", "reason": reason})
+        return self
+
+    def written_in(self, elsewhere: Mapping[tuple[str, str], str]) -> Self:
+        """Itself, once it is known which of its tables stand in files that are included."""
+        self._elsewhere = elsewhere
+        return self
+
+    def file_of(self, name: str, main: str) -> str:
+        """The file in which a poller stands; `main`: the name of `poller.toml`."""
+        return self._elsewhere.get(("pollers", name), main)
