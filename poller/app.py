@@ -31,6 +31,7 @@ from poller.stores.opening import open_store
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
     from poller.admin.health import Health
+    from poller.admin.kept_health import KeptHealth
     from poller.admin.wired import WiredPoller
     from poller.backfill.documents import Document
     from poller.backfill.listing import Backfills
@@ -216,18 +217,22 @@ class App:
 
         Raises: ConfigError (an unknown name, or a store that cannot be made).
         """
-        from poller.admin.health_round import look_at
+        return self._health.compute(self.chosen(names))
 
-        return look_at(self, self.chosen(names))
-
-    def kept_health(self, max_age: float = 15.0) -> Health:  # noqa: ARG002 - kept soon
+    def kept_health(self, max_age: float = 15.0) -> Health:
         """The health of all pollers as `health/{app_name}.json` in the store has it, computed anew by whoever finds it
-        older than `max_age` seconds and takes that on by a compare-and-swap: a hundred callers cost one look at the
+        older than `max_age` seconds and claims that by a compare-and-swap: a hundred callers cost one look at the
         databases. For endpoints. Call it from any thread.
 
         Raises: ConfigError (a store that cannot be made). A store that cannot be reached makes every poller unhealthy.
         """
-        return self.health()
+        return self._health.kept(max_age)
+
+    @cached_property
+    def _health(self) -> KeptHealth:
+        from poller.admin.kept_health import KeptHealth
+
+        return KeptHealth(self)
 
     def check(self, names: str | Sequence[str] | None = None) -> list[Checked]:
         """Diagnose each poller, as `Poller.check` does, several at a time; one that cannot be made is a finding too:

@@ -9,6 +9,7 @@ from poller.errors import PollerError, StoreDenied
 
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
+    from poller.admin.health import Health
     from poller.backfill.survey import Survey
     from poller.backfill.watch import Sample
     from poller.worker import Ended
@@ -71,6 +72,15 @@ def of_checked(checked: Checked) -> int:
         return USAGE if checked.refused.exit_code == USAGE else FAILED
     wrong = {one.check for one in checked.findings if one.severity == "error"}
     return MISMATCH if FINGERPRINT in wrong else FAILED if wrong else DONE
+
+
+def of_health(looked: Health) -> int:
+    """The code for pollers' health: 1 where one is unhealthy, whatever the reason; 2 where one cannot be made."""
+    from poller.errors import ConfigError
+
+    if any(isinstance(one.failure, ConfigError) for one in looked.pollers):
+        return USAGE
+    return DONE if looked.healthy else FAILED
 
 
 def of_end(end: Ended[Any]) -> int:

@@ -22,6 +22,7 @@ _COMMANDS = (
     "run",
     "dispatch",
     "status",
+    "health",
     "watch",
     "check",
     "peek",

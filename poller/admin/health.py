@@ -8,7 +8,11 @@ who may not read the table.
 
 from __future__ import annotations
 
-from pydantic import Field
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Self
+
+from pydantic import Field, PrivateAttr
 
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
@@ -69,6 +73,17 @@ class PollerHealth(ResultModel):
     """When the checkpoint moved last, or was made, by the store's clock."""
     error: str | None = None
     """What kept this look from being complete: the store, the database, the configuration, a changed source."""
+    _failure: Exception | None = PrivateAttr(default=None)
+
+    @property
+    def failure(self) -> Exception | None:
+        """The exception behind `error`; None in a health that was kept."""
+        return self._failure
+
+    def because_of(self, failure: Exception) -> Self:
+        """The same, with the exception that ended the look."""
+        self._failure = failure
+        return self
 
 
 class Health(ResultModel):
@@ -81,3 +96,10 @@ class Health(ResultModel):
     """When, by the store's clock where it has one."""
     pollers: list[PollerHealth] = Field(default_factory=list)
     """The worst first: unhealthy ones, the latest of them first."""
+
+
+def worst_first(app_name: str, computed_at: datetime, pollers: Iterable[PollerHealth]) -> Health:
+    """The health of an application whose pollers were looked at."""
+    ordered = sorted(pollers, key=lambda one: (one.healthy, -(one.late_seconds or 0.0), one.name))
+    healthy = all(one.healthy for one in ordered)
+    return Health(app_name=app_name, healthy=healthy, computed_at=computed_at, pollers=ordered)

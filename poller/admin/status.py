@@ -6,11 +6,14 @@ The models are what `poller status --json` prints of one poller.
 from __future__ import annotations
 
 import contextlib
-from typing import Self, TypeVar
+from datetime import datetime
+from typing import Any, Self, TypeVar
 
 from pydantic import PrivateAttr
 
 from poller.admin.failing import FailingOutput, failing, with_row
+from poller.admin.health_facts import facts_of, rows_of, rule_of
+from poller.admin.kept_health import seen_before
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.ordering import check_ordering_key
 from poller.delivery.preflight import check_fingerprint
@@ -21,10 +24,11 @@ from poller.lease.state_file import Copy
 from poller.model.changes import cancelled_worker, kept_by
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError
+from poller.model.health import Facts, judge, remembered
 from poller.model.redact import error_line
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
-from poller.ports import InspectableSource
+from poller.ports import InspectableSource, Lag
 
 
 class LeaseOutput(ResultModel):
@@ -100,6 +104,10 @@ class PollerStatus(ResultModel):
     last_error: DeliveryError | None = None
     """How it last failed."""
     failing: FailingOutput = FailingOutput()
+    stalled_seconds: float | None = None
+    """For so long rows that may be read have waited for a tick, since the first moment of the schedule after they
+    became readable, and nothing was committed. Null where none waits, where that moment is to come, where a person
+    paused the poller or a worker is at work, and where it is not known since when they have waited."""
     error: str | None = None
     """What kept this status from being complete: an unreachable store or database, a changed source."""
     _failure: Exception | None = PrivateAttr(default=None)
@@ -153,7 +161,7 @@ def look(poller: WiredPoller, *, null_cursors: bool = True) -> PollerStatus:
         status = _rows(status, poller, null_cursors=null_cursors)
         if copy is not None:  # by now the server was asked what the names in the configuration mean
             check_fingerprint(poller.name, copy.state, poller.source)
-        return _bound(status, poller)
+        return _bound(status, poller, copy, operator.file.clock.now())
     except Exception as error:  # noqa: BLE001 - one poller's trouble must not hide another's
         return status.failed(error)
 
@@ -215,13 +223,28 @@ def _rows(status: PollerStatus, poller: WiredPoller, *, null_cursors: bool) -> P
     return status.model_copy(update=counts)
 
 
-def _bound(status: PollerStatus, poller: WiredPoller) -> PollerStatus:
-    """Below what rows are read, whether all that wait stand above it, and whether the first of them is the one that
-    fails. Raises: SourceError."""
+def _bound(status: PollerStatus, poller: WiredPoller, copy: Copy | None, now: datetime) -> PollerStatus:
+    """Below what rows are read, whether all that wait stand above it, for how long others have waited, and whether the
+    first of them is the one that fails. `now`: by the store's clock. Raises: SourceError."""
     page = poller.source.page(status.cursor, 1)
     bound = BoundOutput.model_validate(page.bound, from_attributes=True)
     first = page.cursors[0] if page.cursors else None
     alone, most = status.pending == 1 or poller.options.batch_size == 1, poller.options.max_attempts
     known = with_row(status.failing, first, alone=alone, max_attempts=most)
     above = bool(status.pending) and not page.rows
-    return status.model_copy(update={"bound": bound, "above_bound": above, "failing": known})
+    found: dict[str, Any] = {"bound": bound, "above_bound": above, "failing": known}
+    if copy is not None:
+        rows = rows_of(page, Lag(status.lag_seconds, status.pending or 0))
+        found["stalled_seconds"] = _stalled(facts_of(copy, poller, now, rows), poller)
+    return status.model_copy(update=found)
+
+
+def _stalled(facts: Facts, poller: WiredPoller) -> float | None:
+    """By the rule of health. A number does not say when its row came: what looks at the health remember does."""
+    before, rows = None, facts.rows
+    if rows is not None and rows.readable and rows.age is None:
+        before = seen_before(poller.store, poller.app_name, poller.name)
+        if before is None:
+            return None
+    verdict = judge(facts, rule_of(poller), remembered(before, facts))
+    return verdict.stalled if verdict.kind in {"due", "late", "max_lag"} else None

@@ -42,12 +42,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
+from pydantic import BaseModel, ConfigDict
+
 from poller.model.schedule import Schedule
+from poller.model.stamps import Stamp
 
 PATIENCE = 300.0
 """Seconds, beside `lease_ttl`, that a row may be late while nothing is committed."""
 SLACK = 60.0
 """Seconds: what is stamped farther ahead of the store's clock is of a clock that was wrong, and counts for nothing."""
+CLOSE = 60.0
+"""Seconds: two looks so close to each other say when a row became readable that only the second one saw."""
 
 Kind: TypeAlias = Literal[
     "trouble",
@@ -149,8 +154,7 @@ class Facts:
         return max(known, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(BaseModel):
     """What looks remember of a poller for later ones; moments by the store's clock.
 
     Attributes:
@@ -160,12 +164,20 @@ class Seen:
             `generation`.
     """
 
-    clear_at: datetime | None = None
-    waiting_since: datetime | None = None
-    above_since: datetime | None = None
-    unborn_since: datetime | None = None
-    began_at: datetime | None = None
+    model_config = ConfigDict(frozen=True)
+
+    clear_at: Stamp | None = None
+    waiting_since: Stamp | None = None
+    above_since: Stamp | None = None
+    unborn_since: Stamp | None = None
+    began_at: Stamp | None = None
     generation: int = 0
+
+    def until(self, now: datetime) -> Seen:
+        """Without what would lie ahead: it was written by a clock that was wrong."""
+        fields = ("clear_at", "waiting_since", "above_since", "unborn_since", "began_at")
+        ahead = [name for name in fields if (at := getattr(self, name)) is not None and is_ahead(at, now)]
+        return self.model_copy(update=dict.fromkeys(ahead)) if ahead else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,23 +204,35 @@ class Verdict:
         return self.kind not in UNHEALTHY
 
 
+def is_ahead(at: datetime, now: datetime) -> bool:
+    """Whether a moment that should have been lies so far ahead that its clock was wrong."""
+    return (at - now).total_seconds() > SLACK
+
+
 def remembered(before: Seen | None, facts: Facts) -> Seen:
     """What to remember after a look. A database that did not answer changes nothing of it."""
-    seen = before or Seen()
-    seen = replace(seen, unborn_since=None if facts.exists else seen.unborn_since or facts.now)
-    if facts.exists and facts.committed_at is not None and (facts.began or seen.generation != facts.generation):
-        began_at = facts.committed_at if facts.began else None
-        seen = replace(seen, began_at=began_at, generation=facts.generation)
-    rows = facts.rows
-    if rows is None:
+    seen, now = (before or Seen()).until(facts.now), facts.now
+    if facts.trouble:
         return seen
-    if not rows.readable:
-        above_since = (seen.above_since or facts.now) if rows.above else None
-        return replace(seen, clear_at=facts.now, waiting_since=None, above_since=above_since)
-    if seen.waiting_since is None:
-        since = facts.committed_at if seen.clear_at is None and facts.exists else None
-        seen = replace(seen, waiting_since=min(since or facts.now, facts.now))
-    return replace(seen, above_since=None)
+    learned: dict[str, datetime | int | None] = {"unborn_since": None if facts.exists else seen.unborn_since or now}
+    if facts.exists and (facts.began or seen.generation != facts.generation):
+        learned |= {"began_at": facts.committed_at if facts.began else None, "generation": facts.generation}
+    if facts.rows is not None and facts.rows.readable:
+        learned |= {"above_since": None, "waiting_since": _waiting_since(seen, facts)}
+    elif facts.rows is not None:
+        above_since = (seen.above_since or now) if facts.rows.above else None
+        learned |= {"clear_at": now, "waiting_since": None, "above_since": above_since}
+    return seen.model_copy(update=learned)
+
+
+def _waiting_since(seen: Seen, facts: Facts) -> datetime:
+    """The first look that saw a row that may be read, since the last that saw none and since the last commit."""
+    since, committed_at = seen.waiting_since, facts.committed_at
+    if since is not None:
+        return facts.now if committed_at is not None and committed_at > since else since
+    is_first = seen.clear_at is None and facts.exists
+    tells_nothing = facts.rows is None or facts.rows.age is None
+    return committed_at or facts.now if is_first and tells_nothing else facts.now
 
 
 def judge(facts: Facts, rule: Rule, seen: Seen) -> Verdict:
@@ -237,9 +261,9 @@ def _measured(facts: Facts, rule: Rule, seen: Seen) -> Verdict:
         return _never_ran(facts, rule, seen, rows)
     if not rows.readable:
         return _above(facts, rule, seen, rows)
-    readable_at = _readable_at(facts, seen, rows)
-    late, _ = _overdue(facts.now, readable_at, rule)
-    stalled, due = _overdue(facts.now, max(readable_at, facts.progress or readable_at), rule)
+    late, _ = _overdue(facts.now, _readable_at(facts, rows, seen, _first_seen(facts, seen)), rule)
+    earliest = _readable_at(facts, rows, seen, _last_unseen(facts, seen))
+    stalled, due = _overdue(facts.now, max(earliest, facts.progress or earliest), rule)
     found = Verdict(kind="due", late=late, stalled=stalled, due=due)
     if rule.max_lag is not None:
         if late is not None and late > rule.max_lag:
@@ -270,8 +294,11 @@ def _above(facts: Facts, rule: Rule, seen: Seen, rows: Rows) -> Verdict:
 
 def _never_ran(facts: Facts, rule: Rule, seen: Seen, rows: Rows) -> Verdict:
     """Nobody ever ticked: the first tick makes a document."""
-    since = seen.unborn_since if rule.starts_now else seen.waiting_since
-    if since is None or not (rows.readable or rule.starts_now):
+    if rule.starts_now:
+        since = seen.unborn_since or facts.now
+    elif rows.readable:
+        since = (_last_unseen if rule.max_lag is None else _first_seen)(facts, seen)
+    else:
         return _above(facts, rule, seen, rows)
     late, due = _overdue(facts.now, since, rule)
     found = Verdict(kind="due" if due is None else "scheduled", late=late, stalled=late, due=due)
@@ -279,13 +306,28 @@ def _never_ran(facts: Facts, rule: Rule, seen: Seen, rows: Rows) -> Verdict:
     return replace(found, kind="never_ran") if late is not None and late > allowed else found
 
 
-def _readable_at(facts: Facts, seen: Seen, rows: Rows) -> datetime:
-    """When the oldest row that may be read became readable, as far as that can be known: see above."""
-    since = seen.waiting_since or facts.now
+def _first_seen(facts: Facts, seen: Seen) -> datetime:
+    """The first look that saw the rows that wait."""
+    return seen.waiting_since or facts.now
+
+
+def _last_unseen(facts: Facts, seen: Seen) -> datetime:
+    """The look before that, which saw none, or the commit before that, where it was just before: the rows came between
+    the two. With the long patience of the rule without `max_lag` the earlier one is taken; with `max_lag`, which may be
+    short, the later."""
+    first = _first_seen(facts, seen)
+    before = [at for at in (seen.clear_at, facts.committed_at) if at is not None and at <= first]
+    last = max(before, default=first)
+    return last if (first - last).total_seconds() <= CLOSE else first
+
+
+def _readable_at(facts: Facts, rows: Rows, seen: Seen, since: datetime) -> datetime:
+    """When the oldest row that may be read became readable, as far as that can be known: see above. `since`: where the
+    row itself does not say. Nothing was committed since the first look that saw one, so it was readable then."""
     if rows.age is None:
         return min(facts.now, max(since, facts.committed_at or since))
     delay = 0.0 if rows.held else rows.bound_age or 0.0
-    at = _before(facts.now, max(0.0, rows.age - delay))
+    at = min(_before(facts.now, max(0.0, rows.age - delay)), _first_seen(facts, seen))
     if seen.clear_at is not None and seen.clear_at > at:
         at = since
     if seen.began_at is not None:

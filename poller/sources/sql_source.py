@@ -194,6 +194,11 @@ class SqlSource:
             return None
         return None
 
+    @property
+    def starts_now(self) -> bool:
+        """Whether rows count from the first tick on only (`start_from = "now"`)."""
+        return self._options.start == "now"
+
     def start(self) -> Cursor | None:
         """See `poller.ports.Source.start`. `now` in a table without rows is the beginning, where the form of its
         timestamps is not known yet (SQLite)."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from poller import observability
 from poller.admin.change_result import ChangeOutput
+from poller.admin.health import Health
 from poller.admin.history import HistoryOutput
 from poller.admin.quarantine.listing import QuarantineOutput, QuarantineShowOutput
 from poller.admin.quarantine.replay import QuarantineReplayOutput
@@ -47,6 +48,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "demo.schema.json": _output(models.DemoOutput),
         "demo-poison.schema.json": _output(models.PoisonDemoOutput),
         "dispatch.schema.json": _output(DispatchOutput),
+        "health.schema.json": _output(Health),
         "history.schema.json": _output(HistoryOutput),
         "init.schema.json": _output(models.InitOutput),
         "peek.schema.json": _output(peek_report.PeekOutput),

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from poller.admin.counts import rows
+from poller.admin.health_words import waited
 from poller.backfill.ranges import in_words
 from poller.backfill.status import BackfillStatus
 from poller.model.escape import cut
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from poller.delivery.result import BoundOutput
     from poller_cli.output.models import StatusOutput
     from poller_cli.session import Session
+
+STALLED = 60.0
+"""For so many seconds rows may wait for a tick before it is said."""
 
 _HALTED = {False: "halted", True: "halted, and paused"}
 
@@ -79,6 +83,8 @@ def _screen(status: PollerStatus, session: Session) -> str:
         old = status.lag_seconds is not None and (status.lag_seconds > 0 or not status.above_bound)
         age = f", the oldest {_span(status.lag_seconds)} old" if status.pending and old else ""
         lines.append(f"  {'behind' if backfill is None else 'left  '}    {count}{age}")
+    if (late := stalled(status)) is not None:
+        lines.append(f"  late      {late}")
     if status.null_cursors:
         lines.append(f"  never     {_never_read(status)}")
     lines.append(f"  lease     {lease_text(status)}")
@@ -150,6 +156,14 @@ def waits_above(pending: int, capped: bool, bound: BoundOutput | None) -> str:
     """That rows are there, and that none of them may be read yet."""
     value = "" if bound is None or bound.value is None else f" {bound.value}"
     return f"{rows(pending, capped)} wait{'s' * (pending == 1)} above the bound{value} (poller check says why)"
+
+
+def stalled(status: PollerStatus) -> str | None:
+    """That nobody delivers what waits, where that has been so for longer than ticks take."""
+    seconds = status.stalled_seconds
+    if seconds is None or seconds < STALLED or not status.pending:
+        return None
+    return f"{waited(seconds)} (poller health)"
 
 
 def _begun(status: BackfillStatus) -> str:

@@ -16,7 +16,7 @@ from poller.model.escape import cut
 from poller.model.transitions import times
 from poller_cli.output.failing_words import culprit, failures, waiting
 from poller_cli.output.sparkline import History, sparkline
-from poller_cli.output.status_report import cursor_text, lease_text, state_word
+from poller_cli.output.status_report import cursor_text, lease_text, stalled, state_word
 from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import printable
 
@@ -85,6 +85,8 @@ def _block(
         _line(text, "left", behind)
     else:
         _line(text, "behind", behind, sparkline(history.lags, bars, plain=plain), narrow=narrow)
+    if (late := stalled(status)) is not None:
+        _line(text, "late", late)
     speed = "" if rate is None else f"{rate:,.0f}"
     _line(text, "rows/s", speed, sparkline(history.rates, bars, plain=plain), narrow=narrow)
     for n, part in enumerate(textwrap.wrap(lease_text(status), max(20, width - 12), break_on_hyphens=False)):
