@@ -119,7 +119,7 @@ class KeptHealth:
             found = self._read()
             health = found.document.health
             age = None if health is None else self._age(health.computed_at)
-            if health is not None and age is not None and age <= max_age:
+            if health is not None and age is not None and age < max_age:
                 return health
             claim = found.document.claim
             taken = None if claim is None else self._age(claim.at)

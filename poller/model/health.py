@@ -52,7 +52,8 @@ PATIENCE = 300.0
 SLACK = 60.0
 """Seconds: what is stamped farther ahead of the store's clock is of a clock that was wrong, and counts for nothing."""
 CLOSE = 60.0
-"""Seconds: two looks so close to each other say when a row became readable that only the second one saw."""
+"""Seconds: two looks so close to each other, and to a quarter of how late a row may be, say when a row became readable
+that only the second one saw."""
 
 Kind: TypeAlias = Literal[
     "trouble",
@@ -97,6 +98,11 @@ class Rule:
     def patience(self) -> float:
         """How late a row may be while nothing is committed."""
         return PATIENCE + self.ttl
+
+    @property
+    def allowed(self) -> float:
+        """How late a row may be, by the rule that applies."""
+        return self.patience if self.max_lag is None else self.max_lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,9 +267,9 @@ def _measured(facts: Facts, rule: Rule, seen: Seen) -> Verdict:
         return _never_ran(facts, rule, seen, rows)
     if not rows.readable:
         return _above(facts, rule, seen, rows)
-    late, _ = _overdue(facts.now, _readable_at(facts, rows, seen, _first_seen(facts, seen)), rule)
-    earliest = _readable_at(facts, rows, seen, _last_unseen(facts, seen))
-    stalled, due = _overdue(facts.now, max(earliest, facts.progress or earliest), rule)
+    readable_at = _readable_at(facts, rows, seen, rule)
+    late, _ = _overdue(facts.now, readable_at, rule)
+    stalled, due = _overdue(facts.now, max(readable_at, facts.progress or readable_at), rule)
     found = Verdict(kind="due", late=late, stalled=stalled, due=due)
     if rule.max_lag is not None:
         if late is not None and late > rule.max_lag:
@@ -297,38 +303,33 @@ def _never_ran(facts: Facts, rule: Rule, seen: Seen, rows: Rows) -> Verdict:
     if rule.starts_now:
         since = seen.unborn_since or facts.now
     elif rows.readable:
-        since = (_last_unseen if rule.max_lag is None else _first_seen)(facts, seen)
+        since = _since(facts, seen, rule)
     else:
         return _above(facts, rule, seen, rows)
     late, due = _overdue(facts.now, since, rule)
     found = Verdict(kind="due" if due is None else "scheduled", late=late, stalled=late, due=due)
-    allowed = rule.patience if rule.max_lag is None else rule.max_lag
-    return replace(found, kind="never_ran") if late is not None and late > allowed else found
+    return replace(found, kind="never_ran") if late is not None and late > rule.allowed else found
 
 
-def _first_seen(facts: Facts, seen: Seen) -> datetime:
-    """The first look that saw the rows that wait."""
-    return seen.waiting_since or facts.now
-
-
-def _last_unseen(facts: Facts, seen: Seen) -> datetime:
-    """The look before that, which saw none, or the commit before that, where it was just before: the rows came between
-    the two. With the long patience of the rule without `max_lag` the earlier one is taken; with `max_lag`, which may be
-    short, the later."""
-    first = _first_seen(facts, seen)
+def _since(facts: Facts, seen: Seen, rule: Rule) -> datetime:
+    """Since when rows wait, where they do not say: the first look that saw them, or the look before that, which saw
+    none, or the commit before that, where that was just before: they came between the two."""
+    first = seen.waiting_since or facts.now
     before = [at for at in (seen.clear_at, facts.committed_at) if at is not None and at <= first]
     last = max(before, default=first)
-    return last if (first - last).total_seconds() <= CLOSE else first
+    return last if (first - last).total_seconds() <= min(CLOSE, rule.allowed / 4) else first
 
 
-def _readable_at(facts: Facts, rows: Rows, seen: Seen, since: datetime) -> datetime:
-    """When the oldest row that may be read became readable, as far as that can be known: see above. `since`: where the
-    row itself does not say. Nothing was committed since the first look that saw one, so it was readable then."""
+def _readable_at(facts: Facts, rows: Rows, seen: Seen, rule: Rule) -> datetime:
+    """When the oldest row that may be read became readable, as far as that can be known: see above."""
+    since = _since(facts, seen, rule)
     if rows.age is None:
         return min(facts.now, max(since, facts.committed_at or since))
     delay = 0.0 if rows.held else rows.bound_age or 0.0
-    at = min(_before(facts.now, max(0.0, rows.age - delay)), _first_seen(facts, seen))
-    if seen.clear_at is not None and seen.clear_at > at:
+    at = _before(facts.now, max(0.0, rows.age - delay))
+    committed_late = seen.clear_at is not None and at < seen.clear_at
+    changed_since = seen.waiting_since is not None and at > seen.waiting_since  # a row waited then, and none was passed
+    if committed_late or changed_since:
         at = since
     if seen.began_at is not None:
         at = max(at, seen.began_at)

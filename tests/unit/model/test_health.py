@@ -87,8 +87,7 @@ def test_frozen_timers_and_dead_workers_are_found_in_time(
     scheduled = 10
     found = asker.unhealthy_after(2 * limit)
     assert found is not None
-    between = LOOK if max_lag and not (timed and exists) else 0  # only looks say when such a row came
-    assert limit - LOOK < found <= limit + scheduled + between + LOOK
+    assert limit - LOOK < found <= limit + scheduled + LOOK
 
 
 def test_it_is_healthy_again_when_work_goes_on() -> None:
@@ -127,6 +126,24 @@ def test_rare_looks_take_new_numbers_for_new() -> None:
     assert asker.look().healthy
     asker.now = after(7200)
     assert not asker.look().healthy
+
+
+def test_a_row_that_is_changed_again_and_again_still_waits() -> None:
+    """Its stamp is always a second old, and nobody passed it."""
+    asker = Asker(Rule(schedule=EVERY))
+    asker.wait(3600)
+    asker.facts = {"rows": Rows(readable=True, age=1.0)}
+    assert asker.unhealthy_after(900) == pytest.approx(375, abs=LOOK)
+
+
+@pytest.mark.parametrize("max_lag", [10.0, 30.0])
+def test_a_short_max_lag_does_not_count_before_the_first_look(max_lag: float) -> None:
+    """Looks say only that the row came within the last 15 seconds."""
+    asker = Asker(Rule(schedule=EVERY, max_lag=max_lag), timed=NUMBERS)
+    asker.wait(3600)
+    asker.oldest = asker.now
+    assert asker.wait(LOOK).healthy
+    assert asker.unhealthy_after(120) is not None
 
 
 def test_a_nightly_poller_is_healthy_all_day() -> None:

@@ -1,0 +1,205 @@
+"""All timers frozen, all workers killed: health says so, names the poller, and is right again when work goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from poller import Batch, Reject
+from poller.errors import StoreUnavailable
+from poller.stores import MemoryStore
+from tests.integration.health.shop import KEPT, LOOK, Shop, table
+from tests.support.quarantine import Clock
+
+
+@pytest.mark.parametrize(("option", "limit"), [("", 360), ('max_lag = "90s"', 90), ('lease_ttl = "20s"', 320)])
+def test_health_turns_in_time_and_back(tmp_path: Path, option: str, limit: float) -> None:
+    shop = Shop(tmp_path, table("orders", poller=option))
+    shop.row(1)
+    assert shop.tick() == "delivered"
+    shop.clock.passed += 3600
+    assert shop.wait(LOOK).healthy
+    shop.row(2)
+    found = shop.unhealthy_after(1200)
+    assert found is not None
+    assert limit - LOOK < found <= limit + 10 + LOOK, "10 s: until the schedule comes to it"
+    said = shop.orders()
+    assert said.name == "orders"
+    assert said.reason is not None
+    assert "row" in said.reason
+    assert said.next_step is not None
+    assert "orders" in said.next_step
+    assert not shop.ask().healthy
+    shop.tick()
+    shop.clock.passed += LOOK
+    assert shop.ask().healthy
+
+
+def test_a_deployment_that_never_ticks_is_found(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1, age=86_400)
+    assert shop.orders().healthy, "it may have been deployed a minute ago"
+    shop.clock.passed += 345
+    assert shop.orders().healthy
+    assert shop.unhealthy_after(60) is not None
+    assert "first tick" in (shop.orders().reason or "")
+
+
+def test_asked_for_the_first_time_after_days(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1, age=10 * 86_400)
+    shop.tick()
+    shop.clock.passed += 5 * 86_400
+    shop.row(2, age=2 * 86_400 + 60)
+    (said,) = shop.app.health().pollers
+    assert said.reason == "Rows have waited 2 d 0 h and nothing was committed (1 row)."
+
+
+def test_whoever_asks_may_have_a_clock_of_any_kind(tmp_path: Path) -> None:
+    """The store's clock counts, and the age of rows by the database's."""
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    shop.row(2)
+    ahead = Clock()
+    ahead.passed = 30 * 86_400
+    other = shop.another(ahead)
+    assert shop.ask(other).healthy
+    shop.clock.passed += 900
+    assert not other.health().healthy
+    assert not shop.app.health().healthy
+
+
+def test_a_paused_poller_is_reported(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    shop.app.pollers["orders"].pause(by="ada")
+    shop.row(2)
+    shop.clock.passed += 3600
+    assert shop.orders().healthy
+    assert shop.orders().waiting_for == "a person: it was paused by ada"
+    shop.app.pollers["orders"].resume(by="ada")
+    assert shop.wait(2 * LOOK).healthy
+    shop.clock.passed += 900
+    assert not shop.orders().healthy
+
+
+def test_one_that_backs_off_is_reported(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders", poller='retry_backoff = "280s"\nretry_backoff_max = "280s"'))
+    shop.row(1)
+
+    def fail(batch: Batch) -> None:
+        raise OSError("what it calls is down")
+
+    for _ in range(3):
+        assert shop.tick(fail) == "handler_failed"
+        assert (shop.wait(LOOK).waiting_for or "").startswith("its next try at")
+        shop.clock.passed += 270
+        assert shop.orders().healthy
+    shop.clock.passed += 900
+    assert not shop.orders().healthy, "nobody makes the next try"
+
+
+def test_a_halted_poller_needs_a_person(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders", poller='on_poison = "halt"\nmax_attempts = 1\nretry_backoff = "1ms"'))
+    shop.row(1)
+
+    def fail(batch: Batch) -> None:
+        raise ValueError("CANARY-1 of id=1")
+
+    outcomes = [shop.tick(fail) for _ in range(3) if shop.clock.sleep(1) is None]
+    assert outcomes[-1] == "halted"
+    said = shop.wait(LOOK)
+    assert (said.healthy, said.halted) == (False, True)
+    assert "poller resume orders" in (said.next_step or "")
+
+
+def test_a_full_quarantine_needs_a_person(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders", poller='on_poison = "quarantine"\nmax_quarantined = 1\nmax_aside = 1'))
+    shop.row(1)
+
+    def reject(batch: Batch) -> None:
+        raise Reject("CANARY-2 of id=1")
+
+    shop.tick(reject)
+    said = shop.orders()
+    assert (said.healthy, said.aside, said.quarantined) == (False, 1, 0)
+    assert "poller quarantine list orders" in (said.next_step or "")
+
+
+def test_it_is_computed_in_the_middle_of_a_tick(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1)
+    said: list[object] = []
+    shop.tick(lambda batch: said.append(shop.app.health().pollers[0]))
+    (found,) = said
+    assert found.healthy  # type: ignore[attr-defined]
+    assert "is at work" in found.waiting_for  # type: ignore[attr-defined]
+
+
+def test_another_source_and_an_unreadable_document(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    shop.write(table("orders", source='filter = "id > 0"'))
+    (said,) = shop.another().health().pollers
+    assert said.reason == "Its checkpoint belongs to another source than the configured one."
+    shop.store.write("state/shop/orders.json", b"{}", if_tag=shop.store.read("state/shop/orders.json").tag)  # type: ignore[union-attr]
+    (said,) = shop.another().health().pollers
+    assert said.reason == "Its state document cannot be read, or is missing."
+
+
+def test_one_pollers_trouble_hides_no_other(tmp_path: Path) -> None:
+    away = "postgresql+psycopg://ada:CANARY-3@127.0.0.1:1/shop"
+    wrong = "no-such-database://CANARY-4"
+    shop = Shop(tmp_path, table("orders"), table("away", url=away), table("wrong", url=wrong))
+    shop.row(1)
+    shop.tick()
+    found = shop.ask()
+    assert [(one.name, one.healthy) for one in found.pollers] == [("away", False), ("wrong", False), ("orders", True)]
+    said = {one.name: one for one in found.pollers}
+    assert said["away"].reason == "Its database cannot be reached, or did not answer in time."
+    assert (said["wrong"].reason or "").startswith("It is not configured correctly:")
+    assert "CANARY" not in found.model_dump_json()
+
+
+def test_no_row_and_no_key_is_shown_or_kept(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders", poller='on_poison = "halt"\nmax_attempts = 1\nretry_backoff = "1ms"'))
+    for number in (777_001, 777_002):
+        shop.row(number, age=90_000)
+
+    def fail(batch: Batch) -> None:
+        raise ValueError(f"CANARY {batch.rows[0]}")
+
+    for _ in range(4):
+        shop.tick(fail)
+        shop.clock.sleep(1)
+        text = shop.ask().model_dump_json() + json.dumps(shop.document())
+        assert not any(word in text for word in ("CANARY", "777", "sqlite", "shop.db"))
+
+
+class Away(MemoryStore):
+    """A store that does not answer; a real one cannot be made to fail at a request of our choice."""
+
+    away = False
+
+    def read(self, *arguments: object, **options: object):  # type: ignore[no-untyped-def]
+        if self.away:
+            raise StoreUnavailable("No answer from https://CANARY.example", document=KEPT)
+        return super().read(*arguments, **options)  # type: ignore[arg-type]
+
+
+def test_a_store_that_is_away_makes_all_unhealthy(tmp_path: Path) -> None:
+    store = Away()
+    shop = Shop(tmp_path, store=store)
+    shop.tick()
+    store.away = True
+    for found in (shop.app.health(), shop.app.kept_health()):
+        assert not found.healthy
+        assert found.pollers[0].reason == "The state store cannot be reached."
+        assert "CANARY" not in found.model_dump_json()
+    store.away = False
+    assert shop.app.kept_health().healthy

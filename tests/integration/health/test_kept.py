@@ -1,0 +1,180 @@
+"""The kept health: who computes, who answers meanwhile, and what becomes of one who died over it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from poller.admin import health_round
+from poller.admin.health_look import Look, Looked
+from poller.admin.health_round import Looks
+from poller.admin.kept_health import CLAIM, WAIT, KeptHealth
+from poller.errors import StoreDenied
+from poller.ports import Written
+from poller.stores import MemoryStore
+from tests.integration.health.shop import KEPT, LOOK, Shop, table
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """The names of the pollers that are looked at meanwhile."""
+    looks: list[str] = []
+
+    class Counted(Look):
+        def __call__(self) -> Looked:
+            looks.append(self.name)
+            return super().__call__()
+
+    with patch.object(health_round, "Look", Counted):
+        yield looks
+
+
+def claimed(shop: Shop, **more: Any) -> None:
+    """Another process has just begun to compute."""
+    at = shop.clock.utcnow().isoformat()
+    shop.put({**(shop.document() or {}), "claim": {"id": "another", "at": at}, **more})
+
+
+def test_it_is_computed_when_it_is_older_than_15_seconds(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    with counted() as looks:
+        first = shop.ask()
+        shop.clock.passed += 14
+        assert shop.ask() == first
+        shop.clock.passed += 1
+        assert shop.ask().computed_at > first.computed_at
+    assert len(looks) == 2
+
+
+def test_nothing_is_written_where_nobody_asks(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    shop.app.status()
+    shop.app.check()
+    assert shop.document() is None
+
+
+def test_the_others_answer_with_the_last_one(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    last = shop.ask()
+    shop.clock.passed += LOOK
+    claimed(shop)
+    with counted() as looks:
+        assert shop.ask() == last
+    assert looks == []
+
+
+def test_one_who_died_over_it_is_replaced(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    last = shop.ask()
+    shop.clock.passed += LOOK
+    claimed(shop)
+    shop.clock.passed += CLAIM + 1
+    assert shop.ask().computed_at > last.computed_at
+    document = shop.document()
+    assert document is not None
+    assert "claim" not in document
+
+
+def test_without_a_last_one_they_wait_for_a_limited_time(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    claimed(shop)
+    before = shop.clock.passed
+    found = shop.ask()
+    assert shop.clock.passed - before == pytest.approx(WAIT, abs=1)
+    assert not found.healthy
+    assert [one.name for one in found.pollers] == ["orders"]
+    shop.clock.passed += CLAIM
+    assert shop.ask().healthy
+
+
+def test_an_old_one_does_not_serve_for_ever(tmp_path: Path) -> None:
+    """It says that all was well an hour ago."""
+    shop = Shop(tmp_path)
+    assert shop.ask().healthy
+    shop.clock.passed += 3600
+    claimed(shop)
+    assert not shop.ask().healthy
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{", b'{"version": 2}', b'{"seen": 5}', b"[" * 5000])
+def test_what_is_not_ours_is_replaced(tmp_path: Path, body: bytes) -> None:
+    shop = Shop(tmp_path)
+    shop.store.write(KEPT, body, if_tag=None)
+    assert shop.ask().healthy
+    document = shop.document()
+    assert document is not None
+    assert document["version"] == 1
+
+
+def test_one_of_the_future_is_computed_anew(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.clock.passed += 86_400
+    shop.ask()
+    shop.clock.passed -= 86_400
+    with counted() as looks:
+        shop.ask(shop.another())
+    assert looks == ["orders"]
+
+
+def test_a_look_at_some_keeps_what_is_known_of_others(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders"), table("late").replace('table = "late"', 'table = "orders"'))
+    shop.row(1)
+    shop.app.health()
+    shop.clock.passed += 400
+    (said,) = shop.app.health("late").pollers
+    assert (said.name, said.healthy) == ("late", False)
+    assert {one.name for one in shop.ask().pollers} == {"orders", "late"}
+
+
+def test_names_that_are_no_longer_configured_are_forgotten(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders"), table("late").replace('table = "late"', 'table = "orders"'))
+    shop.ask()
+    shop.write(table("orders"))
+    shop.clock.passed += LOOK
+    assert [one.name for one in shop.ask(shop.another()).pollers] == ["orders"]
+    document = shop.document()
+    assert document is not None
+    assert list(document["seen"]) == ["orders"]
+
+
+class ReadOnly(MemoryStore):
+    """A store in which the asker may write nothing of health; a real one asks a cloud who that is."""
+
+    def write(self, name: str, body: bytes, **options: Any) -> Written:
+        if name == KEPT:
+            raise StoreDenied("403", document=name)
+        return super().write(name, body, **options)
+
+
+def test_who_may_only_read_computes_once_for_his_process(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, store=ReadOnly())
+    with counted() as looks:
+        assert shop.ask().healthy
+        assert shop.ask().healthy
+        assert shop.app.health().healthy
+    assert len(looks) == 2
+
+
+def test_a_database_that_hangs_delays_no_other(tmp_path: Path) -> None:
+    """It takes connections, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        url = f"postgresql+psycopg://ada@127.0.0.1:{hung.getsockname()[1]}/shop"
+        names = [f"hangs-{n}" for n in range(4)]
+        shop = Shop(tmp_path, table("orders"), *(table(name, url=url) for name in names))
+        shop.row(1)
+        shop.tick()
+        health = KeptHealth(shop.app, Looks(timeout=0.3))
+        for _ in range(2):
+            found = {one.name: one for one in health.compute(["orders", *names]).pollers}
+            assert found["orders"].healthy
+            for name in names:
+                assert found[name].reason == "Its database cannot be reached, or did not answer in time."
+                assert found[name].exists is False, "its document was read"
