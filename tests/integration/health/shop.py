@@ -84,10 +84,11 @@ class Shop:
     def wait(self, seconds: float) -> PollerHealth:
         """Time passes, and somebody asks every 15 seconds."""
         until = self.clock.passed + seconds
-        while self.clock.passed < until:
-            self.clock.passed = min(until, self.clock.passed + LOOK)
-            found = self.orders()
-        return found
+        while self.clock.passed + LOOK < until:
+            self.clock.passed += LOOK
+            self.orders()
+        self.clock.passed = until
+        return self.orders()
 
     def unhealthy_after(self, limit: float) -> float | None:
         """In how many seconds it became unhealthy; None where it did not."""

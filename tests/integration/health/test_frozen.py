@@ -110,7 +110,10 @@ def test_a_halted_poller_needs_a_person(tmp_path: Path) -> None:
     def fail(batch: Batch) -> None:
         raise ValueError("CANARY-1 of id=1")
 
-    outcomes = [shop.tick(fail) for _ in range(3) if shop.clock.sleep(1) is None]
+    outcomes = []
+    for _ in range(3):
+        outcomes.append(shop.tick(fail))
+        shop.clock.sleep(1)
     assert outcomes[-1] == "halted"
     said = shop.wait(LOOK)
     assert (said.healthy, said.halted) == (False, True)
@@ -122,11 +125,11 @@ def test_a_full_quarantine_needs_a_person(tmp_path: Path) -> None:
     shop.row(1)
 
     def reject(batch: Batch) -> None:
-        raise Reject("CANARY-2 of id=1")
+        raise Reject(batch.rows[0], "CANARY-2")
 
     shop.tick(reject)
     said = shop.orders()
-    assert (said.healthy, said.aside, said.quarantined) == (False, 1, 0)
+    assert (said.healthy, said.aside, said.quarantined) == (False, 0, 1)
     assert "poller quarantine list orders" in (said.next_step or "")
 
 

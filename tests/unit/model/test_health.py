@@ -59,10 +59,11 @@ class Asker:
     def wait(self, seconds: float) -> Verdict:
         """The verdict after that time, looking all the while."""
         until = after(seconds, self.now)
-        while self.now < until:
-            self.now = min(until, after(LOOK, self.now))
-            verdict = self.look()
-        return verdict
+        while after(LOOK, self.now) < until:
+            self.now = after(LOOK, self.now)
+            self.look()
+        self.now = until
+        return self.look()
 
     def unhealthy_after(self, limit: float) -> float | None:
         """In how many seconds it became unhealthy; None where it did not."""
