@@ -144,7 +144,7 @@ class Poller:
         written = config.file_of(name, str(path))
         poller = cls(
             name,
-            source=SqlSource.from_config(own, name, file=written),
+            source=SqlSource.from_config(own, name, file=written, connections=config.connections),
             store=store,
             app_name=config.app_name,
             observers=observers,

@@ -106,7 +106,8 @@ class Reading(NamedTuple):
     Attributes:
         server: the server and its start: another value after a restart. database: empty where one sample covers all
             databases. user: of the connection.
-        session: the server's name for this session, not reused while this server runs.
+        session: the server's name for this session, not reused while this server runs; empty where it was entered
+            by its pool.
     """
 
     server: str
@@ -172,7 +173,7 @@ class Samplers:
         with self._guard:
             self._readers[key] = self._readers.get(key, 0) + 1
             if reading.session:
-                self._sessions[key.server] = (*self.own(key.server), reading.session)
+                self.enter(key.server, reading.session)
         joined = SharedSampler(self, key, make, kind=kind, numbers=numbers, table=table)
         finalize(joined, self._leave, key, reading.session).atexit = False
         joined.prepare(connection)
@@ -181,6 +182,22 @@ class Samplers:
     def own(self, server: str) -> tuple[str, ...]:
         """Sessions on this server that this process holds for reading."""
         return self._sessions.get(server, ())
+
+    def enter(self, server: str, session: str) -> None:
+        """This process holds one more session for reading, until `leave`."""
+        with self._guard:
+            self._sessions[server] = (*self.own(server), session)
+
+    def leave(self, server: str, session: str) -> None:
+        """The session is closed."""
+        with self._guard:
+            sessions = list(self.own(server))
+            if session in sessions:
+                sessions.remove(session)
+            if sessions:
+                self._sessions[server] = tuple(sessions)
+            else:
+                self._sessions.pop(server, None)
 
     def line(self, key: _Key) -> _Line:
         """The line in use."""
@@ -201,13 +218,8 @@ class Samplers:
             else:
                 self._readers.pop(key, None)
                 self._lines.pop(key, None)
-            sessions = list(self.own(key.server))
-            if session in sessions:
-                sessions.remove(session)
-            if sessions:
-                self._sessions[key.server] = tuple(sessions)
-            else:
-                self._sessions.pop(key.server, None)
+            if session:
+                self.leave(key.server, session)
 
 
 SHARED = Samplers()

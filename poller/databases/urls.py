@@ -100,7 +100,7 @@ def open_engine(url: URL, connect_args: Callable[[URL], dict[str, Any]], *, key:
         connect_args: arguments for the driver that was chosen. options: of SQLAlchemy's `create_engine`.
     Raises: ConfigError: the driver is not installed, cannot be loaded, or SQLAlchemy refuses the URL.
     """
-    url = _with_installed_driver(url)
+    url = with_installed_driver(url)
     try:
         return create_engine(url, connect_args=connect_args(url), **options)
     except (ImportError, NoSuchModuleError) as error:
@@ -145,7 +145,8 @@ def _stray_at(text: str, parsed: URL) -> bool:
     return any("@" in part for part in (meant.host or "", meant.database or "", *options))
 
 
-def _with_installed_driver(url: URL) -> URL:
+def with_installed_driver(url: URL) -> URL:
+    """The URL with the first of the database's drivers that is installed, where it names none."""
     known = DRIVERS.get(url.drivername)
     if known is None:  # unknown to us, or named with its driver
         return url

@@ -1,29 +1,31 @@
-"""One connection, in autocommit, its session set up for reading pages."""
+"""One connection, in autocommit, its session set up for reading pages: borrowed from the process's pool, or held."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from poller import forks
-from poller.databases import urls
+from poller.databases import pools, urls
+from poller.databases.pools import Loan, Pool, Session
 from poller.errors import SourceUnavailable
+from poller.sources.bounds import places
 from poller.sources.dialects import Dialect, read_only
 from poller.sources.dialects.base import Records
-from poller.sources.identity import sqlite_path
+from poller.sources.identity import identify, place, sqlite_path
 from poller.sources.user_sql.literals import escape_colons
 
 _TEXTS_KEPT = 64
-
+_Opened = TypeVar("_Opened")
 
 PATIENCE = 5.0
 """For so many seconds at most a fork waits for a page that another thread reads from a SQLite file."""
@@ -42,17 +44,45 @@ def read_url(url: str | URL | Engine) -> URL:
 
 
 def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
-    """An engine without a pool: the source holds one connection.
+    """An engine without a pool, for one connection that is held.
 
     Raises: ConfigError naming `url`, where the driver is not installed.
     """
+    return _engine(url, dialect, timeout, poolclass=NullPool)
 
+
+def make_pool(url: URL, dialect: Dialect, timeout: timedelta, connections: int) -> Pool | None:
+    """The process's pool for this URL; None for SQLite, whose connections cost nothing, and which locks per process.
+
+    Raises: as `make_engine`.
+    """
+    if dialect.family == "sqlite":
+        return None
+
+    def make() -> Engine:
+        return _engine(
+            url,
+            dialect,
+            timeout,
+            poolclass=QueuePool,
+            pool_size=pools.MOST,
+            max_overflow=0,
+            pool_use_lifo=True,
+            pool_reset_on_return=None,
+            isolation_level="AUTOCOMMIT",
+            query_cache_size=pools.STATEMENTS_KEPT,
+        )
+
+    return pools.pool_of(url, make, place=place(identify(url)), connections=connections)
+
+
+def _engine(url: URL, dialect: Dialect, timeout: timedelta, **options: Any) -> Engine:
     def connect_args(chosen: URL) -> dict[str, Any]:
         args = dialect.connect_args(chosen.get_driver_name(), timeout)
         return {name: value for name, value in args.items() if name not in chosen.query or name in dialect.forced}
 
     return urls.open_engine(
-        url, connect_args, key="url", poolclass=NullPool, hide_parameters=True, skip_autocommit_rollback=True
+        url, connect_args, key="url", hide_parameters=True, skip_autocommit_rollback=True, **options
     )
 
 
@@ -69,12 +99,25 @@ def quoter(engine: Engine) -> Callable[[str], str]:
 
 
 class Database:
-    """The held connection. Used by one thread at a time."""
+    """A source's connection. Used by one thread at a time.
 
-    def __init__(self, engine: Engine, dialect: Dialect, timeout: timedelta, *, parse_json: bool = True) -> None:
+    With a `pool` it is borrowed at the first statement of a piece of work, and given back by `end_work`. Without one it
+    is held until `close`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        dialect: Dialect,
+        timeout: timedelta,
+        *,
+        parse_json: bool = True,
+        pool: Pool | None = None,
+    ) -> None:
         self.engine = engine
         self.dialect = dialect
         self.timeout = timeout
+        self.pool = pool
         self._parse_json = parse_json
         self.lenient = False
         """Whether values that the driver cannot convert are read as text: after a failure, while pages hold such
@@ -83,6 +126,13 @@ class Database:
         """Whether a page of the present work held such text; None where no page was read."""
         self._connection: Connection | None = None
         self._driver: Any = None
+        self._session: Session | None = None
+        self._loan: Loan | None = None
+        self._kept = False
+        """Whether another source may take the borrowed connection."""
+        self._lasting = 0
+        self.rested = False
+        """Whether the connection in use was used before this piece of work: it may have died since."""
         self._texts: dict[str, sa.TextClause] = {}
         """Statements that ran before: one that is kept is not compiled again."""
         self._file: tuple[int, int] | None = None
@@ -109,8 +159,10 @@ class Database:
         if self._in_memory():
             return  # this process has its own copy of it
         forks.keep(self._connection, self._driver)
-        self._connection = self._driver = None
-        urls.abandon(self.engine)
+        self._connection = self._driver = self._session = self._loan = None
+        self._kept = False
+        if self.pool is None:  # a pool resets itself
+            urls.abandon(self.engine)
 
     def _in_memory(self) -> bool:
         """Whether it is a SQLite database that ends with its connections: the program's own connections are then used,
@@ -122,39 +174,93 @@ class Database:
 
     @property
     def is_open(self) -> bool:
-        """Whether a connection is held."""
+        """Whether a connection is held or borrowed."""
         return self._connection is not None
 
     def connection(self) -> Connection:
-        """The held connection, opened and set up when there is none. Raises what the driver raises (where SQLite's file
-        was replaced too), SourceUnavailable where SQLite's file is missing."""
+        """The connection in use, borrowed or opened and set up when there is none. Raises what the driver raises (where
+        SQLite's file was replaced too), SourceUnavailable where SQLite's file is missing or all connections of the pool
+        are in use."""
+        if self.pool is not None:
+            return self._borrowed(self.pool)
         if self._connection is not None and self._file != self._look_at_file():
             self.close()
             # Like a broken connection: the source then forgets what it learned of the table, and reads again.
             raise OperationalError(None, None, Exception("the database file was replaced"))
         if self._connection is None:
             self._file = self._look_at_file()
-            connection = self._opened()
+            connection = self._opened(self.engine.connect)
             try:
                 connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 self._driver = connection.connection.driver_connection  # a detached connection no longer names it
                 if not self._in_memory():
                     connection.detach()
-                self.dialect.adopt(self._driver, self.timeout)
-                self.dialect.read_json(self._driver, parsed=self._parse_json)
-                for statement in self.dialect.session(connection, self.timeout):
-                    connection.execute(sa.text(escape_colons(statement)))
-                if not self._in_memory():
-                    read_only.begin(connection, self.dialect.family)
+                self._session = self._set_up(connection)
             except BaseException:
                 connection.close()
                 raise
             self._connection, self._thread = connection, threading.get_ident()
+            self.rested = False
         return self._connection
 
-    def _opened(self) -> Connection:
+    def place(self) -> Hashable:
+        """Where the connection in use leads: what was learned on another connection is true here where its place was
+        the same. Raises: as `connection`."""
+        self.connection()
+        return None if self._session is None else self._session.place
+
+    def facts(self) -> dict[str, Any]:
+        """What was learned of the one session in use, by anybody; what has a `close` is closed with it. Raises: as
+        `connection`."""
+        self.connection()
+        return {} if self._session is None else self._session.facts
+
+    def _borrowed(self, pool: Pool) -> Connection:
+        if self._kept and self._loan is not None:
+            self._kept = False
+            if not pool.resume(self._loan):
+                self._forget_connection()
+        if self._loan is None:
+            pool.join(self)
+            loan = self._opened(lambda: pool.borrow(self._set_up, self.timeout.total_seconds()))
+            self._loan, self._session, self._connection = loan, loan.session, loan.connection
+            self._driver, self.rested = loan.connection.connection.driver_connection, not loan.session.fresh
+            self._adjust(loan.connection, loan.session)
+        assert self._connection is not None  # noqa: S101 - as the loan
+        return self._connection
+
+    def _set_up(self, connection: Connection) -> Session:
+        """A new session."""
+        driver = connection.connection.driver_connection if self.pool is not None else self._driver
+        self.dialect.adopt(driver, self.timeout)
+        self.dialect.read_json(driver, parsed=self._parse_json)
+        for statement in self.dialect.session(connection, self.timeout):
+            connection.execute(sa.text(escape_colons(statement)))
+        if not self._in_memory():
+            read_only.begin(connection, self.dialect.family)
+        found = places.Place(object(), None)
+        if self.pool is not None:
+            found = places.place_of(connection, self.dialect.family)
+        seconds = self.timeout.total_seconds()
+        return Session(found.place, found.reading, seconds, parses_json=self._parse_json)
+
+    def _adjust(self, connection: Connection, session: Session) -> None:
+        """What another source set up otherwise. Raises what the driver raises."""
+        if not session.fresh:
+            read_only.resume(connection)
+        if session.parses_json != self._parse_json:
+            self.dialect.read_json(self._driver, parsed=self._parse_json)
+            session.parses_json = self._parse_json
+        seconds = self.timeout.total_seconds()
+        if session.timeout != seconds:
+            session.timeout = -1.0  # until it is known that it was set
+            for statement in self.dialect.limit(connection, self._driver, self.timeout):
+                connection.execute(sa.text(statement))
+            session.timeout = seconds
+
+    def _opened(self, opening: Callable[[], _Opened]) -> _Opened:
         try:
-            return self.engine.connect()
+            return opening()
         except OSError as error:  # a driver that reads the files of TLS itself, before it connects
             raise SourceUnavailable(
                 f"No connection can be made: {error.strerror or type(error).__name__}.",
@@ -190,24 +296,91 @@ class Database:
         if self.lenient or not self.dialect.unreadable(error):
             return False
         if self.dialect.conversion_breaks:
-            self.close()
+            self.discard()
         self.lenient = True
         return True
 
-    def end_work(self, *, failed: bool = False) -> None:
-        """The end of a piece of work: the next one reads as usual, unless a page held such text."""
+    def begin_work(self) -> None:
+        """The beginning of a piece of work, after which a connection that is there has rested."""
+        self.rested = self.is_open
+
+    def end_work(self, *, failed: bool = False, keep: bool = False) -> None:
+        """The end of a piece of work: the next one reads as usual, unless a page held such text. `keep`: as of
+        `rest`."""
         if failed:
             self.lenient = False
         elif self.page_held_text is not None:
             self.lenient = self.page_held_text
         self.page_held_text = None
+        self.rest(keep=keep)
+
+    def rest(self, *, keep: bool = False) -> None:
+        """A borrowed connection goes back; `keep`: unless nobody else waits for one."""
+        if self.pool is None or self._loan is None or self._lasting:
+            return
+        if keep and self.pool.keep(self._loan):
+            self._kept = True
+        elif not self._kept:
+            self._give_back()
+
+    @contextlib.contextmanager
+    def lasting(self) -> Iterator[None]:
+        """One connection for several pieces of work."""
+        self._lasting += 1
+        try:
+            yield
+        finally:
+            self._lasting -= 1
+            with self.using:
+                self.rest()
 
     def driver_connection(self) -> Any:
         """The driver's connection, or None."""
         return None if self._connection is None else self._driver
 
+    def discard(self) -> None:
+        """Close the connection, broken or not: nobody uses it any more."""
+        if self.pool is None:
+            self._close_held()
+        elif self._loan is not None and (not self._kept or self.pool.resume(self._loan)):
+            loan = self._loan
+            self._forget_connection()
+            self.pool.discard(loan)
+        else:
+            self._forget_connection()
+
+    def discard_borrowed(self) -> None:
+        """As `discard`, of a borrowed connection."""
+        if self.pool is not None:
+            self.discard()
+
+    def renew(self) -> None:
+        """A connection died while it rested: others that rested meanwhile are not trusted either."""
+        if self.pool is not None:
+            self.pool.renew()
+
     def close(self) -> None:
-        """Close the connection, broken or not."""
+        """The source needs no connection for now."""
+        if self.pool is None:
+            self._close_held()
+            return
+        if self._loan is not None and (not self._kept or self.pool.resume(self._loan)):
+            self._kept = False
+            self._give_back()
+        self._forget_connection()
+        self.pool.leave(self)
+
+    def _give_back(self) -> None:
+        loan = self._loan
+        self._forget_connection()
+        if loan is not None and self.pool is not None:
+            self.pool.give_back(loan) if _is_idle(loan) else self.pool.discard(loan)
+
+    def _forget_connection(self) -> None:
+        self._connection = self._driver = self._session = self._loan = None
+        self._kept = False
+
+    def _close_held(self) -> None:
         held, self._connection = self._connection, None
         if held is not None:
             with contextlib.suppress(Exception):
@@ -233,3 +406,10 @@ class Database:
                 f"There is no SQLite database file {path}.", next_step="Check the path in `url`."
             ) from None
         return found.st_dev, found.st_ino
+
+
+def _is_idle(loan: Loan) -> bool:
+    """Whether the session is in no transaction and awaits a statement, as far as the driver knows."""
+    driver: Any = loan.connection.connection.driver_connection
+    status = getattr(getattr(driver, "info", None), "transaction_status", None)  # psycopg
+    return status is None or int(status) == 0

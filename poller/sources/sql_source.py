@@ -17,13 +17,14 @@ from poller import forks
 from poller.config import PollerConfig, SourceKeywords, SourceOptions
 from poller.config.keywords import signature
 from poller.config.problems import located
+from poller.databases import pools
 from poller.errors import ConfigError, PollerError, SourceError
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row, Table
 from poller.sources import bounds
-from poller.sources.connection import Database, make_engine, quoter, read_url
+from poller.sources.connection import Database, make_engine, make_pool, quoter, read_url
 from poller.sources.dialects import dialect_for
 from poller.sources.dialects.faults import (
     QUOTING_FAULTS,
@@ -57,14 +58,19 @@ _T = TypeVar("_T")
 class SqlSource:
     """Rows of a table, view or query, in the order of a cursor column and a key. Implements `poller.ports.Source`.
 
-    Nothing is opened until the first read. One connection of its own is then held, in autocommit, until `close`.
+    Nothing is opened until the first read. Sources made from URLs of one database and user share a pool of at most
+    `connections` connections in this process (of several numbers the highest counts): one is borrowed for a page, kept
+    through a run of full pages while nobody else waits for it, and given back. The sessions are in autocommit and
+    read-only. With an Engine, and on SQLite, one connection of its own is held until `close`.
     The options are the keys of `[pollers.NAME.source]` in `poller.toml` (docs/configuration.md); durations are text
     (`"30s"`) or timedeltas.
 
     Raises (here): ConfigError naming the key that is wrong.
     """
 
-    def __init__(self, url: str | URL | Engine, **options: Unpack[SourceKeywords]) -> None:
+    def __init__(
+        self, url: str | URL | Engine, *, connections: int = pools.DEFAULT, **options: Unpack[SourceKeywords]
+    ) -> None:
         self._options = o = read_options(options)
         parsed = read_url(url)
         self._dialect = dialect = dialect_for(family_of(parsed))
@@ -73,8 +79,13 @@ class SqlSource:
         self._scrub = Scrubber.of(parsed)
         condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
 
+        given = isinstance(url, Engine)
+        pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections)
+
         def engine() -> Engine:
-            return url if isinstance(url, Engine) else make_engine(parsed, dialect, o.query_timeout)
+            if isinstance(url, Engine):
+                return url
+            return make_engine(parsed, dialect, o.query_timeout) if pool is None else pool.engine
 
         first = engine()
         quote = quoter(first)
@@ -84,10 +95,10 @@ class SqlSource:
             relation = Relation.query(wrapped, condition, dialect)
 
         def session(on: Engine) -> Session:
-            database = Database(on, dialect, o.query_timeout, parse_json=o.parses_json)
+            database = Database(on, dialect, o.query_timeout, parse_json=o.parses_json, pool=pool)
             if o.format == "rows":
                 return Session(database, o, relation, quote)
-            return _tables(database, o, relation, quote, own_engine=on is not url)
+            return _tables(database, o, relation, quote, own_engine=not given)
 
         self._subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote)
         self._session = session(first)
@@ -108,7 +119,8 @@ class SqlSource:
         self._mind_forks()
 
     def another(self) -> Self:
-        """One of the same rows with a connection of its own, for another thread. Shares an engine that was given."""
+        """One of the same rows with a connection of its own, for another thread. Shares an engine that was given, and
+        the pool."""
         other = copy(self)
         other._session = self._another_session()
         other._said, other._description = None, self._description.as_configured()
@@ -121,11 +133,11 @@ class SqlSource:
         forks.in_child(self._reset_after_fork)
 
     @classmethod
-    def from_config(cls, config: PollerConfig, name: str, *, file: str = "") -> Self:
-        """The source that `[pollers.NAME.source]` of a file describes. Raises: ConfigError, with its place in the file,
-        for an invalid URL or filter, or keys that contradict each other."""
+    def from_config(cls, config: PollerConfig, name: str, *, file: str = "", connections: int = pools.DEFAULT) -> Self:
+        """The source that `[pollers.NAME.source]` of a file describes; `connections`: of its pool. Raises: ConfigError,
+        with its place in the file, for an invalid URL or filter, or keys that contradict each other."""
         try:
-            source = cls(**config.source.keywords())
+            source = cls(connections=connections, **config.source.keywords())
         except ConfigError as error:
             raise located(error, f"pollers.{name}.source", file) from None
         source.error_text = config.error_text
@@ -139,7 +151,6 @@ class SqlSource:
         self._session.database.reset_after_fork()
         self._session.bounding.reset_after_fork()
         self._session.forget()
-        self._session.leave(forked=True)
 
     def __repr__(self) -> str:
         return f"SqlSource({self._options.what!r}, {place(self._identity)!r})"
@@ -215,13 +226,15 @@ class SqlSource:
         `until`: no row beyond it either; without a tiebreaker only rows below its value."""
         self._refuse_foreign(after)
         self._refuse_foreign(until)
-        return self._guard(lambda: self._session.page(after, limit, until))
+        return self._guard(lambda: self._session.page(after, limit, until), keep=lambda page: len(page.rows) >= limit)
 
     def next_page(self, after: Cursor | None, limit: int, *, until: Cursor | None = None) -> Page:
         """See `poller.ports.ReusingSource.next_page`; `until` as for `page`."""
         self._refuse_foreign(after)
         self._refuse_foreign(until)
-        return self._guard(lambda: self._session.page(after, limit, until, again=True))
+        return self._guard(
+            lambda: self._session.page(after, limit, until, again=True), keep=lambda page: len(page.rows) >= limit
+        )
 
     def lag(self, after: Cursor | None, *, cap: int) -> Lag:
         """See `poller.ports.Source.lag`. Rows above the bound count too: they wait as well."""
@@ -255,11 +268,11 @@ class SqlSource:
         return self._described[1]
 
     def close(self) -> None:
-        """Close the connection and forget what was learned of the table. May be used again afterwards."""
+        """Close the connection, or give it back to the pool, which closes all of them with its last source; forget what
+        was learned of the table. May be used again afterwards."""
         self._session.bounding.close()
         self._session.database.close()
         self._session.forget()
-        self._session.leave()
 
     # -------------------------------------------------------------------------- for the console, `check` and others
 
@@ -320,25 +333,34 @@ class SqlSource:
         `after`: where the checkpoint stands. `utcnow`: this machine's clock."""
         from poller.sources.checkup import examine
 
-        return examine(self._session, self._guard, after, utcnow)
+        with self._session.database.lasting():
+            return examine(self._session, self._guard, after, utcnow)
 
     # ------------------------------------------------------------------------------------------------------- errors
 
-    def _guard(self, work: Callable[[], _T]) -> _T:
-        """Do the work; reads may be done again, once: on a new connection when the held one broke while idle, with the
-        table looked at anew when it changed; and once with what the driver cannot convert as text. Driver errors become
-        ours, in one line and without secrets."""
+    def _guard(self, work: Callable[[], _T], keep: Callable[[_T], bool] = lambda _: False) -> _T:
+        """Do the work; reads may be done again, once: on a new connection when the one in use broke while it rested,
+        with the table looked at anew when it changed; and once with what the driver cannot convert as text. Driver
+        errors become ours, in one line and without secrets. `keep`: whether the connection is of use after this."""
         with self._session.database.using:
-            return self._guarded(work)
+            try:
+                return self._guarded(work, keep)
+            except PollerError:
+                self._session.database.rest()
+                raise
+            except BaseException:
+                self._session.database.discard_borrowed()  # interrupted: nobody knows its state
+                raise
 
-    def _guarded(self, work: Callable[[], _T]) -> _T:
+    def _guarded(self, work: Callable[[], _T], keep: Callable[[_T], bool]) -> _T:
         database = self._session.database
         may_retry = True
         while True:
-            was_open, had_learned = database.is_open, self._session.known is not None
+            database.begin_work()
+            had_learned = self._session.known is not None
             try:
                 done = work()
-                database.end_work()
+                database.end_work(keep=keep(done))
                 return done
             except SourceError as error:
                 self._session.bounding.drop()
@@ -350,13 +372,17 @@ class SqlSource:
                 if database.read_leniently(error):
                     continue
                 if isinstance(error, DBAPIError):
-                    database.close()
+                    database.discard()
                     fault = self._dialect.classify(error)
-                    again = (fault is Fault.DISCONNECTED and was_open) or (fault in SCHEMA_FAULTS and had_learned)
+                    if fault is Fault.DISCONNECTED:
+                        database.renew()
+                    again = (fault is Fault.DISCONNECTED and database.rested) or (
+                        fault in SCHEMA_FAULTS and had_learned
+                    )
                     failure = None if again and may_retry else self._failure(fault, error)
                     self._session.forget()
                 elif isinstance(error, SQLAlchemyError):
-                    database.close()
+                    database.discard()
                     failure = self._failure(Fault.OTHER, error)
                 elif isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
                     failure = self._failure(Fault.RANGE, error)

@@ -97,29 +97,34 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
 
 
 class AdbcSession:
-    """One session of ADBC's driver, beside a connection of psycopg. Used by one thread at a time.
+    """One session of ADBC's driver, beside a connection of psycopg, and closed with it. Used by one thread at a
+    time."""
 
-    Args:
-        timeout: of a query; the server ends it, and a little later this side.
-    """
-
-    def __init__(self, timeout: timedelta) -> None:
-        self._seconds = timeout.total_seconds()
+    def __init__(self) -> None:
+        self._seconds = self._told = 0.0
+        """The timeout of a query in force, and the one that the server knows."""
         self._connection: Any = None
         self._beside: Any = None
         self._here: int | None = None
         self._worker: _Worker | None = None
 
-    def read(self, beside: Any, server: Callable[[], str], sql: str, meanwhile: Callable[[], None]) -> Any:
+    def read(
+        self, beside: Any, server: Callable[[], str], sql: str, meanwhile: Callable[[], None], timeout: timedelta
+    ) -> Any:
         """The table that the statement returns, whose last column must be `HERE`; that one is left out.
 
         Args:
             beside: psycopg's connection. server: what `SERVER` is there. meanwhile: done while the rows come.
+            timeout: the server ends the query then, and a little later this side.
         Raises: Unusable; OperationalError where the query took too long; what `meanwhile` raises.
         """
+        self._seconds = timeout.total_seconds()
         if self._connection is None or self._beside is not beside:
             self.close()
             self._open(beside, server())
+        elif self._told != self._seconds:
+            self._asked(f"SELECT set_config('statement_timeout', '{self._limit()}', false)")
+            self._told = self._seconds
         table = self._asked(sql, meanwhile)
         last = table.num_columns - 1
         here = table.column(last)
@@ -138,14 +143,10 @@ class AdbcSession:
             self._worker.end()
             self._worker = None
 
-    def reset_after_fork(self) -> None:
-        """In a child process: the connection is the parent's."""
-        self._abandon()
-
     def _open(self, beside: Any, server: str) -> None:
         address, driver = _address(beside), adbc()
         self._connection = self._bounded(lambda: driver.connect(address, autocommit=True), "connect")
-        settings = {"statement_timeout": str(max(1, round(self._seconds * 1000))), **_SETTINGS}
+        settings = {"statement_timeout": self._limit(), **_SETTINGS}
         chosen = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
         self._asked(f"SELECT {chosen}")
         found = self._asked(f"SELECT {SERVER}, {HERE}")
@@ -153,7 +154,10 @@ class AdbcSession:
         if said != server:
             self.close()
             raise Unusable("the driver's connection leads to another server, database or user, or has other settings")
-        self._beside = beside
+        self._beside, self._told = beside, self._seconds
+
+    def _limit(self) -> str:
+        return str(max(1, round(self._seconds * 1000)))
 
     def _asked(self, sql: str, meanwhile: Callable[[], None] = lambda: None) -> Any:
         """One statement in its own snapshot. Its cursor is closed at once: an open one blocks `close`, and a second

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases.pools import Session
 from poller.databases.samplers import FOUR_BYTES, Reading, SharedSampler, join, session_of
 from poller.sources.bounds.base import BoundContext, BoundStrategy, on_copy
 from poller.sources.bounds.mysql_engines import engines
@@ -34,6 +35,7 @@ _READING = (
 connection."""
 _MAY_LOOK = "select count(*) from information_schema.innodb_cmp"
 """Needs PROCESS, as innodb_trx does, and does not disturb other readers of that view."""
+_RECOVER = "xa recover"
 
 
 def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:  # noqa: ARG001
@@ -56,9 +58,10 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
             first = look(connection, sessions)
         return Tracked(server, sessions, first, mariadb=context.mariadb, ignored=context.ignore_users)
 
+    session = Session.of(connection)
     try:
         sampler = join(
-            _reading(connection, mariadb=context.mariadb),
+            reading_of(connection, mariadb=context.mariadb) if session is None else session.reading,
             make,
             connection,
             kind=Tracked.kind,
@@ -107,7 +110,27 @@ def _variable(connection: Connection, name: str) -> str | None:
     return None if row is None else str(row[1])
 
 
-def _reading(connection: Connection, *, mariadb: bool) -> Reading | None:
+def may_look(connection: Connection) -> bool:
+    """Whether this session may see all open transactions. Raises what the driver raises where the connection broke."""
+    return _may(connection, _MAY_LOOK)
+
+
+def may_recover(connection: Connection) -> bool:
+    """Whether this session may see prepared transactions. Raises as `may_look`."""
+    return _may(connection, _RECOVER)
+
+
+def _may(connection: Connection, sql: str) -> bool:
+    try:
+        connection.exec_driver_sql(sql).close()
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        return False
+    return True
+
+
+def reading_of(connection: Connection, *, mariadb: bool) -> Reading | None:
     """This connection, for sharing samples, of all databases alike. None where it may lead to another server than
     before (behind a proxy the driver's number of the session differs from the server's), could write, or lacks the
     privilege: privileges are fixed when a connection opens, and without PROCESS the server would look idle.
@@ -117,11 +140,11 @@ def _reading(connection: Connection, *, mariadb: bool) -> Reading | None:
     names = ("information_schema", "tx_read_only") if mariadb else ("performance_schema", "transaction_read_only")
     try:
         row = connection.exec_driver_sql(_READING.format(schema=names[0], reads=names[1])).one_or_none()
-        connection.exec_driver_sql(_MAY_LOOK).close()
-        connection.exec_driver_sql("xa recover").close()
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
+        return None
+    if not (may_look(connection) and may_recover(connection)):
         return None
     session = session_of(connection)
     if row is None or not row.only_reads or session is None:

@@ -8,6 +8,7 @@ import time
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases.pools import Session
 from poller.databases.samplers import Reading, Tracker, join
 from poller.errors import ConfigError
 from poller.ports import Bound
@@ -111,8 +112,9 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
     def make(connection: Connection) -> Tracker:  # noqa: ARG001 - nothing to ask before the first sample
         return Exact(ignored) if kind == "exact" else Observed(ignored, server, strict=kind == "observed-strict")
 
+    session = Session.of(connection)
     sampler = join(
-        _reading(connection),
+        reading_of(connection) if session is None else session.reading,
         make,
         connection,
         kind=kind,
@@ -123,7 +125,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
     return by_kind(sampler, reason, context, connection, name)
 
 
-def _reading(connection: Connection) -> Reading | None:
+def reading_of(connection: Connection) -> Reading | None:
     """This connection, for sharing samples; None where it may lead to another server than before (a pooler: the
     driver's number of the session then differs), does not show when it began, or could write."""
     row = connection.execute(_READING).one()

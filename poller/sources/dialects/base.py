@@ -107,9 +107,14 @@ class Dialect:
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """Set up the driver's connection where a statement cannot."""
 
+    def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
+        """Statements that give a session which is set up another query timeout; what is the driver's is set here."""
+        self.adopt(dbapi, timeout)
+        return []
+
     def read_json(self, dbapi: Any, *, parsed: bool) -> None:
-        """Set up how the driver's connection returns columns of JSON. Raises: ConfigError naming `json`, where the
-        driver cannot return them so."""
+        """Set up how the driver's connection returns columns of JSON, again where it was set up otherwise. Raises:
+        ConfigError naming `json`, where the driver cannot return them so."""
 
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """Called before each statement."""

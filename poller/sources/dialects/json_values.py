@@ -34,6 +34,18 @@ def as_text(adapters: Any) -> None:
         adapters.register_loader(name, TextLoader)
 
 
+def parse_again(adapters: Any) -> None:
+    """Let a connection that returned the server's text parse as those of the program do."""
+    from psycopg import adapters as usual
+    from psycopg.pq import Format
+    from psycopg.types.string import TextLoader
+
+    for oid, _ in _LOADERS.values():
+        loader = usual.get_loader(oid, Format.TEXT)
+        if adapters.get_loader(oid, Format.TEXT) is TextLoader and loader is not None and loader is not TextLoader:
+            adapters.register_loader(oid, loader)
+
+
 class _Keeping(threading.local):
     """Where this thread's documents are kept; None where nobody wants them."""
 

@@ -79,7 +79,7 @@ class MySql(Dialect):
         if driver in {"pymysql", "mysqldb"}:
             args["connect_timeout"] = 10
         if driver == "pymysql":
-            args["read_timeout"] = max(1, round(timeout.total_seconds())) + 5
+            args["read_timeout"] = _wait(timeout)
         return args
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
@@ -89,14 +89,17 @@ class MySql(Dialect):
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """TIMESTAMP columns are converted to the session's zone: make it UTC. READ COMMITTED as well as autocommit, so
         that no setting of the server gives a page an older snapshot."""
-        seconds = timeout.total_seconds()
-        maria = bool(getattr(connection.dialect, "is_mariadb", False))
-        limit = f"max_statement_time = {seconds:.3f}" if maria else f"max_execution_time = {round(seconds * 1000)}"
         return [
             "SET SESSION time_zone = '+00:00'",
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-            f"SET SESSION {limit}",
+            _limit(connection, timeout),
         ]
+
+    def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
+        """The server's, and pymysql's wait for an answer."""
+        if hasattr(dbapi, "_read_timeout"):
+            dbapi._read_timeout = _wait(timeout)
+        return [_limit(connection, timeout)]
 
     def from_type(self, name: str, kind: Any, nullable: bool | None) -> Column:
         """DATETIME is naive, TIMESTAMP is an instant; ENUM sorts by number and compares as text, so it is unfit."""
@@ -198,3 +201,14 @@ class MySql(Dialect):
         if number in _NUMBERS:
             return _NUMBERS[number]
         return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER
+
+
+def _wait(timeout: timedelta) -> int:
+    return max(1, round(timeout.total_seconds())) + 5
+
+
+def _limit(connection: Connection, timeout: timedelta) -> str:
+    seconds = timeout.total_seconds()
+    maria = bool(getattr(connection.dialect, "is_mariadb", False))
+    limit = f"max_statement_time = {seconds:.3f}" if maria else f"max_execution_time = {round(seconds * 1000)}"
+    return f"SET SESSION {limit}"

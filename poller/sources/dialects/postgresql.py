@@ -117,12 +117,18 @@ class PostgreSql(Dialect):
         """The timeout, and the forms that drivers can read, whatever a role or a database sets for its sessions. Time
         zone and order of day and month stay as they are: only a filter may depend on them. One statement, to save
         round trips."""
-        settings = {"statement_timeout": str(max(1, round(timeout.total_seconds() * 1000))), **_FORMS}
+        settings = {"statement_timeout": _milliseconds(timeout), **_FORMS}
         return ["SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())]
+
+    def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
+        """The server's and the driver's."""
+        super().limit(connection, dbapi, timeout)
+        return [f"SELECT set_config('statement_timeout', '{_milliseconds(timeout)}', false)"]
 
     def adopt(self, dbapi: Any, timeout: timedelta) -> None:
         """A server that acknowledges and never answers (stopped, or behind a pooler) must not hold up a tick for ever:
         the driver itself waits a little longer than the server's own timeout."""
+        getattr(dbapi, "__dict__", {}).pop("wait", None)  # of another timeout
         consume = getattr(dbapi, "wait", None)
         if consume is not None:  # psycopg; psycopg2 waits inside libpq, where only keepalives help
             seconds = timeout.total_seconds()
@@ -135,6 +141,7 @@ class PostgreSql(Dialect):
         adapters = getattr(dbapi, "adapters", None)
         if parsed:
             if adapters is not None:
+                json_values.parse_again(adapters)
                 json_values.use(dbapi)
         elif adapters is None:
             raise ConfigError(
@@ -247,6 +254,10 @@ class PostgreSql(Dialect):
         if "failed to resolve host" in text or "connect to server" in text:
             return Fault.UNREACHABLE
         return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER
+
+
+def _milliseconds(timeout: timedelta) -> str:
+    return str(max(1, round(timeout.total_seconds() * 1000)))
 
 
 def _declared(kind: Any) -> int | None:

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from poller.databases.samplers import session_of
 
+_EACH = "poller_each_statement"
 NEXT_STEP = (
     "A poller only reads: remove what writes (nextval, a function that inserts, FOR UPDATE) from `filter` and `query`."
 )
@@ -31,6 +32,12 @@ def begin(connection: Connection, family: str) -> None:
         connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
     elif family == "sqlite":
         connection.exec_driver_sql("PRAGMA query_only = 1")
+
+
+def resume(connection: Connection) -> None:
+    """The same session in another connection of SQLAlchemy: behind a pooler each statement is still a transaction."""
+    if connection.info.get(_EACH):
+        _each_statement(connection)
 
 
 @contextlib.contextmanager
@@ -52,6 +59,7 @@ def _postgresql(connection: Connection) -> None:
     pid = session_of(connection) or 0
     found = connection.exec_driver_sql(f"SELECT CASE WHEN pg_backend_pid() = {pid} THEN {setting} END")
     if found.scalar() != "on":
+        connection.info[_EACH] = True
         _each_statement(connection)
 
 

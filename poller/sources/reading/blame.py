@@ -40,7 +40,7 @@ def unreadable(
             read(columns, rows)
         except (SQLAlchemyError, *CONVERSION_ERRORS) as failed:
             if database.dialect.conversion_breaks:
-                database.close()
+                database.discard()
             if not database.dialect.unreadable(failed):
                 raise
             return True
@@ -52,7 +52,7 @@ def unreadable(
         return str(plan(found.names).cursor(found.rows[-1]))
 
     if database.dialect.conversion_breaks:
-        database.close()
+        database.discard()
     if fails(order, limit):  # without these there is no page to search
         return unread_position(options, error)
     others = [name for name in options.columns or names if name not in order]

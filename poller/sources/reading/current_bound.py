@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any
@@ -26,13 +26,15 @@ AGAIN_FOR = 1.0
 """For so many seconds from just before its sample a bound may serve again (throughput.md, "Reader")."""
 SAMPLED_BEFORE = 0.2
 """A sample may have begun so many seconds before it was asked for: another reader's, or MariaDB's last one."""
+_HOLDS = "holds_session"
 USUAL_MARGIN = timedelta(seconds=1)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
 
 
 class CurrentBound:
-    """Determines the bound before each page. A new connection may lead to another server (a fail-over) or have other
-    privileges, so the strategy is then chosen again; the new one continues from what the former one knew."""
+    """Determines the bound before each page. Another connection may lead to another server (a fail-over) or have other
+    privileges: where its place is another, the strategy is chosen again, and continues from what the former one
+    knew."""
 
     def __init__(self, database: Database, options: Options, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -40,19 +42,19 @@ class CurrentBound:
         self._database = database
         self._options = options
         self._bound: bounds.MonotonicBound | None = None
-        self._made_for: tuple[Column, Connection] | None = None
+        self._made_for: tuple[Column, Hashable] | None = None
+        """The cursor's column, and the connection's place."""
         self._memory: dict[str, Any] = {}
-        self._last: tuple[Bound, float] | None = None
-        """The last bound, and when its sample may have begun; None once anything happened that it may not outlive."""
-        self._holds_session: bool | None = None
-        """Whether this connection leads to one session; None until somebody asked."""
+        self._last: tuple[Bound, float, Connection] | None = None
+        """The last bound, when its sample may have begun, and on what; None once anything happened that it may not
+        outlive."""
 
     def again(self, known: Inspection) -> Bound | None:
         """The last bound, where it may serve for another page: it is younger than `AGAIN_FOR`, of this connection to
         this one server, and nothing went wrong since. Its age counts on. None: take another sample."""
         if self._last is None or self._made_for is None:
             return None
-        (bound, began), (column, connection) = self._last, self._made_for
+        (bound, began, connection), (column, _) = self._last, self._made_for
         passed = self._monotonic() - began
         if passed > AGAIN_FOR or column != known.cursor or connection is not self._database.connection():
             return None
@@ -67,13 +69,11 @@ class CurrentBound:
         )
 
     def holds_session(self) -> bool:
-        """Whether the connection surely leads to one session of one server; asked once per connection."""
-        connection = self._database.connection()
-        if self._made_for is None or self._made_for[1] is not connection:
-            return self._database.dialect.holds_session(connection)
-        if self._holds_session is None:
-            self._holds_session = self._database.dialect.holds_session(connection)
-        return self._holds_session
+        """Whether the connection surely leads to one session of one server; asked once per session."""
+        facts = self._database.facts()
+        if _HOLDS not in facts:
+            facts[_HOLDS] = self._database.dialect.holds_session(self._database.connection())
+        return bool(facts[_HOLDS])
 
     def drop(self) -> None:
         """The last bound serves no other page: something failed, or was looked at anew."""
@@ -82,14 +82,14 @@ class CurrentBound:
     def sample(self, known: Inspection, statements: Statements, after: Cursor | None = None) -> Bound:
         """The present bound, in its own statements, before the page that begins at the checkpoint `after`."""
         self.drop()
-        connection, made_for = self._database.connection(), self._made_for
-        if self._bound is None or made_for is None or made_for[0] != known.cursor or made_for[1] is not connection:
+        connection, place = self._database.connection(), self._database.place()
+        if self._bound is None or self._made_for != (known.cursor, place):
             self._refuse_other_stamps(known)
             self._zone_seen = self._monotonic()
             context = self.context(known, statements)
             bound = bounds.MonotonicBound(bounds.choose(self._options.bound, context, connection), context)
             memory = self.remember() or {}
-            self._bound, self._made_for, self._holds_session = bound, (known.cursor, connection), None
+            self._bound, self._made_for = bound, (known.cursor, place)
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
             self._refuse_other_stamps(known)  # a refusal is repeated at every page
@@ -97,7 +97,7 @@ class CurrentBound:
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
         began = self._monotonic() - SAMPLED_BEFORE
         taken = self._bound.sample(connection, after)
-        self._last = taken, began
+        self._last = taken, began, connection
         return taken
 
     def _refuse_other_stamps(self, known: Inspection) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import Cursor
@@ -48,7 +47,7 @@ class Lags(Learned):
         self._lag_cap: int | None = None
         """Of the last lag, where it was counted in time; None while nobody asks for it."""
         self._taken_lag: _TakenLag | None = None
-        self._empty: tuple[Connection, float] | None = None
+        self._empty: tuple[Hashable, float] | None = None
         """Where and when the last page was read that had no row; None where it had some."""
         self._idle = False
         """Whether no row at all was behind it."""
@@ -109,11 +108,11 @@ class Lags(Learned):
         return Cursor(kind=self.options.cursor_kind, value=seen[1])
 
     def _is_idle(self) -> bool:
-        """Whether the last page on this connection was empty, a moment ago, and nothing was behind it."""
+        """Whether the last page of this place was empty, a moment ago, and nothing was behind it."""
         if self._empty is None or not self._idle or self._lag_cap is None:
             return False
-        connection, at = self._empty
-        return connection is self.database.connection() and self.monotonic() - at < PAGE_EVERY
+        place, at = self._empty
+        return place == self.database.place() and self.monotonic() - at < PAGE_EVERY
 
     def _any_waits(self, known: Inspection, asked: Cursor | None, after: Cursor | None) -> bool | None:
         """Whether there is any row after a cursor, below the bound or not, by the count that makes the lag. None: what

@@ -5,11 +5,9 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-from sqlalchemy.engine import Connection
 
 from poller.model.cursor import Cursor
 from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
@@ -43,7 +41,8 @@ class Learned:
         self._types: tuple[Any, ...] | None = None
         self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
         self.whereabouts: Whereabouts | None = None
-        self._asked: Connection | None = None
+        self._asked: Hashable = None
+        """The place that was asked; None before the first."""
         self.ordering: tuple[str, ...] = ()
         """The ordering key's columns; empty: the key columns serve."""
 
@@ -63,7 +62,9 @@ class Learned:
             self.forget()
 
     def learn(self) -> Inspection | None:
-        """What the database says of the table, asked once; None while its types are not known for lack of a row."""
+        """What the database says of the table, asked once per place; None while its types are not known for lack of a
+        row."""
+        self._follow()
         if self._known is None:
             known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
             if known is not None:
@@ -72,13 +73,19 @@ class Learned:
         self.locate()
         return self._known
 
+    def _follow(self) -> None:
+        """At another place than before, nothing is known."""
+        if self._asked is not None and self._asked != self.database.place():
+            self._asked = None
+            self.forget()
+
     def locate(self) -> None:
-        """Ask the server what the configuration leaves to it, once per connection: on another one, names may mean other
+        """Ask the server what the configuration leaves to it, once per place: at another one, names may mean other
         tables."""
-        connection = self.database.connection()
-        if self._asked is not connection:
+        self._follow()
+        if self._asked is None:
             self.whereabouts = ask(self.database, self.options)
-            self._asked = connection
+            self._asked = self.database.place()
 
     def statements(self) -> Statements:
         """The statements over what is known; while nothing is, only those that need no types."""

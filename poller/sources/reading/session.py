@@ -55,9 +55,6 @@ class Session(Lags):
         super().forget()
         self.bounding.drop()
 
-    def leave(self, *, forked: bool = False) -> None:
-        """Close what a session has beside its connection; in a forked child, leave it to the parent."""
-
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:  # noqa: ARG002 - see TableSession
         """See `ports.TableSource.table_of`; `asking`: whether the database may be asked."""
         return None
@@ -101,7 +98,7 @@ class Session(Lags):
         page = self._read(known, intervals, limit, bound)
         rows, cursors = page.rows, page.cursors
         self._taken_lag = None
-        self._empty = None if rows else (self.database.connection(), self.monotonic())
+        self._empty = None if rows else (self.database.place(), self.monotonic())
         if reused is not None and len(rows) < limit:
             return self._page(after, limit, until)  # rows that became ready since must not wait
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:

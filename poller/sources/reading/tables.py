@@ -9,11 +9,9 @@ table is built of the records.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-from sqlalchemy.engine import Connection
 
 from poller.ports import Bound, Page, Row, Table
 from poller.sources.arrow import pyarrow
@@ -42,6 +40,8 @@ DESCRIBED_FOR = 1.0
 """Seconds for which large pages rest on what the server said of the columns."""
 AGAIN_AFTER = 60.0
 """Seconds for which ADBC is not tried after it failed."""
+_ADBC = "adbc"
+"""Under which a session keeps the one beside it."""
 _TEXT, _FLAG = Kind.of(25), Kind.of(16)
 BEYOND = "a time that Python cannot hold: infinity, or beyond the years 1 to 9999, or 24:00"
 FLATTENED = "an array of several dimensions"
@@ -129,9 +129,8 @@ class TableSession(Session):
         """What was said of the columns while the rows came."""
         self._described_at = float("-inf")
         self._collected: tuple[Sequence[Sequence[Any]], Sequence[str]] | None = None
-        self._adbc: AdbcSession | None = None
-        self._server: tuple[Connection, str] | None = None
-        """Of the first connection, what `SERVER` is there."""
+        self._server: tuple[Hashable, str] | None = None
+        """A place, and what `SERVER` is there."""
         self._said: str | None = None
         """Why ADBC is not used, as it was logged."""
         self._not_before = float("-inf")
@@ -142,11 +141,6 @@ class TableSession(Session):
     def forget(self) -> None:
         super().forget()
         self._columns = None
-
-    def leave(self, *, forked: bool = False) -> None:
-        """See `Session.leave`."""
-        if self._adbc is not None:
-            self._adbc.reset_after_fork() if forked else self._adbc.close()
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table:
         """See `Session.table_of`."""
@@ -286,10 +280,10 @@ class TableSession(Session):
         except (Unusable, NoLiteral) as error:
             self._say(error)
             return None
-        if self._adbc is None:
-            self._adbc = AdbcSession(self.database.timeout)
+        adbc: AdbcSession = self.database.facts().setdefault(_ADBC, AdbcSession())
+        driver, timeout = self.database.driver_connection(), self.database.timeout
         try:
-            table = self._adbc.read(self.database.driver_connection(), self._server_of_bound, sql, self._describe_now)
+            table = adbc.read(driver, self._server_of_bound, sql, self._describe_now, timeout)
             if [field.type for field in table.schema] != [kind.type for kind in asked.kinds]:
                 raise Unusable("a column has another type than the server says")
         except Unusable as error:
@@ -317,9 +311,9 @@ class TableSession(Session):
             raise Unusable("a pooler stands between, so another connection may lead elsewhere")
 
     def _server_of_bound(self) -> str:
-        connection = self.database.connection()
-        if self._server is None or self._server[0] is not connection:
-            self._server = connection, str(self.database.run(f"SELECT {SERVER}").rows[0][0])
+        place = self.database.place()
+        if self._server is None or self._server[0] != place:
+            self._server = place, str(self.database.run(f"SELECT {SERVER}").rows[0][0])
         return self._server[1]
 
     # -------------------------------------------------------------------------------------------------------- the page
