@@ -79,6 +79,12 @@ class SqlSource:
         self._scrub = Scrubber.of(parsed)
         condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
 
+        if not 1 <= connections <= pools.MOST:
+            raise ConfigError(
+                f"`connections` is {connections}, not a number from 1 to {pools.MOST}.",
+                key="connections",
+                next_step=f"Leave it out for {pools.DEFAULT}.",
+            )
         given = isinstance(url, Engine)
         pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections)
 

@@ -42,7 +42,9 @@ def parse_again(adapters: Any) -> None:
 
     for oid, _ in _LOADERS.values():
         loader = usual.get_loader(oid, Format.TEXT)
-        if adapters.get_loader(oid, Format.TEXT) is TextLoader and loader is not None and loader is not TextLoader:
+        present = adapters.get_loader(oid, Format.TEXT)
+        # By name: psycopg uses the compiled one, where it has that.
+        if present is not None and loader is not None and present.__name__ == TextLoader.__name__:
             adapters.register_loader(oid, loader)
 
 

@@ -19,6 +19,7 @@ def prepared(url: str, **options: Any) -> list[str]:
         for _ in range(postgresql_samples.PLANNED_AFTER + 2):
             assert len(source.page(None, 20).rows) == 9
             source.lag(None, cap=10)
+        source._session.database.connection()
         driver = source._session.database.driver_connection()
         return [str(row[0]) for row in driver.execute("select statement from pg_prepared_statements")]
 

@@ -263,6 +263,7 @@ def test_a_connection_that_may_not_look_shares_no_sample(mariadb_db: str, mariad
             with source(url) as before, source(url) as after:
                 assert before.bound().kind == "observed"
                 root.exec_driver_sql("revoke process on *.* from 'watcher'@'%%'")
+                before._session.database.connection()  # the pool has another one for the other source
                 guess = after.bound()
                 assert (guess.kind, "lacks PROCESS" in str(guess.reason)) == ("heuristic", True)
                 assert freshly(before).bound().kind == "observed"

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -97,8 +96,13 @@ def pages(found: SqlSource, size: int) -> Iterator[tuple[list[dict[str, Any]], l
 
 
 def connected(found: SqlSource) -> bool:
-    session: Any = found._session
-    return session._adbc is not None and session._adbc._connection is not None
+    session = adbc_of(found)
+    return session is not None and session._connection is not None
+
+
+def adbc_of(found: SqlSource) -> Any:
+    """The session beside the pool's."""
+    return found._session.database.facts().get("adbc")
 
 
 def shown(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -237,12 +241,11 @@ def test_rows_of_another_server_are_not_used(
 def test_a_page_of_another_session_is_not_used(things: str, caplog: pytest.LogCaptureFixture) -> None:
     with closing(source(things)) as arrow:
         arrow.page(None, 1200)
-        session: Any = arrow._session
-        session._adbc._here += 1  # as if a pooler had changed the session behind the connection
+        adbc_of(arrow)._here += 1  # as if a pooler had changed the session behind the connection
         with caplog.at_level(logging.WARNING, "poller"):
             assert len(arrow.page(None, 1200).rows) == 1200
         assert "in another session" in caplog.text
-        session._not_before = float("-inf")
+        arrow._session._not_before = float("-inf")  # type: ignore[attr-defined]
         arrow.page(None, 1200)
         assert connected(arrow), "it is tried again later"
 
@@ -271,7 +274,8 @@ def test_the_query_timeout_holds(things: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_driver_that_never_answers_is_given_up() -> None:
     never = threading.Event()
-    session = adbc.AdbcSession(timedelta(milliseconds=20))
+    session = adbc.AdbcSession()
+    session._seconds = 0.02
     with pytest.raises(OperationalError, match="statement timeout"):
         session._bounded(never.wait, "read")
     assert session._bounded(lambda: 1, "read") == 1, "on another thread"
@@ -317,7 +321,7 @@ def test_options_of_the_url_and_the_password_reach_the_driver(things: str) -> No
             "3",
             "my app",
         )
-        said = session._adbc._asked("select current_setting('application_name') union all"
+        said = adbc_of(arrow)._asked("select current_setting('application_name') union all"
                                      " select current_setting('default_transaction_read_only')")  # fmt: skip
         assert said.column(0).to_pylist() == ["my app", "on"]
 
@@ -339,7 +343,7 @@ source = SqlSource(sys.argv[1], table="things", cursor_column="at", pk_columns=[
 first = source.page(None, 600)
 child = os.fork()
 rows = len(source.page(first.cursors[-1], 600).rows)
-here = source._session._adbc._asked("select pg_backend_pid()").column(0)[0].as_py()
+here = source._session.database.facts()["adbc"]._asked("select pg_backend_pid()").column(0)[0].as_py()
 if child == 0:
     print(rows, here, flush=True)
     os._exit(0)

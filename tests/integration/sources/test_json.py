@@ -170,6 +170,7 @@ def test_a_connection_leaves_nothing_behind_in_the_driver(postgres_db: str, capl
     for _ in range(3):
         with closing(orders(postgres_db)) as source:
             drain(source, 10)
+            source._session.database.connection()
             loaders.add(source._session.database.driver_connection().adapters.get_loader(3802, 0))
     assert len(loaders) == 1
     assert [record.message for record in caplog.records if record.name.startswith("psycopg")] == []
