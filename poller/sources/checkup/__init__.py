@@ -14,7 +14,7 @@ from poller import tls
 from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, warn
-from poller.sources.checkup import moments, order, servers, table, updates
+from poller.sources.checkup import connections, moments, order, servers, table, updates
 from poller.sources.checkup.row_security import row_security
 from poller.sources.checkup.selective import selective
 from poller.sources.checkup.subject import Subject
@@ -26,6 +26,7 @@ Check: TypeAlias = Callable[[Subject], list[Finding]]
 _CHECKS: tuple[tuple[str, Check], ...] = (
     ("database", servers.privileges),
     (tls.CHECK, servers.transport),
+    ("connections", connections.connections),
     ("relation", servers.relation),
     ("row_security", row_security),
     ("key", table.key),
@@ -46,6 +47,7 @@ _ON_ROWS: tuple[tuple[str, Check], ...] = (
     ("future", moments.future),
     ("prepared", servers.prepared),
     ("bound", moments.bound),
+    ("readers", connections.readers),
 )
 
 

@@ -1,0 +1,84 @@
+"""`poller check` compares the pool with what the server takes, and knows who only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from poller.model.finding import Finding
+from tests.integration.bounds.tables import make
+from tests.integration.sources.tables import closing, execute, family, orders
+
+LOGINS = {"postgresql": "create user {} password 'x'", "mysql": "create user '{}' identified by 'x'"}
+READS = {
+    "postgresql": ["grant select on stamped to {}", "grant pg_read_all_stats to {}"],
+    "mysql": ["grant select on stamped to '{}'", "grant process on *.* to '{}'"],
+}
+WRITES = {"postgresql": "grant insert on stamped to {}", "mysql": "grant insert on stamped to '{}'"}
+LIMITS = {"postgresql": "alter user {} connection limit 2", "mysql": "alter user '{}' with max_user_connections 2"}
+ENDS = {"postgresql": ["drop owned by {}", "drop user {}"], "mysql": ["drop user '{}'"]}
+
+
+class Reader:
+    """A user that may read one table, and that table's database."""
+
+    def __init__(self, url: str) -> None:
+        self.family, self._url = family(url), url
+        self.name = "reader_" + str(sa.make_url(url).database)[-12:]
+        make(url)
+        self.do(LOGINS[self.family], *READS[self.family])
+
+    def do(self, *statements: str) -> None:
+        execute(self._url, *(one.format(self.name) for one in statements))
+
+    def check(self, **options: Any) -> dict[str, Finding]:
+        url = sa.make_url(self._url).set(username=self.name, password="x")
+        with closing(orders(url, table="stamped", bound="auto", **options)) as source:
+            return {one.check: one for one in source.checkup(None, lambda: datetime.now(UTC)).findings}
+
+
+@pytest.fixture(params=["postgres_db", "mariadb_db"])
+def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
+    made = Reader(request.getfixturevalue(request.param))
+    yield made
+    made.do(*ENDS[made.family])
+
+
+def test_what_fits_is_said_with_the_number_of_processes(reader: Reader) -> None:
+    found = reader.check(connections=3)["connections"]
+    assert found.severity == "ok"
+    assert "a process has at most 3" in found.message
+    assert found.message.endswith("processes fit")
+
+
+def test_a_pool_that_does_not_fit_is_warned_of(reader: Reader) -> None:
+    reader.do(LIMITS[reader.family])
+    found = reader.check(connections=3)["connections"]
+    assert (found.severity, found.fix) == ("warn", "connections = 2")
+    assert "takes 2 of this user: they do not fit" in found.message
+
+
+def test_arrow_on_postgresql_needs_twice_as_many(postgres_db: str) -> None:
+    made = Reader(postgres_db)
+    try:
+        made.do(LIMITS["postgresql"])
+        assert made.check(connections=2, format="arrow")["connections"].fix == "connections = 1"
+    finally:
+        made.do(*ENDS["postgresql"])
+
+
+def test_a_user_that_only_reads_is_proposed_for_being_ignored(reader: Reader) -> None:
+    assert f'bound_ignore_users = ["{reader.name}"]' in reader.check()["readers"].message
+    assert "do not hold" in reader.check(bound_ignore_users=[reader.name])["readers"].message
+
+
+def test_a_user_that_may_write_must_not_be_ignored(reader: Reader) -> None:
+    reader.do(WRITES[reader.family])
+    proposed = reader.check()["readers"]
+    assert "CREATE USER poller_reader" in proposed.message
+    assert 'bound_ignore_users = ["poller_reader"]' in proposed.message
+    assert reader.check(bound_ignore_users=[reader.name])["readers"].severity == "warn"
