@@ -97,6 +97,7 @@ class Loan:
     def __init__(self, connection: Connection, session: Session) -> None:
         self.connection = connection
         self.session = session
+        self.ended = False
 
 
 class Pool:
@@ -124,6 +125,7 @@ class Pool:
 
     def _reset_after_fork(self) -> None:
         """In a child process: the connections are the parent's."""
+        forks.keep(*self._kept)
         self._start()
         urls.abandon(self.engine)
 
@@ -150,6 +152,10 @@ class Pool:
             ended.detach()
             if self._users:
                 return
+            forgotten = list(self._kept)  # of sources that were never closed
+        for loan in forgotten:
+            if self.resume(loan):
+                self.give_back(loan)
         self.engine.pool.dispose()
 
     # ----------------------------------------------------------------------------------------------------- lending
@@ -170,24 +176,24 @@ class Pool:
 
     def give_back(self, loan: Loan) -> None:
         """It rests, for whoever comes next."""
-        loan.session.fresh = False
-        with contextlib.suppress(Exception):
-            loan.connection.close()
-        self._pass_on()
+        if self._ends(loan):
+            loan.session.fresh = False
+            _return(loan.connection)
+            self._pass_on()
+            if not self._users:  # it was closed by another thread meanwhile
+                self.engine.pool.dispose()
 
     def discard(self, loan: Loan) -> None:
         """It is closed: it is broken, or nobody knows what state it is in."""
-        with contextlib.suppress(Exception):
-            loan.connection.invalidate()
-        with contextlib.suppress(Exception):
-            loan.connection.close()
-        self._pass_on()
+        if self._ends(loan):
+            _drop(loan.connection)
+            self._pass_on()
 
     def keep(self, loan: Loan) -> bool:
         """Leave it with the borrower, who does not use it now, until another one wants it; False where one waits for
         it already, and it must be given back."""
         with self._lock:
-            if self._waiting:
+            if self._waiting or loan.ended:
                 return False
             self._kept[loan] = None
             return True
@@ -214,9 +220,8 @@ class Pool:
                 if self._kept:
                     kept = next(iter(self._kept))
                     del self._kept[kept]
-                    kept.session.fresh = False
-                    with contextlib.suppress(Exception):
-                        kept.connection.close()  # it goes back to rest; nothing is sent
+                    kept.ended, kept.session.fresh = True, False
+                    _return(kept.connection)  # nothing is sent
                     return
             turn = threading.Event()
             self._waiting.append(turn)
@@ -231,6 +236,12 @@ class Pool:
             next_step="Raise `connections` in poller.toml, run fewer pollers at once, or find out why their queries"
             " take so long.",
         )
+
+    def _ends(self, loan: Loan) -> bool:
+        """Whether it ends now; False where it has ended, as where a source is closed while it reads."""
+        with self._lock:
+            before, loan.ended = loan.ended, True
+            return not before
 
     def _pass_on(self) -> None:
         """A place is free: for the one that waits the longest."""
@@ -260,11 +271,15 @@ class Pool:
             _drop(connection)
 
 
+def _return(connection: Connection) -> None:
+    with contextlib.suppress(Exception):
+        connection.close()
+
+
 def _drop(connection: Connection) -> None:
     with contextlib.suppress(Exception):
         connection.invalidate()
-    with contextlib.suppress(Exception):
-        connection.close()
+    _return(connection)
 
 
 def _closed(_: Any, record: Any) -> None:

@@ -32,8 +32,8 @@ logger = logging.getLogger("poller")
 PAGE_LIMIT = 120.0
 """A query ends at its own `query_timeout`; one that does not even do that keeps the lease for so many seconds, or for
 `PAGE_QUERIES` times that, where the source says it."""
-PAGE_QUERIES = 4
-"""A page is read by no more statements than these, one after another: session, bound, rows, NULLs."""
+PAGE_QUERIES = 5
+"""A page takes no longer than so many statements may: the wait for a connection, session, bound, rows, NULLs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from poller.sources.identity import identify, place, sqlite_path
 from poller.sources.user_sql.literals import escape_colons
 
 _TEXTS_KEPT = 64
+_IN_TRANSACTION = 1
+"""A flag of MySQL's protocol."""
 _Opened = TypeVar("_Opened")
 
 PATIENCE = 5.0
@@ -364,17 +366,26 @@ class Database:
         if self.pool is None:
             self._close_held()
             return
-        if self._loan is not None and (not self._kept or self.pool.resume(self._loan)):
-            self._kept = False
-            self._give_back()
-        self._forget_connection()
+        if self.using.acquire(blocking=False):
+            try:
+                if self._loan is not None and (not self._kept or self.pool.resume(self._loan)):
+                    self._give_back()
+                self._forget_connection()
+            finally:
+                self.using.release()
+        else:  # another thread reads: what it waits for ends
+            self.discard()
         self.pool.leave(self)
 
     def _give_back(self) -> None:
-        loan = self._loan
+        loan, driver = self._loan, self._driver
         self._forget_connection()
-        if loan is not None and self.pool is not None:
-            self.pool.give_back(loan) if _is_idle(loan) else self.pool.discard(loan)
+        if loan is None or self.pool is None:
+            return
+        if _is_idle(loan.connection, driver):
+            self.pool.give_back(loan)
+        else:
+            self.pool.discard(loan)
 
     def _forget_connection(self) -> None:
         self._connection = self._driver = self._session = self._loan = None
@@ -408,8 +419,10 @@ class Database:
         return found.st_dev, found.st_ino
 
 
-def _is_idle(loan: Loan) -> bool:
+def _is_idle(connection: Connection, driver: Any) -> bool:
     """Whether the session is in no transaction and awaits a statement, as far as the driver knows."""
-    driver: Any = loan.connection.connection.driver_connection
-    status = getattr(getattr(driver, "info", None), "transaction_status", None)  # psycopg
-    return status is None or int(status) == 0
+    if connection.closed or connection.invalidated:
+        return False
+    psycopg = int(getattr(getattr(driver, "info", None), "transaction_status", 0))
+    pymysql = int(getattr(driver, "server_status", 0)) & _IN_TRANSACTION
+    return not psycopg and not pymysql
