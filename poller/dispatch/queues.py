@@ -6,13 +6,14 @@ the second one of two finds the lease held. The queue is created with the first 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from threading import Lock
 from typing import Any, Protocol
 
-from azure.core.exceptions import AzureError
+from azure.core.exceptions import AzureError, ResourceExistsError
 
 from poller import forks
 from poller.dispatch.messages import WorkMessage
@@ -45,6 +46,11 @@ class Queue(Protocol):
 
     def send(self, message: WorkMessage) -> None:
         """Put a message into the queue. Raises: StoreUnavailable (it may be there), StoreDenied, StoreError."""
+        ...
+
+    def all_taken(self) -> bool:
+        """Whether no message waits: those that somebody took, and has not finished, do not count. Raises: as
+        `send`."""
         ...
 
     def take_poison(self) -> list[str]:
@@ -144,6 +150,15 @@ class StorageQueue:
         except _FAILURES as error:
             raise self._translated(error, self.name) from None
 
+    def all_taken(self) -> bool:
+        """See `Queue.all_taken`."""
+        try:
+            return not self._client(self.name).peek_messages(max_messages=1, **_timeouts())
+        except _FAILURES as error:
+            if code_of(error) == "QueueNotFound":
+                return True
+            raise self._translated(error, self.name) from None
+
     def take_poison(self) -> list[str]:
         """See `Queue.take_poison`."""
         taken = []
@@ -177,11 +192,8 @@ class StorageQueue:
         self._client(self.name).send_message(text, time_to_live=int(TIME_TO_LIVE.total_seconds()), **_timeouts())
 
     def _create(self) -> None:
-        try:
+        with contextlib.suppress(ResourceExistsError):  # several messages are sent at once
             self._client(self.name).create_queue(**_timeouts())
-        except AzureError as error:
-            if code_of(error) != "QueueAlreadyExists":
-                raise
 
     def _translated(self, error: Exception, name: str) -> StoreError:
         """The error to raise: the SDK's texts may hold a signed address."""

@@ -27,7 +27,9 @@ from poller.ports import Runtime, Source, StateStore
 logger = logging.getLogger("poller")
 
 RESEND = timedelta(minutes=5)
-"""A message whose poller's document did not change is sent again after this time."""
+"""A message whose poller's document did not change is sent again after this time. Where no message waits in the queue,
+somebody took it: then after the time of a lease and its margin, since who took it was killed before he had the lease,
+or found no rows that he might read."""
 UNKNOWN_EVERY = timedelta(minutes=1)
 """While the bound is not known, a poller whose rows wait gets a message so often."""
 QUIET = timedelta(seconds=30)
@@ -115,6 +117,8 @@ class Dispatcher:
         """Of pollers without a document, since when that is known."""
         self._quiet: dict[str, float] = {}
         self._poison_at = float("-inf")
+        self._all_taken: bool | None = None
+        """Whether no message waits in the queue; None until somebody asked in this round."""
         self._mismatch: dict[str, tuple[str, bool]] = {}
 
     def round(self) -> DispatchOutput:
@@ -124,6 +128,7 @@ class Dispatcher:
             after all others were sent.
         """
         began, now = self._runtime.monotonic(), self._runtime.utcnow()
+        self._all_taken = None
         self._documents.look()
         self._schedules.look(now)
         counts = _Counts()
@@ -132,8 +137,8 @@ class Dispatcher:
         asked = [one for one in candidates if one.why is None]
         answers = self._answers(asked)
         wanted = [(one, why) for one in candidates if (why := self._why(one, answers, now)) is not None]
-        waiting = sum(not self._may_send(one.poller, why) for one, why in wanted)
-        sent, failure = self._send([(one, why) for one, why in wanted if self._may_send(one.poller, why)], now)
+        free = [(one, why) for one, why in wanted if self._may_send(one.poller, why)]
+        sent, failure = self._send(free, now)
         kept = self._schedules.keep(now)
         poison = self._take_poison()
         if failure is not None:
@@ -147,7 +152,7 @@ class Dispatcher:
             resting=counts.resting,
             due=len(candidates),
             asked=len(answers),
-            waiting=waiting,
+            waiting=len(wanted) - len(free),
             sent=sent,
             poison=poison,
             kept=kept,
@@ -268,7 +273,21 @@ class Dispatcher:
             return True
         guessed = sent.why in _GUESSES and why == "rows"  # there may have been none when its worker looked
         pause = UNKNOWN_EVERY if guessed or why == "not known" else RESEND
-        return self._runtime.monotonic() - sent.moment >= pause.total_seconds()
+        passed = self._runtime.monotonic() - sent.moment
+        if passed >= pause.total_seconds():
+            return True
+        options = self._pollers.options.get(name)
+        return options is not None and passed >= options.timing.ttl + options.timing.margin and self._is_all_taken()
+
+    def _is_all_taken(self) -> bool:
+        """Whether no message waits in the queue: asked once in a round."""
+        if self._all_taken is None:
+            try:
+                self._all_taken = self._queue.all_taken()
+            except StoreError as error:
+                logger.warning("dispatch: %s", error)
+                self._all_taken = False
+        return self._all_taken
 
     def _send(self, wanted: list[tuple[_Candidate, Why]], now: datetime) -> tuple[list[SentOutput], StoreError | None]:
         """Send a message for each, side by side; what was sent, and the first failure."""

@@ -87,6 +87,9 @@ class ListQueue:
         if not self.lost:
             self.messages.append(message)
 
+    def all_taken(self) -> bool:
+        return not self.messages
+
     def take_poison(self) -> list[str]:
         taken, self.poison = self.poison, []
         return taken

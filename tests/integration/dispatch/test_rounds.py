@@ -89,14 +89,25 @@ def test_a_message_is_not_sent_again_while_it_is_under_way(shop: Make) -> None:
         assert (output.sent, output.waiting) == ([], 1)
 
 
-def test_a_lost_message_is_sent_again_after_five_minutes(shop: Make) -> None:
+def test_a_message_that_waits_is_sent_again_after_five_minutes(shop: Make) -> None:
     many = shop(2)
     dispatcher = many.started()
     many.rows("p0")
-    many.queue.lost = True
     many.round(dispatcher)
     assert many.round(dispatcher, after=280).sent == []
     assert [one.poller for one in many.round(dispatcher, after=20).sent] == ["p0"]
+
+
+def test_a_message_that_was_taken_in_vain_is_sent_after_a_lease(shop: Make) -> None:
+    """Its worker was killed before it had the lease, or the message was lost."""
+    many = shop(2, lease_ttl="60s", heartbeat_interval="15s")
+    dispatcher = many.started()
+    many.rows("p0", "p1")
+    many.round(dispatcher)
+    many.queue.take()
+    assert many.round(dispatcher, after=60).sent == []
+    sent = many.round(dispatcher, after=10).sent
+    assert sorted(one.poller for one in sent) == ["p0", "p1"]
 
 
 def test_a_message_that_was_not_sent_is_sent_at_the_next_round(shop: Make) -> None:

@@ -1,0 +1,199 @@
+"""Whose schedule fell due, and what a dispatcher that starts knows of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poller.dispatch.schedules import Schedules
+from poller.errors import StoreUnavailable
+from poller.model.schedule import Schedule
+from poller.ports import Found, Timeout, Written
+from poller.stores import MemoryStore
+from tests.support.dispatching import APP, Shop
+
+Make: TypeAlias = Callable[..., Shop]
+NAME = f"dispatch/{APP}.json"
+NIGHTLY, TEN_SECONDS, OFFICE = "0 0 2 * * *", "*/10 * * * * *", "*/10 * 9-16 * * *"
+EVENING = datetime(2026, 4, 7, 22, 0, 0, 500_000, tzinfo=UTC)
+
+
+def at(hour: int, minute: int = 0, second: int = 1, day: int = 8) -> datetime:
+    return datetime(2026, 4, day, hour, minute, second, tzinfo=UTC)
+
+
+def schedules(store: MemoryStore, **texts: str) -> Schedules:
+    return Schedules(store, NAME, texts or {"nightly": NIGHTLY, "often": TEN_SECONDS})
+
+
+def kept(store: MemoryStore) -> datetime:
+    found = store.read(NAME)
+    assert isinstance(found, Found)
+    return datetime.fromisoformat(json.loads(found.body)["looked_at"])
+
+
+def due(one: Schedules) -> list[str]:
+    return sorted(one.due)
+
+
+def begun(store: MemoryStore, now: datetime = EVENING, **texts: str) -> Schedules:
+    one = schedules(store, **texts)
+    one.look(now)
+    one.keep(now)
+    return one
+
+
+def test_a_moment_falls_due_once() -> None:
+    one = begun(MemoryStore())
+    one.look(at(22, second=11, day=7))
+    assert due(one) == ["often"]
+    one.done("often", at(22, second=11, day=7))
+    one.look(at(22, second=12, day=7))
+    assert due(one) == []
+
+
+def test_a_moment_that_passes_while_one_waits_is_kept() -> None:
+    one = begun(MemoryStore())
+    one.look(at(22, second=11, day=7))
+    sent = at(22, second=11, day=7)
+    one.look(at(22, second=21, day=7))
+    assert one.due["often"].since == at(22, second=10, day=7)
+    one.done("often", sent)
+    assert one.due["often"].since == at(22, second=21, day=7)
+
+
+def test_who_starts_after_two_knows_that_it_was_not_looked_at() -> None:
+    store = MemoryStore()
+    begun(store)
+    late = schedules(store)
+    late.look(at(2, 3))
+    assert "nightly" in due(late)
+
+
+def test_who_starts_after_two_knows_that_it_is_done_with() -> None:
+    store = MemoryStore()
+    one = begun(store)
+    one.look(at(2))
+    one.done("nightly", at(2))
+    assert one.keep(at(2))
+    late = schedules(store)
+    late.look(at(2, 3))
+    assert "nightly" not in due(late)
+
+
+def test_what_is_not_done_with_is_due_again_at_the_next_start() -> None:
+    store = MemoryStore()
+    one = begun(store, nightly=NIGHTLY, other="0 5 2 * * *")
+    one.look(at(2))
+    one.look(at(2, 6))
+    one.done("other", at(2, 6))
+    one.keep(at(2, 6))
+    assert kept(store) < at(2)
+    late = schedules(store, nightly=NIGHTLY, other="0 5 2 * * *")
+    late.look(at(2, 7))
+    assert "nightly" in due(late)
+
+
+def test_short_schedules_write_nothing() -> None:
+    store = MemoryStore()
+    one = begun(store, often=TEN_SECONDS)
+    before = kept(store)
+    now = EVENING
+    for _ in range(100):
+        now += timedelta(seconds=5)
+        one.look(now)
+        one.done("often", now)
+        assert not one.keep(now)
+    assert kept(store) == before
+
+
+def test_a_schedule_of_office_hours_does_not_begin_at_night() -> None:
+    store = MemoryStore()
+    one = begun(store, at(16, 59, 0, day=7), office=OFFICE)
+    one.look(at(16, 59, 51, day=7))
+    one.done("office", at(16, 59, 51, day=7))
+    assert one.keep(at(16, 59, 51, day=7))
+    late = schedules(store, office=OFFICE)
+    late.look(at(20, day=7))
+    assert due(late) == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"looked_at": 5}', b'{"looked_at": "2026-04-07"}', b"[]", b"\xff"])
+def test_what_somebody_else_wrote_there_is_written_anew(body: bytes) -> None:
+    store = MemoryStore()
+    store.write(NAME, body, if_tag=None)
+    begun(store)
+    assert kept(store) == EVENING
+
+
+def test_a_clock_that_was_ahead_does_not_stop_schedules() -> None:
+    store = MemoryStore()
+    begun(store, EVENING + timedelta(days=300))
+    one = schedules(store)
+    one.look(EVENING)
+    one.look(EVENING + timedelta(seconds=15))
+    assert due(one) == ["often"]
+
+
+class Refusing(MemoryStore):
+    def write(self, name: str, body: bytes, *, if_tag: str | None, timeout: Timeout | None = None) -> Written:
+        raise StoreUnavailable("busy", document=name)
+
+
+def test_a_store_that_does_not_take_it_ends_no_round() -> None:
+    one = schedules(Refusing())
+    one.look(EVENING)
+    assert not one.keep(EVENING)
+
+
+def test_two_dispatchers_do_not_disturb_each_other() -> None:
+    store = MemoryStore()
+    one, other = begun(store), begun(store)
+    for each in (one, other):
+        each.look(at(2))
+        each.done("nightly", at(2))
+    assert one.keep(at(2))
+    assert not other.keep(at(2))
+    assert kept(store) == at(2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 9 * 3600), st.booleans(), st.booleans()), max_size=30),
+    text=st.sampled_from([NIGHTLY, OFFICE, "0 */5 * * * *", TEN_SECONDS, "0 0 3 1 * *"]),
+)
+def test_no_long_moment_is_ever_forgotten(steps: list[tuple[int, bool, bool]], text: str) -> None:
+    """Whatever restarts there are: once a moment passed that no other follows soon, it is due until it is done with."""
+    store, now, done_until = MemoryStore(), EVENING, EVENING
+    one = begun(store, now, only=text)
+    for seconds, serves, restarts in steps:
+        now += timedelta(seconds=seconds)
+        if restarts:
+            one = schedules(store, only=text)
+        one.look(now)
+        if Schedule(text).next_after(done_until) <= now and Schedule(text).next_after(now) - now > timedelta(minutes=1):
+            assert due(one) == ["only"]
+        if serves and one.due:
+            one.done("only", now)
+            done_until = now
+        one.keep(now)
+
+
+def test_a_restarted_dispatcher_serves_the_night_it_missed(shop: Make) -> None:
+    many = shop(2, schedule=NIGHTLY)
+    many.started()
+    many.rows("p0")
+    many.clock.passes(15 * 3600)  # past 02:00; no dispatcher ran meanwhile
+    late = many.dispatcher()
+    assert [one.poller for one in late.round().sent] == ["p0"]
+    assert many.poller("p0").tick().outcome == "delivered"
+    for _ in range(2):
+        many.round(late)
+    many.rows("p1")
+    assert many.dispatcher().round().sent == [], "02:00 is done with, and p1's row waits for the next one"
