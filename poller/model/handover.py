@@ -6,7 +6,7 @@ what the handler did, and `ruling.ended` is the PUT after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -196,8 +196,7 @@ class _Sorted:
                 self.hands = [index for index in range(len(rows)) if index not in self.done]
             return
         hands = self.hands = []
-        here = {row.id for row in rows}
-        self.gone = {row.id: reach(row.cursor) for row in listed.values() if row.at is None and row.id not in here}
+        self.gone = _gone(listed.values(), rows, reach)
         parked = {row.id: row.key for row in listed.values() if row.at is not None}
         for index, row in enumerate(rows):
             if row.id in listed:
@@ -224,6 +223,22 @@ class _Sorted:
                 self.space -= takes
             else:
                 hands.append(index)
+
+
+def _gone(listed: Iterable[WaitingRow], rows: Sequence[RowFacts], reach: Reach) -> dict[str, int]:
+    """Rows listed ahead of the checkpoint that the page has no more, each with how many rows of it stand before. A
+    source that cannot say so may put it too early: it stands behind the rows of its key that were listed before it, at
+    least, as these are listed in order."""
+    here = {row.id: place for place, row in enumerate(rows, 1)}
+    gone: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for row in listed:
+        if row.at is None:
+            place = here.get(row.id)
+            if place is None:
+                place = gone[row.id] = max(reach(row.cursor), last.get(row.key, 0))
+            last[row.key] = max(place, last.get(row.key, 0))
+    return gone
 
 
 def begun(state: State, chosen: Plan) -> State:

@@ -30,8 +30,11 @@ def planned(
     mode: Mode = "quarantine",
     limits: Limits = LIMITS,
     entering: bool = False,
+    asks: bool = True,
 ) -> Plan:
     def reach(cursor: Cursor) -> int:
+        if not asks and cursor not in [one.cursor for one in rows]:
+            return 0  # as of a source that cannot say where a row stood that has gone
         return sum(1 for one in rows if int(one.cursor.value) <= int(cursor.value))
 
     return handover.plan(state, rows, reach, mode=mode, limits=limits, entering=entering)
@@ -118,6 +121,15 @@ def test_a_row_listed_ahead_that_has_gone_holds_nothing_up() -> None:
     state = after(state, [row(5, "k")])
     assert [one.at for one in state.aside] == [1, 2, 3]
     assert state.checkpoint.position == 4
+
+
+def test_a_row_that_went_is_behind_those_listed_before_it() -> None:
+    """Also where the source cannot say where it stood: else it would be tried before the earlier rows of its key."""
+    state = fresh()
+    for stamp in (1, 2, 3):
+        state = aside.add(state, row(stamp, "k"), now=NOW)
+    chosen = planned(state, [row(1, "k"), row(2, "k"), row(9)], asks=False)
+    assert chosen.gone == (("3@3", 2),)
 
 
 def test_a_newer_version_makes_no_room_beyond_the_limit() -> None:
