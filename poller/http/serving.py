@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ from poller.http.keys import TOKEN, Keys, read_token
 from poller.http.looks import SharedLook
 from poller.http.server import HttpServer, Limits
 from poller.http.shown import ShownHealth, shown_health
+from poller.ports import Runtime
+from poller.runtime import SystemRuntime
 
 if TYPE_CHECKING:
     from poller.admin.health import Health
@@ -38,37 +40,37 @@ def endpoints_of(
         hosts: the names of this server. wrong: its pollers that cannot be made; each is unhealthy.
     """
     unmade = dict(wrong or {})
-    utcnow: Callable[[], datetime] = (lambda: datetime.now(UTC)) if app is None else app.runtime.utcnow
+    configured = () if app is None else tuple(app.config.pollers)
+    runtime: Runtime = SystemRuntime() if app is None else app.runtime
 
     def look() -> ShownHealth:
-        health = None if app is None else app.kept_health(MAX_AGE)
-        return shown_health(_with_unmade(health, unmade, utcnow()))
+        if app is None:
+            return shown_health(_with_unmade(None, unmade, runtime.utcnow()))
+        try:
+            health = app.kept_health(MAX_AGE)
+        except ConfigError as error:  # a store that cannot be made
+            return shown_health(_with_unmade(None, dict.fromkeys(configured, error) | unmade, runtime.utcnow()))
+        return shown_health(_with_unmade(health, unmade, runtime.utcnow()))
 
     def left(shown: ShownHealth) -> float:
-        return MAX_AGE - (utcnow() - shown.computed_at).total_seconds()
+        return MAX_AGE - (runtime.utcnow() - shown.computed_at).total_seconds()
 
-    names = {*(() if app is None else app.config.pollers), *unmade}
-    return Endpoints(SharedLook(look, kept=left), names, keys, hosts)
+    shared = SharedLook(look, kept=left, now=runtime.monotonic)
+    return Endpoints(shared, {*configured, *unmade}, keys, hosts)
 
 
 def _with_unmade(health: Health | None, unmade: Mapping[str, ConfigError], now: datetime) -> Health:
-    from poller.admin.health import Health, PollerHealth
+    """The health with pollers that cannot be made; `health` None: of these alone."""
+    from poller.admin.health import worst_first
+    from poller.admin.health_look import failed, judged
 
-    found = Health(app_name="", healthy=False, computed_at=now) if health is None else health
-    if not unmade:
-        return found
-    parts = [
-        PollerHealth(
-            name=name,
-            healthy=False,
-            reason="It cannot be made: its configuration is wrong.",
-            next_step=error.next_step or None,
-            error=error.message,
-        )
-        for name, error in unmade.items()
-    ]
-    others = [one for one in found.pollers if one.name not in unmade]
-    return found.model_copy(update={"healthy": False, "pollers": [*parts, *others]})
+    if health is not None and not unmade:
+        return health
+    parts = [judged(failed(name, error, now), None)[0] for name, error in unmade.items()]
+    known = [] if health is None else [one for one in health.pollers if one.name not in unmade]
+    return worst_first(
+        "" if health is None else health.app_name, now if health is None else health.computed_at, [*parts, *known]
+    )
 
 
 @contextmanager

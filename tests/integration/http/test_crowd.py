@@ -1,0 +1,121 @@
+"""Endpoints of an application with a store and a database: what a crowd of callers costs, and when they hear what."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from poller.admin import health_round
+from poller.admin.health_look import Look, Looked
+from poller.http import HttpServer, serve
+from tests.integration.health.shop import Shop, table
+from tests.support.http import Received, request, send
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """The names of the pollers that are looked at meanwhile."""
+    looks: list[str] = []
+
+    class Counted(Look):
+        def __call__(self) -> Looked:
+            looks.append(self.name)
+            return super().__call__()
+
+    with patch.object(health_round, "Look", Counted):
+        yield looks
+
+
+def ask(server: HttpServer, path: str = "/api/health") -> Received:
+    given = send(server.port, request(path))
+    assert given is not None
+    return given
+
+
+def crowd(*servers: HttpServer) -> set[int]:
+    """The answers to a hundred callers at once, in turn at each server."""
+    with ThreadPoolExecutor(50) as callers:
+        return set(callers.map(lambda n: ask(servers[n % len(servers)]).status, range(100)))
+
+
+def test_a_hundred_callers_cost_one_look_in_15_seconds(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    with (
+        serve(shop.app, "0", environ={}) as one,
+        serve(shop.another(), "0", environ={}) as another,
+        counted() as looks,
+    ):
+        assert ask(one).status == 200
+        assert crowd(one, another) == {200}
+        assert looks == ["orders"]
+        shop.clock.passed += 14.9
+        assert crowd(one, another) == {200}
+        assert looks == ["orders"]
+        shop.clock.passed += 0.2
+        assert crowd(one, another) == {200}
+        assert looks == ["orders"] * 2
+
+
+def test_a_crowd_starts_a_thread_for_a_look_and_not_for_a_caller(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    before, most = threading.active_count(), [0]
+    look = shop.app.kept_health
+
+    def seen(max_age: float) -> object:
+        most[0] = max(most[0], sum(one.name == "poller-http-look" for one in threading.enumerate()))
+        return look(max_age)
+
+    with patch.object(shop.app, "kept_health", seen), serve(shop.app, "0", environ={}) as server:
+        assert crowd(server) == {200}
+
+    assert most == [1]
+    assert threading.active_count() - before <= 4, "those that looked at databases may wait for the next look"
+
+
+def test_dead_workers_are_503_within_max_lag_and_15_seconds(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders", poller='max_lag = "60s"\nschedule = "* * * * * *"'))
+    shop.tick()
+    with serve(shop.app, "0", environ={}) as server:
+        assert ask(server).status == 200
+        shop.clock.passed += 14.9
+        shop.row(1)  # and nobody ticks any more
+        began = shop.clock.passed
+        while ask(server).status == 200:
+            shop.clock.passed += 0.5
+            assert shop.clock.passed - began <= 60 + 15 + 2, "a second until its tick was due, and half of one here"
+        assert shop.clock.passed - began > 60
+        (found,) = ask(server, "/api/pollers").json["pollers"]
+        assert (found["name"], found["healthy"], found["pending"]) == ("orders", False, 1)
+        assert "max_lag is 1m" in found["reason"]
+
+        shop.tick()
+        shop.clock.passed += 15.1
+
+        assert ask(server).status == 200
+
+
+def test_a_database_that_is_away_is_503_and_no_zero(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders"), table("gone", url="sqlite:///nowhere/secret-place.db"))
+    with serve(shop.app, "0", environ={}) as server:
+        assert ask(server).status == 503
+        given = ask(server, "/api/pollers/gone")
+        assert (given.status, given.json["healthy"]) == (200, False)
+        assert ask(server, "/api/scale/gone").status == 503
+        assert ask(server, "/api/pollers/orders").json["healthy"], "one poller's trouble hides no other"
+    assert b"secret-place" not in given.body
+
+
+def test_no_answer_shows_what_a_row_holds(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, table("orders", poller="error_text = false"))
+    with closing(sqlite3.connect(tmp_path / "shop.db", isolation_level=None)) as database:
+        database.execute("INSERT INTO orders VALUES (1, '2026-01-01 Jane Doe')")
+    with serve(shop.app, "0", environ={}) as server:
+        given = ask(server, "/api/pollers")
+
+    assert not given.json["healthy"]
+    assert b"Jane" not in given.body
