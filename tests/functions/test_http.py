@@ -15,6 +15,7 @@ import pytest
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
 from tests.support.http import SECURITY
+from tests.support.schemas import validator
 
 SITE = "shop.azurewebsites.net"
 NAMES = {"poller_health", "poller_list", "poller_details", "poller_scale"}
@@ -94,6 +95,7 @@ def test_what_the_host_let_through_sees_details(served: Folder) -> None:
     assert headers["content-type"] == "application/json"
     assert [one["name"] for one in json.loads(body)["pollers"]] == ["orders"]
     assert b"the-hosts-key" not in body
+    validator("health").validate(json.loads(body))
     _, _, body = ask(worker, "poller_details", url="/api/pollers/orders", route={"name": "orders"})
     assert json.loads(body)["pending"] == 5
     status, _, body = ask(worker, "poller_scale", url="/api/scale/orders", route={"name": "orders"})
@@ -191,7 +193,9 @@ def test_where_no_poller_can_be_made_health_is_503(served: Folder) -> None:
     worker = served.worker()
 
     assert ask(worker, "poller_health")[0] == 503
-    assert [one["healthy"] for one in json.loads(ask(worker, "poller_list")[2])["pollers"]] == [False]
+    shown = json.loads(ask(worker, "poller_list")[2])
+    validator("health").validate(shown)
+    assert [one["healthy"] for one in shown["pollers"]] == [False]
 
 
 def test_a_blueprint_may_be_registered_on_an_app_of_ones_own(served: Folder) -> None:

@@ -117,5 +117,5 @@ def test_no_answer_shows_what_a_row_holds(tmp_path: Path) -> None:
     with serve(shop.app, "0", environ={}) as server:
         given = ask(server, "/api/pollers")
 
-    assert not given.json["healthy"]
+    assert given.json["pollers"][0]["error"] == "Its table cannot be read."
     assert b"Jane" not in given.body
