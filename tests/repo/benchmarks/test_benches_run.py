@@ -24,6 +24,8 @@ from benchmarks.pages import __main__ as pages
 from benchmarks.pages.__main__ import measure
 from benchmarks.pages.table import Size
 from benchmarks.peers.bench import Run, Setup, compare, judge
+from benchmarks.replicas import __main__ as replicas
+from benchmarks.replicas.counting import count
 from benchmarks.scale import __main__ as scale
 from benchmarks.torture import __main__ as torture
 from benchmarks.torture import tables, writers
@@ -151,6 +153,27 @@ def test_what_many_pollers_take_is_measured_beyond_one(
     ways = printed(capsys)
     assert [(line["way"], line["pollers"]) for line in ways] == [("load_app", 3), ("create_app", 3)]
     assert all(len(line[key]) == 1 for line in ways for key in ("seconds", "cpu_s", "mb"))
+
+
+def test_twenty_replicas_look_little_more_than_one() -> None:
+    """And at each moment somebody looks at each poller."""
+    one, twenty = (count(replicas, 200, interval=10, minutes=3) for replicas in (1, 20))
+    assert (one["looks"], twenty["unshared"]) == (1200, 24_000)
+    assert twenty["looks"] <= 1.3 * one["looks"]
+    assert twenty["moments_without_a_look"] == 0
+
+
+@pytest.mark.soak
+def test_a_look_at_a_resting_poller_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["replicas", "look", "--pollers", "5", "--interval", "1", "--seconds", "2"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    replicas.main()
+    (found,) = printed(capsys)
+    assert found["looks"] > 0
+    assert min(found["statements"], found["bytes_sent"], found["bytes_received"], found["cpu_ms"]) > 0
+    assert found["threads"] < 20
 
 
 @pytest.mark.soak

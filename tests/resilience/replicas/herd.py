@@ -135,10 +135,6 @@ class Herd:
         """How many rows are in the ledger, each once."""
         return int(self.execute("SELECT count(*) FROM (SELECT DISTINCT poller, id FROM ledger) AS seen")[0][0])
 
-    def calls(self) -> int:
-        """How many batches are."""
-        return int(self.execute("SELECT count(DISTINCT (poller, token, at)) FROM ledger")[0][0])
-
     def now(self) -> str:
         """By the ledger's clock."""
         return str(self.execute("SELECT clock_timestamp()")[0][0])
