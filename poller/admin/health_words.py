@@ -111,7 +111,9 @@ def waiting_for(verdict: Verdict, found: PollerHealth, *, paused_by: str | None,
         calls = f", after {failures:,} failed call{'s' * (failures != 1)}" if failures else ", after a failed call"
         return f"its next try at {to_the_second(found.backing_off_until)}{calls}"
     if verdict.kind in {"above_bound", "bound"}:
-        return f"{_holder(found)}: {count} wait{'s' * (found.pending == 1)} above the bound"
+        one = "s" * (found.pending == 1)
+        held = found.bound is not None and found.bound.held_by is not None
+        return f"{_holder(found)}: {count} wait{one} above {'the bound' if held else 'it'}"
     if verdict.kind == "working":
         return f"its handler: {shown(found.owner_id or 'a worker')} is at work"
     if verdict.due is not None:
