@@ -58,6 +58,7 @@ RUN_BY: dict[str, list[str]] = {
         "tests/repo/docs/test_failures.py::test_the_picture_shows_the_calls_that_are_made",
         "tests/repo/docs/test_failures.py::test_what_a_handler_says_means_what_the_table_says",
     ],
+    "docs/health.md": ["tests/repo/docs/test_health.py::test_the_session_prints_what_is_shown"],
     "docs/getting-started.md": [
         "tests/repo/packaging/test_wheel.py::test_the_wheel_installs_two_packages_and_a_working_command",
         FIRST,
