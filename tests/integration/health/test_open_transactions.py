@@ -29,18 +29,10 @@ class Server:
 
     def __init__(self, url: str, folder: Path, kind: str, option: str = "") -> None:
         made, source, old, self.new = KINDS[kind]
-        parts = make_url(url)
-        self.connect = lambda: psycopg.connect(
-            host=parts.host,
-            port=parts.port,
-            user=parts.username,
-            password=parts.password,
-            dbname=parts.database,
-            autocommit=True,
-        )
+        self._url = make_url(url)
         with self.connect() as db:
-            db.execute(f"CREATE TABLE orders (id serial PRIMARY KEY, updated_at {made})")  # type: ignore[arg-type]
-            db.execute(f"INSERT INTO orders (updated_at) VALUES ({old})")  # type: ignore[arg-type]
+            db.execute(f"CREATE TABLE orders (id serial PRIMARY KEY, updated_at {made})")
+            db.execute(f"INSERT INTO orders (updated_at) VALUES ({old})")
         text = table("orders", url=url, poller=option, source=f'{source}\nbound_margin = "0s"')
         if kind == "numbers":
             text = text.replace('cursor_time_zone = "UTC"\n', "")
@@ -48,8 +40,14 @@ class Server:
         assert self.shop.tick() == "delivered"
         assert self.shop.orders().healthy
 
+    def connect(self) -> psycopg.Connection:
+        url = self._url
+        return psycopg.connect(
+            host=url.host, port=url.port, user=url.username, password=url.password, dbname=url.database, autocommit=True
+        )
+
     def insert(self, db: psycopg.Connection) -> None:
-        db.execute(f"INSERT INTO orders (updated_at) VALUES ({self.new})")  # type: ignore[arg-type]
+        db.execute(f"INSERT INTO orders (updated_at) VALUES ({self.new})")
 
     def later(self, seconds: float = LOOK) -> PollerHealth:
         return self.shop.wait(seconds)
@@ -71,8 +69,8 @@ def test_rows_above_it_are_reported_and_not_late(server: Server) -> None:
             said = server.shop.orders()
             assert said.healthy
             assert said.late_seconds is None
-        assert "1 row waits above" in (said.waiting_for or "")
-        assert said.pending == 1
+            assert "1 row waits above" in (said.waiting_for or "")
+            assert said.pending == 1
     said = server.later()
     assert (said.healthy, said.pending) == (True, 2), "they became readable now"
     server.shop.clock.passed += 300
