@@ -104,6 +104,18 @@ def test_a_bound_does_not_outlive_it(postgres_db: str, event: str) -> None:
         assert samples() == 2
 
 
+def test_a_bound_ends_where_its_connection_is_lent_to_another(postgres_db: str) -> None:
+    """Also where it comes back: somebody else used it meanwhile."""
+    with (
+        reading(postgres_db, bound="heuristic", connections=1) as (source, _, samples),
+        closing(orders(postgres_db, connections=1)) as other,
+    ):
+        first = source.page(None, 3)
+        assert ids(other.page(None, 20)) == list(range(1, 10))
+        assert ids(source.next_page(first.cursors[-1], 3)) == [4, 5, 6]
+        assert samples() == 2
+
+
 def test_behind_a_pooler_every_page_takes_its_own(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's number of the session is then another than the driver's."""
     with reading(postgres_db, bound="heuristic") as (source, _, samples):
