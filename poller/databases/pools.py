@@ -193,7 +193,7 @@ class Pool:
         """Leave it with the borrower, who does not use it now, until another one wants it; False where one waits for
         it already, and it must be given back."""
         with self._lock:
-            if self._waiting or loan.ended:
+            if self._waiting or loan.ended or not self._users:
                 return False
             self._kept[loan] = None
             return True
@@ -217,25 +217,35 @@ class Pool:
                 if self._lent < self.connections:
                     self._lent += 1
                     return
-                if self._kept:
-                    kept = next(iter(self._kept))
-                    del self._kept[kept]
-                    kept.ended, kept.session.fresh = True, False
-                    _return(kept.connection)  # nothing is sent
-                    return
+                for kept in list(self._kept):  # the first is kept the longest
+                    if self.resume(kept):
+                        kept.ended, kept.session.fresh = True, False
+                        _return(kept.connection)  # nothing is sent
+                        return
             turn = threading.Event()
             self._waiting.append(turn)
-        if turn.wait(patience):
-            return
-        with self._lock:
-            if turn.is_set():
+        try:
+            if turn.wait(patience):
                 return
-            self._waiting.remove(turn)
+        except BaseException:
+            if self._gives_up(turn):
+                self._pass_on()
+            raise
+        if self._gives_up(turn):
+            return
         raise SourceUnavailable(
             f"All {self.connections} connections of this process to {self._place} are in use, for {patience:g} s.",
             next_step="Raise `connections` in poller.toml, run fewer pollers at once, or find out why their queries"
             " take so long.",
         )
+
+    def _gives_up(self, turn: threading.Event) -> bool:
+        """Wait no longer; whether it got a place in this very moment."""
+        with self._lock:
+            if turn.is_set():
+                return True
+            self._waiting.remove(turn)
+            return False
 
     def _ends(self, loan: Loan) -> bool:
         """Whether it ends now; False where it has ended, as where a source is closed while it reads."""

@@ -242,6 +242,7 @@ class Database:
             read_only.begin(connection, self.dialect.family)
         found = places.Place(object(), None)
         if self.pool is not None:
+            self.dialect.limit(connection, driver, self.timeout)  # the driver's: the engine was made for another source
             found = places.place_of(connection, self.dialect.family)
         seconds = self.timeout.total_seconds()
         return Session(found.place, found.reading, seconds, parses_json=self._parse_json)
@@ -373,9 +374,7 @@ class Database:
                 self._forget_connection()
             finally:
                 self.using.release()
-        else:  # another thread reads: what it waits for ends
-            self.discard()
-        self.pool.leave(self)
+        self.pool.leave(self)  # where another thread reads, it gives the connection back
 
     def _give_back(self) -> None:
         loan, driver = self._loan, self._driver

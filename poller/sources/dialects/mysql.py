@@ -96,8 +96,8 @@ class MySql(Dialect):
         ]
 
     def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
-        """The server's, and pymysql's wait for an answer."""
-        if hasattr(dbapi, "_read_timeout"):
+        """The server's, and pymysql's wait for an answer, unless the URL says how long that is."""
+        if hasattr(dbapi, "_read_timeout") and "read_timeout" not in connection.engine.url.query:
             dbapi._read_timeout = _wait(timeout)
         return [_limit(connection, timeout)]
 
