@@ -19,7 +19,7 @@ from poller.dispatch.round import Dispatcher, Pollers
 from poller.dispatch.work import Work
 from poller.errors import StoreUnavailable
 from poller.handler.batch import Batch
-from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written
+from poller.ports import Found, Listed, Missing, StateStore, Timeout, Unchanged, Written
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -133,12 +133,14 @@ class Shop:
         *,
         schedule: str = "*/10 * * * * *",
         prober: Prober | None = None,
+        store: StateStore | None = None,
         **options: Any,
     ) -> None:
         self.path = folder / "shop.db"
         self.url = f"sqlite:///{self.path}"
         self.clock = Clock()
-        self.store = CountingStore(self.clock)
+        self.counted = CountingStore(self.clock)
+        self.store: StateStore = store or self.counted
         self.queue = ListQueue()
         self.prober = prober
         self.names = [f"p{number}" for number in range(pollers)]
@@ -201,7 +203,7 @@ class Shop:
         dispatcher = self.dispatcher()
         dispatcher.round()
         self.queue.take()
-        self.store.requests.clear()
+        self.counted.requests.clear()
         return dispatcher
 
     def round(self, dispatcher: Dispatcher, *, after: float = 10.0) -> DispatchOutput:

@@ -24,14 +24,14 @@ def test_an_idle_round_of_many_pollers_is_one_list(shop: Make) -> None:
     for _ in range(3):
         output = many.round(dispatcher)
         assert (output.due, output.asked, output.sent) == (60, 60, [])
-    assert many.store.requests == {"LIST": 3}
+    assert many.counted.requests == {"LIST": 3}
 
 
 def test_a_process_that_starts_reads_each_document_once(shop: Make) -> None:
     many = shop(20)
     many.started()
     many.dispatcher().round()
-    assert many.store.requests == {"LIST": 1, "GET": 21}  # and the one that says when it was looked last
+    assert many.counted.requests == {"LIST": 1, "GET": 21}  # and the one that says when it was looked last
 
 
 def test_one_message_for_each_poller_with_rows(shop: Make) -> None:
@@ -146,10 +146,10 @@ def test_a_document_that_changes_is_neither_read_nor_asked_about(shop: Make) -> 
     for _ in range(3):
         many.poller("p0").pause(by="ann", reason="a change")
         many.poller("p0").resume(by="ann")
-        many.store.requests.clear()
+        many.counted.requests.clear()
         output = many.round(dispatcher)
         assert (output.at_work, output.asked, output.sent) == (1, 0, [])
-        assert many.store.requests == {"LIST": 1}
+        assert many.counted.requests == {"LIST": 1}
     assert [one.poller for one in many.round(dispatcher).sent] == ["p0"]
 
 

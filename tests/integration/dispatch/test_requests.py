@@ -1,0 +1,46 @@
+"""What a dispatcher costs at a real storage service."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+from poller.stores import BlobStore
+from tests.support.azurite import Azurite
+from tests.support.dispatching import Shop
+
+Make: TypeAlias = Callable[..., Shop]
+
+
+def requests(azurite: Azurite, since: int, container: str) -> Counter[str]:
+    found = [one for one in azurite.requests(since) if one.path.startswith(f"/{container}")]
+    return Counter("LIST" if "comp=list" in one.query else one.method for one in found)
+
+
+def test_an_idle_round_of_many_pollers_is_one_list_request(shop: Make, azurite: Azurite, container: str) -> None:
+    store = BlobStore.from_connection_string(azurite.connection_string, container)
+    many = shop(25, store=store)
+    dispatcher = many.started()
+    mark = azurite.mark()
+    for _ in range(3):
+        output = many.round(dispatcher)
+        assert (output.asked, output.sent) == (25, [])
+    assert requests(azurite, mark, container) == {"LIST": 3}
+    store.close()
+
+
+def test_a_round_after_work_reads_what_changed_alone(shop: Make, azurite: Azurite, container: str) -> None:
+    store = BlobStore.from_connection_string(azurite.connection_string, container)
+    many = shop(10, store=store)
+    dispatcher = many.started()
+    many.rows("p3")
+    many.round(dispatcher)
+    assert many.poller("p3").tick().rows == 1
+    mark = azurite.mark()
+    assert many.round(dispatcher).at_work == 1, "it changed since the LIST before"
+    assert requests(azurite, mark, container) == {"LIST": 1}
+    mark = azurite.mark()
+    many.round(dispatcher)
+    assert requests(azurite, mark, container) == {"LIST": 1, "GET": 1}
+    store.close()
