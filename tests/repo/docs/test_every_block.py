@@ -10,6 +10,7 @@ DOCS = "tests/repo/docs/test_docs.py::"
 FIRST = DOCS + "test_the_first_step_on_a_laptop_works_as_shown"
 SECOND = DOCS + "test_the_second_step_runs_on_azurite_and_postgresql"
 TIMERS = DOCS + "test_a_function_app_as_shown_has_the_functions_of_the_page"
+QUEUE_MODE = "tests/repo/docs/test_queue_mode.py::test_the_mode_and_the_host_as_shown_make_two_functions"
 ACCEPTED = DOCS + "test_every_configuration_shown_is_accepted"
 HTTP = "tests/repo/docs/test_http.py::"
 ONCE = "tests/repo/docs/test_effectively_once.py::"
@@ -32,6 +33,8 @@ RUN_BY: dict[str, list[str]] = {
     "docs/azure-functions.md": [
         TIMERS,
         TIMERS,
+        QUEUE_MODE,
+        QUEUE_MODE,
         DOCS + "test_the_pipelines_line_as_shown_ends_with_what_is_wrong",
     ],
     "docs/configuration.md": [
