@@ -12,6 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, get_args, runtime_checkable
 
@@ -34,7 +35,7 @@ SLICE = timedelta(seconds=30)
 LONGEST_REST = 30.0
 """Seconds after which the loop looks at the clock again: it may be set, and the machine may sleep."""
 CLOCK_WAS_SET = 2.0
-"""Seconds by which the wall clock may differ from the other before it counts as set."""
+"""Seconds by which the wall clock may fall behind the other, from one look to the next, before it counts as set."""
 _STOP_STEP = 10.0
 """Seconds: so long at most a thread that waits for `stop` outlives the loop."""
 
@@ -139,7 +140,7 @@ class _Loop(Generic[P]):
         self._lock = threading.Lock()
         self._arrived: list[tuple[P, Ended[P] | datetime]] = []
         self._woken = runtime.event()
-        self._over = False
+        self._over = self._leaves = False
         self._wall = 0.0
 
     # --- the loop --------------------------------------------------------------------------------------------------
@@ -181,6 +182,10 @@ class _Loop(Generic[P]):
             self._alive.touch()
         ends = [end for poller, result in self._taken() if (end := self._is_back(poller, result)) is not None]
         if self._stop.is_set():
+            if self._replicas is not None and not self._leaves:
+                self._leaves = True
+                with suppress(RuntimeError):  # no room for a thread: `close` does it
+                    self._crew.do(self._replicas.end, "poller-replicas")
             ends += [self._leave(poller, self._courses[poller].stopped()) for poller in self._turns.resting()]
             return ends
         if not self._working:
@@ -200,13 +205,13 @@ class _Loop(Generic[P]):
 
     def _rest(self) -> None:
         """Until somebody is done, or time changes something."""
-        left = LONGEST_REST
-        if not self._stop.is_set() and (moment := self._turns.next_moment()) is not None:
-            left = min(left, moment - self._now())
+        left, now = LONGEST_REST, self._now()
         if self._alive is not None:
             left = min(left, self._alive.left())
-        if self._replicas is not None:
-            left = min(left, self._replicas.left())
+        if not self._stop.is_set():
+            moment = self._turns.next_moment(now)
+            left = left if moment is None else min(left, moment - now)
+            left = left if self._replicas is None else min(left, self._replicas.left())
         with self._lock:
             if self._arrived:
                 return
@@ -288,12 +293,12 @@ class _Loop(Generic[P]):
         return self._runtime.utcnow().timestamp()
 
     def _notice_the_clock(self) -> None:
-        """Where the wall clock was set, the schedules' next moments are others."""
+        """Where the wall clock was set back, the schedules' next moments are others; where it was set ahead, moments
+        have passed, and are made up for."""
         wall = self._now() - self._runtime.monotonic()
-        if abs(wall - self._wall) < CLOCK_WAS_SET:
-            return
+        if wall < self._wall - CLOCK_WAS_SET:
+            self._turns.clock_was_set(self._now(), self._moment)
         self._wall = wall
-        self._turns.put_off(self._moment)
 
     def _moment(self, poller: P) -> float:
         course = self._courses[poller]

@@ -10,8 +10,8 @@ Ages are differences of the store's own two times, so that no clocks are compare
 A hint may be wrong: its process hangs, its database is out of reach for it alone, somebody put it there. So everybody
 also looks at every poller now and then, by chance: one that nobody serves is found after about four intervals. A wrong
 hint costs a probe, or that wait; never more. Whoever cannot read or write hints looks at everything. So does a process
-that looks less than 300 times a minute: hints cost about 2 writes, 4 listings, and 2 reads per other process, each
-minute.
+of less than 50 pollers, or that looks less than 300 times a minute: hints cost about 2 writes, 4 listings, and 2 reads
+per other process, each minute, and whoever is killed is followed a little later.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ LATE = 45.0
 """Seconds after which a hint that was not renewed no longer keeps others from looking."""
 DEAD = 90.0
 """Seconds after which it is removed."""
-FEWEST_LOOKS = 300.0
-"""Looks a minute by the pollers' schedules, from which on hints are worth their requests."""
+FEWEST_POLLERS, FEWEST_LOOKS = 50, 300.0
+"""So many pollers, and looks a minute by their schedules, from which on hints are worth their requests, and that a
+killed process is followed a little later."""
 MOST_OVERDUE = 200
 """Pollers that one hint names."""
 LARGEST = 32_768
@@ -110,9 +111,9 @@ class Replicas:
 
     def begin(self, pollers: Iterable[str], looks_per_minute: float) -> None:
         """These are the pollers here. Processes share only with those that have the same."""
-        names = json.dumps(sorted(pollers)).encode()
-        self._pollers = hashlib.sha256(names).hexdigest()[:32]
-        self._worth_it = looks_per_minute >= FEWEST_LOOKS
+        names = sorted(pollers)
+        self._pollers = hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]
+        self._worth_it = len(names) >= FEWEST_POLLERS and looks_per_minute >= FEWEST_LOOKS
 
     def keep(self, crew: Crew, overdue: Callable[[], list[str]]) -> None:
         """Renew and look on a thread of the crew, if it is time: only a loop that goes round renews its hint."""
@@ -140,7 +141,8 @@ class Replicas:
         return self._runtime.jitter(0.0, 1.0) < ranking.chance(interval())
 
     def end(self) -> None:
-        """Remove the hint, so that others take over at once."""
+        """Remove the hint, so that others take over at once; no other is written."""
+        self._worth_it = False
         tag, self._tag = self._tag, None
         if tag is not None:
             try:
@@ -190,6 +192,8 @@ class Replicas:
         finally:
             self._sent = sent
         self._overdue = overdue
+        if not self._worth_it:
+            self.end()  # it was called meanwhile
 
     def _look(self) -> None:
         """Read the others' hints that may have changed, and rank who is alive. Raises: StoreError."""

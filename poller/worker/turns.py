@@ -103,8 +103,10 @@ class Turns(Generic[K]):
             for server in list(self._parked):
                 self._unpark(server, everybody=True)
 
-    def put_off(self, due_of: Callable[[K], float]) -> None:
-        """Those whose moment has not come are due at another: the clock was set."""
+    def clock_was_set(self, now: float, due_of: Callable[[K], float]) -> None:
+        """To an earlier time: those whose moment has not come are due at another."""
+        for member in self._running.values():
+            member.began = min(member.began, now)
         members = [member for *_, member in self._later if not member.gone]
         self._later = []
         for member in members:
@@ -135,11 +137,10 @@ class Turns(Generic[K]):
         self._look(now)
         if not self._waiting:
             return []
-        wanted = dict(self._waiting)
+        over = [one for one in self._running.values() if one.counts and now >= one.began + self._slice]
+        wanted = dict(self._waiting) if over else {}
         asked: list[K] = []
-        for member in sorted(self._running.values(), key=lambda one: (not one.yields, one.began)):
-            if not member.counts or now < member.began + self._slice:
-                continue
+        for member in sorted(over, key=lambda one: (not one.yields, one.began)):
             server = self._served_by(member, wanted)
             if server is None:
                 continue
@@ -159,15 +160,14 @@ class Turns(Generic[K]):
 
     # --- what is asked of it ---------------------------------------------------------------------------------------
 
-    def next_moment(self) -> float | None:
+    def next_moment(self, now: float) -> float | None:
         """When time alone changes something: the next poller is due, or a turn may have to end. None: never."""
         moments = [self._later[0][0]] if self._later else []
         if self._waiting:
-            for member in self._running.values():
-                if member.counts:
-                    moments.append(member.began + member.longest)
-                    if not member.yields:
-                        moments.append(member.began + self._slice)
+            counting = [member for member in self._running.values() if member.counts]
+            moments += [member.began + member.longest for member in counting]
+            # One whose slice is over and who was not asked is in nobody's way until somebody comes or goes.
+            moments += [end for member in counting if (end := member.began + self._slice) > now]
         return min(moments, default=None)
 
     def overdue(self, now: float) -> Iterator[tuple[K, float]]:

@@ -130,3 +130,14 @@ def test_what_waits_too_long_in_one_process_another_takes(runtime: Dice, start: 
     runtime.sleep(75)
     looks = processes[1].looked(124) + processes[2].looked(124)
     assert sum(looks[name] == 0 for name in POLLERS) <= 2
+
+
+def test_who_stops_is_replaced_while_its_last_tick_still_runs(runtime: Dice, start: Start) -> None:
+    first, second = start(), start()
+    runtime.sleep(60)
+    second.hanging = set(POLLERS)
+    runtime.sleep(10)
+    second.stop.set()
+    runtime.sleep(30)
+    looks = first.looked(runtime.monotonic() - 11)
+    assert all(looks[name] for name in POLLERS)

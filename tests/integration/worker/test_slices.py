@@ -209,7 +209,23 @@ def test_a_clock_that_is_set_stops_no_schedule(hours: int) -> None:
 
     clock.start(ring)
     run([poller], "forever", clock.stop)
-    assert len(poller.ticks) >= 10
+    assert len(poller.ticks) >= 12
+
+
+def test_a_moment_that_a_clock_set_ahead_jumps_over_is_made_up_for() -> None:
+    clock = Clock()
+    nightly = Resting("nightly", clock)
+    nightly.options = PollerOptions(schedule="0 0 2 * * *")
+
+    def ring() -> None:
+        clock.sleep(35)
+        clock.wall_error = 3 * 3600
+        clock.sleep(60)
+        clock.stop.set()
+
+    clock.start(ring)
+    run([nightly], "forever", clock.stop)
+    assert len(nightly.ticks) == 1
 
 
 def test_without_room_for_a_thread_it_goes_on_later(monkeypatch: pytest.MonkeyPatch) -> None:

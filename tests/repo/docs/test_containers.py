@@ -46,6 +46,7 @@ def test_the_manifest_probes_with_that_command() -> None:
 def test_the_pages_numbers_are_the_codes() -> None:
     text = re.sub(r"\s+", " ", (ROOT / PAGE).read_text())
     assert f"`run.slice` ({RunOptions().slice.total_seconds():.0f} seconds)" in text
+    assert f"a process of {replicas.FEWEST_POLLERS} pollers or more" in text
     assert f"make {replicas.FEWEST_LOOKS:.0f} looks a minute" in text
     assert f"renewed every {replicas.RENEW:.0f} seconds" in text
     assert f"After {replicas.LATE:.0f} seconds without that" in text

@@ -66,7 +66,7 @@ class Office:
                 due[name] = now
                 turns.put_back(name, now)
             moments = [ends[0][0]] if ends else []
-            coming = turns.next_moment()
+            coming = turns.next_moment(now)
             moments += [] if coming is None else [coming]
             now = max(now + 1e-6, min(moments))
         for name in turns.resting():

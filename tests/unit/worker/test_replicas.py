@@ -260,7 +260,8 @@ def test_two_processes_with_one_id_become_two() -> None:
     """A machine was cloned, or a process forked."""
     site = Site()
     first, second = site.join(), site.join()
-    second.end()
+    assert second._tag is not None
+    site.store.remove(f"replicas/shop/{second.id}", if_tag=second._tag)
     second.id, second._tag = first.id, first._tag
     site.go_on(60)
     assert first.id != second.id
@@ -297,9 +298,10 @@ def test_processes_of_other_pollers_share_nothing() -> None:
     assert set(POLLERS[:500]) <= site.share(some)
 
 
-def test_few_looks_are_worth_no_hints() -> None:
+@pytest.mark.parametrize(("pollers", "looks"), [(16, 960.0), (1000, 0.7)])
+def test_few_pollers_or_looks_are_worth_no_hints(pollers: int, looks: float) -> None:
     site = Site()
-    process = site.join(POLLERS[:16], looks=96)
+    process = site.join(POLLERS[:pollers], looks=looks)
     assert process.left() == float("inf")
     site.store.asked.clear()
     site.go_on(600)

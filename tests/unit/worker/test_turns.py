@@ -95,7 +95,7 @@ def test_nobody_goes_before_it_is_due() -> None:
     made = turns(2)
     made.join("a1", "a", 10.0)
     assert started(made, 9.99) == []
-    assert made.next_moment() == 10
+    assert made.next_moment(9.99) == 10
     assert started(made, 10) == ["a1"]
 
 
@@ -136,7 +136,7 @@ def test_a_turn_that_ends_makes_room_on_its_server() -> None:
 def test_a_tick_yields_after_its_slice_while_another_waits() -> None:
     made = turns(1, "a1", "b1")
     (first,) = started(made, 0)
-    assert made.next_moment() == 30
+    assert made.next_moment(0) == 30
     assert made.to_yield(29.9) == []
     assert made.to_yield(30) == [first]
     assert made.to_yield(31) == [], "it is asked once"
@@ -170,6 +170,7 @@ def test_only_who_could_be_replaced_is_asked() -> None:
     assert len(started(made, 0)) == 3
     (asked,) = made.to_yield(30)
     assert asked[0] == "a"
+    assert made.next_moment(30) == 1000, "the others are asked no more, so nothing comes before"
 
 
 # --- those that hang
@@ -208,5 +209,5 @@ def test_who_is_postponed_waits_for_no_turn() -> None:
 def test_a_clock_that_is_set_makes_new_moments() -> None:
     made = turns(1)
     made.join("a1", "a", 5000.0)
-    made.put_off(lambda _: 10.0)
+    made.clock_was_set(0, lambda _: 10.0)
     assert started(made, 10) == ["a1"]
