@@ -303,6 +303,11 @@ class Database:
         self.lenient = True
         return True
 
+    def attach(self) -> None:
+        """Let the pool keep connections for this source until it is closed, also where it has borrowed none."""
+        if self.pool is not None:
+            self.pool.join(self)
+
     def begin_work(self) -> None:
         """The beginning of a piece of work, after which a connection that is there has rested."""
         self.rested = self.is_open

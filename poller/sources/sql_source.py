@@ -126,7 +126,8 @@ class SqlSource:
 
     def another(self) -> Self:
         """One of the same rows with a connection of its own, for another thread. Shares an engine that was given, and
-        the pool."""
+        the pool, whose connections stay open until this one is closed too."""
+        self._session.database.attach()
         other = copy(self)
         other._session = self._another_session()
         other._said, other._description = None, self._description.as_configured()

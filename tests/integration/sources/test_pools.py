@@ -338,6 +338,17 @@ def test_a_source_that_was_forgotten_leaves_its_pool(url: str) -> None:
     wait_until(lambda: not sessions(url), "what rests is closed")
 
 
+def test_looks_of_sources_that_come_and_go_share_a_connection(url: str) -> None:
+    """As those of `poller health`, one for each look and poller."""
+    with closing(orders(url)) as source:
+        numbers = set()
+        for _ in range(3):
+            with closing(source.another()) as other:
+                numbers.add(session_of(other))
+        assert len(numbers) == len(sessions(url)) == 1
+    wait_until(lambda: not sessions(url), "what rests is closed")
+
+
 def test_a_url_that_says_more_has_a_pool_of_its_own(postgres_db: str) -> None:
     """The same server by another name of it, in other letters, with its port or without, is one."""
 
