@@ -104,9 +104,10 @@ class Endpoints:
 
     def _refused(self, request: Request) -> Answer | None:
         """What is wrong with a request, whatever it asks for."""
-        if len(request.values("host")) != 1:
+        hosts = request.values("host")
+        if len(hosts) != 1:
             return refusal(400, "exactly one Host is needed")
-        if not self._hosts.accept(request):
+        if not self._hosts.accept(hosts[0]):
             return refusal(421, "this server does not answer to that Host")
         if Keys.unclear(request):
             return refusal(400, "a key is given twice")

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address, ip_address
 
 from poller.errors import ConfigError
-from poller.http.messages import Request
 
 HOSTS = "POLLER_HTTP_HOSTS"
 """The setting that lists further names, separated by commas."""
@@ -23,10 +22,9 @@ class Hosts:
     def __init__(self, listed: Iterable[str] = ()) -> None:
         self._listed = frozenset(map(_normal, listed))
 
-    def accept(self, request: Request) -> bool:
-        """Whether the request is meant for us; without exactly one `Host`, it is not."""
-        values = request.values("host")
-        match = _HOST.fullmatch(values[0]) if len(values) == 1 else None
+    def accept(self, host: str) -> bool:
+        """Whether a request with this `Host` is meant for us."""
+        match = _HOST.fullmatch(host)
         if match is None:
             return False
         name = _normal(match["name"])

@@ -54,10 +54,11 @@ class SharedLook(Generic[T]):
         Raises: NoAnswer; whatever `look` raises.
         """
         with self._lock:
-            last = self._last
+            last, left = self._last, self._patience
             if last is None or (last.done() and self._now() >= self._until):
                 last = self._last = self._begin()
-            left = self._began + self._patience - self._now()
+            else:
+                left = self._began + self._patience - self._now()
         try:
             return last.result(max(0.0, left))
         except TimeoutError:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from poller.http import Answer, HttpServer, Limits
+from poller.http import Answer, HttpServer, Limits, Request
 from poller.http.addresses import read_address
 from tests.support.http import SECURITY, TOKEN, Asked, Received, endpoints, received, request, send
 from tests.support.services import wait_until
@@ -143,6 +143,7 @@ MALFORMED: dict[str, tuple[bytes, int]] = {
     "a huge length": (HEAD + b"Content-Length: 999999999999999\r\n\r\n", 413),
     "an endless length": (HEAD + b"Content-Length: " + b"9" * 4_000 + b"\r\n\r\n", 400),
     "a body of 10 kB": (HEAD + b"Content-Length: 10000\r\n\r\n" + b"x" * 10_000, 413),
+    "8 kB together": (HEAD + b"X: " + b"a" * 4_000 + b"\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5_000, 413),
     "chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
     "chunks and a length": (HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
     "an expectation": (HEAD + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", 417),
@@ -275,11 +276,11 @@ def test_a_fault_in_an_answer_ends_one_connection_only() -> None:
 def test_a_closed_server_leaves_no_thread_and_no_port() -> None:
     before = set(threading.enumerate())
     held = []
-    with HttpServer(endpoints(), read_address("0"), Limits(seconds=30.0, connections=3)) as serving:
+    with HttpServer(endpoints(), read_address("0"), Limits(seconds=300.0, connections=3)) as serving:
         port = serving.port
         held += [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(5)]
         wait_until(lambda: len(ours()) == 3)
-        serving.close(grace=0.1)
+        serving.close(grace=300.0)  # nobody is being answered, so none of it is needed
 
     left = set(threading.enumerate()) - before
     with pytest.raises(ConnectionRefusedError):
@@ -287,6 +288,29 @@ def test_a_closed_server_leaves_no_thread_and_no_port() -> None:
     for one in held:
         one.close()
     assert left == set()
+
+
+def test_who_is_being_answered_when_the_server_closes_gets_it() -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slowly(_: Request) -> Answer:
+        asked.set()
+        assert go_on.wait(30)
+        return Answer(200)
+
+    with HttpServer(slowly, read_address("0"), Limits(seconds=300.0)) as serving:
+        with socket.create_connection(("127.0.0.1", serving.port), timeout=30) as one:
+            one.sendall(request())
+            assert asked.wait(30)
+            closing = threading.Thread(target=serving.close, args=(300.0,))
+            closing.start()
+            closing.join(0.2)  # it waits
+            go_on.set()
+            given = received(one)
+        closing.join(30)
+
+    assert given is not None
+    assert given.status == 200
 
 
 def test_where_no_thread_can_be_started_the_server_goes_on(small: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,7 @@ def test_a_poller_that_an_older_worker_did_not_know_is_no_404() -> None:
         [("authorization", f"Bearer {TOKEN}")],
         [("authorization", f"bearer {TOKEN}")],
         [("x-functions-key", "another-key-of-somebody-else"), ("authorization", f"Bearer {TOKEN}")],
+        [("x-functions-key", TOKEN), ("authorization", "Bearer of-somebody-else-before-us")],
     ],
 )
 def test_a_key_opens_the_details(headers: list[tuple[str, str]]) -> None:
