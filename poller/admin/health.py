@@ -55,6 +55,7 @@ class PollerHealth(ResultModel):
     pending_capped: bool = False
     """There are at least so many."""
     bound: HealthBound | None = None
+    """Null where it was not asked for: where nothing waits that is done every few minutes only."""
     exists: bool | None = None
     """Whether it has a state document; before the first tick it has none. Null where that is not known."""
     paused: bool | None = None

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from poller.admin import health_words
 from poller.admin.health import HealthBound, PollerHealth
 from poller.admin.health_facts import facts_of, rows_of, rule_of, worker_of
+from poller.admin.health_quick import QuickLooks
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.ordering import check_ordering_key
 from poller.delivery.preflight import check_fingerprint
@@ -55,8 +56,9 @@ class Looked:
 class Look:
     """A look at one poller, which may be left alone before it has ended: what it has found until then is `so_far`."""
 
-    def __init__(self, poller: WiredPoller) -> None:
+    def __init__(self, poller: WiredPoller, quick: QuickLooks | None = None) -> None:
         self._poller = poller
+        self._quick = quick or QuickLooks()
         self.name = poller.name
         self.so_far: Looked | None = None
         self.ended = False
@@ -78,10 +80,22 @@ class Look:
         if self._spared is not None:
             return _ended(looked, self._spared, trouble=False)
         try:
+            if copy is not None and self._nothing_waits(copy):
+                return _with_none(looked, poller.source)
             with _own_source(poller) as source:
-                return _with_rows(looked, source, copy, poller)
+                looked = _with_rows(looked, source, copy, poller)
+            self._quick.looked(poller.name, complete=copy is not None)
+            return looked
         except Exception as error:  # noqa: BLE001
+            self._quick.looked(poller.name, complete=False)
             return _ended(looked, error, trouble=not isinstance(error, SourceError))
+
+    def _nothing_waits(self, copy: Copy) -> bool:
+        """Whether surely no row waits; a document of another source is none to ask by."""
+        state, described = copy.state, self._poller.source.describe()
+        if not described.belongs(state.source_fingerprint, state.source):
+            return False
+        return self._quick.nothing_waits(self._poller, state)
 
     def unanswered(self, error: SourceError, now: datetime) -> Looked:
         """What there is of it where the database did not answer in time."""
@@ -163,6 +177,12 @@ def _with_rows(looked: Looked, source: Source, copy: Copy | None, poller: WiredP
         "pending_capped": lag is not None and lag.pending_capped,
     }
     return replace(looked, facts=replace(looked.facts, rows=rows), found=looked.found.model_copy(update=known))
+
+
+def _with_none(looked: Looked, source: Source) -> Looked:
+    lag = 0.0 if source.describe().cursor_kind == "timestamp+pk" else None
+    found = looked.found.model_copy(update={"pending": 0, "lag_seconds": lag})
+    return replace(looked, facts=replace(looked.facts, rows=Rows(readable=False)), found=found)
 
 
 def _lag(source: Source, cursor: Cursor | None) -> Lag | None:

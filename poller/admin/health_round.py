@@ -6,13 +6,15 @@ import queue
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from poller import forks
 from poller.admin.health_look import Look, Looked, failed
+from poller.admin.health_quick import QuickLooks
 from poller.admin.wired import WiredPoller
 from poller.errors import PollerError, SourceUnavailable
 from poller.ports import Runtime, StateStore
@@ -56,12 +58,14 @@ class Looks:
     def __init__(self, *, timeout: float = LOOK_TIMEOUT, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._timeout = timeout
         self._monotonic = monotonic
+        self._quick = QuickLooks(monotonic)
         self._reset_after_fork()
         forks.in_child(self._reset_after_fork)
 
     def _reset_after_fork(self) -> None:
         """In a child process, which has none of the threads."""
         self._lock = threading.Lock()
+        self._rounds = 0
         self._hanging: dict[str, Look] = {}
         """Looks that were left alone and have not ended, by poller: its database is not asked beside them."""
 
@@ -75,12 +79,27 @@ class Looks:
             except PollerError as refused:
                 found[name] = failed(name, refused, now())
                 continue
-            look = Look(poller)
+            look = Look(poller, self._quick)
             if self._hangs(name):
                 look.spare(self._late())
             waiting[_database(poller)].append(look)
-        found |= self._run(waiting, now)
+        with self._round():
+            found |= self._run(waiting, now)
         return {name: found[name] for name in names}
+
+    @contextmanager
+    def _round(self) -> Iterator[None]:
+        """Connections that are shared are closed with the last round."""
+        with self._lock:
+            self._rounds += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._rounds -= 1
+                last = not self._rounds
+            if last:
+                self._quick.close()
 
     def _run(self, waiting: Mapping[str, deque[Look]], now: Callable[[], datetime]) -> dict[str, Looked]:
         found: dict[str, Looked] = {}

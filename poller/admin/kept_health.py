@@ -35,6 +35,8 @@ CLAIM = 30.0
 WAIT = 10.0
 """How many seconds to wait for another's result where there is none that serves."""
 WAIT_STEP = 0.5
+SHARE = 4.0
+"""A look that took long is not made anew before so many times as long: looking must not become what a process does."""
 AHEAD = 5.0
 """Seconds: a result that seems to come from farther ahead is of a clock that went back since."""
 _TRIES = 4
@@ -57,6 +59,8 @@ class Document(BaseModel):
     version: Literal[1] = 1
     claim: Claim | None = None
     health: Health | None = None
+    took_seconds: float = Field(default=0.0, ge=0.0, le=600.0)
+    """How long it took to compute that."""
     seen: dict[str, Seen] = Field(default_factory=dict)
 
 
@@ -119,16 +123,17 @@ class KeptHealth:
             found = self._read()
             health = found.document.health
             age = None if health is None else self._age(health.computed_at)
-            if health is not None and age is not None and age < max_age:
+            fresh = max(max_age, SHARE * found.document.took_seconds) if max_age else 0.0
+            if health is not None and age is not None and age < fresh:
                 return health
             claim = found.document.claim
             taken = None if claim is None else self._age(claim.at)
-            if taken is None or taken > CLAIM:
+            if taken is None or taken > max(CLAIM, SHARE * found.document.took_seconds):
                 mine = self._claim(found)
                 if mine is not None:
                     return self._renew(mine, names)
                 continue  # another was quicker: look again
-            if health is not None and age is not None and age <= max_age + CLAIM:
+            if health is not None and age is not None and age <= fresh + CLAIM:
                 return health
             if runtime.monotonic() >= until:
                 return self._unknown(names)
@@ -215,7 +220,7 @@ class KeptHealth:
         known = {name: one for name, one in document.seen.items() if name in self._app.pollers}
         changed: dict[str, object] = {"seen": {**known, **seen}}
         if health is not None:
-            changed["health"] = health
+            changed |= {"health": health, "took_seconds": min(600.0, self._age(health.computed_at))}
         if document.claim == claim:
             changed["claim"] = None
         return document.model_copy(update=changed)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,10 +14,12 @@ import pytest
 
 from poller.admin import health_round
 from poller.admin.health_look import Look, Looked
+from poller.admin.health_quick import WHOLE_EVERY
 from poller.admin.health_round import Looks
 from poller.admin.kept_health import CLAIM, WAIT, KeptHealth
 from poller.errors import StoreDenied
 from poller.ports import Written
+from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.health.shop import KEPT, LOOK, Shop, table
 
@@ -143,6 +146,70 @@ def test_names_that_are_no_longer_configured_are_forgotten(tmp_path: Path) -> No
     document = shop.document()
     assert document is not None
     assert list(document["seen"]) == ["orders"]
+
+
+@contextmanager
+def whole_looks() -> Iterator[list[object]]:
+    """Sources that are opened meanwhile to look at a table as a whole."""
+    opened: list[object] = []
+    another = SqlSource.another
+
+    def noted(self: SqlSource) -> SqlSource:
+        opened.append(self)
+        return another(self)
+
+    with patch.object(SqlSource, "another", noted):
+        yield opened
+
+
+def test_where_nothing_waits_one_statement_shows_that(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    now = [0.0]
+    health = KeptHealth(shop.app, Looks(monotonic=lambda: now[0]))
+    with whole_looks() as opened:
+        for _ in range(4):
+            (said,) = health.compute(["orders"]).pollers
+            assert (said.healthy, said.pending, said.lag_seconds) == (True, 0, 0.0)
+        assert len(opened) == 1
+        shop.row(2)
+        (said,) = health.compute(["orders"]).pollers
+        assert (said.pending, len(opened)) == (1, 2)
+        shop.tick()
+        now[0] += WHOLE_EVERY
+        health.compute(["orders"])
+        assert len(opened) == 3
+
+
+def test_no_quick_look_takes_trouble_for_nothing(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    health = KeptHealth(shop.app)
+    assert health.compute(["orders"]).healthy
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as db:
+        db.execute("DROP TABLE orders")
+    for _ in range(2):
+        (said,) = health.compute(["orders"]).pollers
+        assert said.reason == "Its table cannot be read."
+
+
+def test_a_look_that_takes_long_is_made_more_rarely(tmp_path: Path) -> None:
+    """Looking must not become what a process does."""
+    shop = Shop(tmp_path)
+
+    class Slow(Look):
+        def __call__(self) -> Looked:
+            shop.clock.passed += 20
+            return super().__call__()
+
+    with patch.object(health_round, "Look", Slow):
+        first = shop.ask()
+    shop.clock.passed += 50
+    assert shop.ask() == first
+    shop.clock.passed += 11
+    assert shop.ask().computed_at > first.computed_at
 
 
 class ReadOnly(MemoryStore):

@@ -1,0 +1,79 @@
+"""Whether nothing at all waits: one statement over a connection that all looks at one database share.
+
+Most pollers of many are idle, and a whole look at each (its table's columns, a bound, a page, a count) would keep a
+processor busy. So a whole look is made every few minutes; between two of them, one statement shows that there is no row
+after the checkpoint, below the bound or not. Anything else leads to a whole look.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+
+from poller import forks
+from poller.admin.wired import WiredPoller
+from poller.model.document import State
+from poller.sources import SqlSource
+from poller.sources.probing import Lookout, NoAnswer
+
+WHOLE_EVERY = 300.0
+"""Seconds between two whole looks at a poller for which nothing waits."""
+TIMEOUT = timedelta(seconds=5)
+TURN = 1.0
+"""Seconds to wait for the connection; then a whole look is made."""
+
+
+class QuickLooks:
+    """The shared connections, by database. Safe to call from several threads."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._whole: dict[str, float] = {}
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
+
+    def _reset_after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._databases: dict[object, tuple[threading.Lock, Lookout]] = {}
+
+    def looked(self, poller: str, *, complete: bool) -> None:
+        """A whole look was made."""
+        if complete:
+            self._whole[poller] = self._monotonic()
+        else:
+            self._whole.pop(poller, None)
+
+    def nothing_waits(self, poller: WiredPoller, state: State) -> bool:
+        """Whether there is surely no row. False also where that is not known, or a whole look is due. Raises nothing of
+        a database."""
+        source, last = poller.source, self._whole.get(poller.name)
+        if not isinstance(source, SqlSource) or state.columns is None or last is None:
+            return False
+        if self._monotonic() - last >= WHOLE_EVERY:
+            return False
+        subject = source.subject
+        with self._lock:
+            if subject.url not in self._databases:
+                self._databases[subject.url] = threading.Lock(), Lookout(subject, TIMEOUT)
+            turn, lookout = self._databases[subject.url]
+        if not turn.acquire(timeout=TURN):
+            return False
+        try:
+            with suppress(NoAnswer):
+                prepared = lookout.prepare(subject, state.columns, None)
+                return prepared is None or not lookout.waits(prepared, state.checkpoint.cursor, None)
+            return False
+        finally:
+            turn.release()
+
+    def close(self) -> None:
+        """Close the connections, but for one that is in use."""
+        with self._lock:
+            for url, (turn, lookout) in [*self._databases.items()]:
+                if turn.acquire(blocking=False):
+                    lookout.close()
+                    del self._databases[url]
+                    turn.release()
