@@ -87,8 +87,9 @@ class Documents:
         return self._looks.get(poller) or self._known[poller]
 
     def tag(self, poller: str) -> str | None:
-        """The document's tag at the last LIST, None where there was none."""
-        return (self._listed or {}).get(poller)
+        """The tag of what is known of the document, which may be newer than the last LIST; None where there is none."""
+        look = self.of(poller)
+        return look.tag if isinstance(look, Known) else (self._listed or {}).get(poller)
 
     def look(self) -> None:
         """One LIST, and one GET of each document that changed and rests now. Raises: StoreUnavailable, StoreDenied."""

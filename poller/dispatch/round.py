@@ -141,6 +141,8 @@ class Dispatcher:
         sent, failure = self._send(free, now)
         kept = self._schedules.keep(now)
         poison = self._take_poison()
+        if sent:
+            logger.info("dispatch: %d of %d due pollers got a message", len(sent), len(candidates))
         if failure is not None:
             raise failure
         return DispatchOutput(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from poller.errors import StoreUnavailable
+from poller.model import transitions
+from poller.model.document import decode, encode
+from poller.ports import Found
 from tests.support.dispatching import APP, Shop, Told
 
 Make: TypeAlias = Callable[..., Shop]
@@ -153,6 +156,28 @@ def test_a_document_that_changes_is_neither_read_nor_asked_about(shop: Make) -> 
     assert [one.poller for one in many.round(dispatcher).sent] == ["p0"]
 
 
+def test_a_change_between_list_and_read_is_no_work(shop: Make) -> None:
+    many = shop(1, schedule="0 0 2 * * *")
+    many.started()
+    many.rows("p0")
+    many.clock.passes(14 * 3600)
+    many.queue.lost = True
+    read, late = many.store.read, many.dispatcher()
+
+    def changes_first(name: str, **options: Any) -> Any:
+        many.store.read = read  # type: ignore[method-assign]
+        found = read(state_name("p0"))
+        assert isinstance(found, Found)
+        state = transitions.restamped(decode(found.body, location=name), many.clock.now)
+        many.store.write(state_name("p0"), encode(state), if_tag=found.tag)
+        return read(name, **options)
+
+    many.store.read = changes_first  # type: ignore[method-assign]
+    assert [one.poller for one in late.round().sent] == ["p0"]
+    assert many.round(late).sent == [], "nobody took it yet"
+    assert [one.poller for one in many.round(late, after=20).sent] == ["p0"], "its message was lost"
+
+
 def test_paused_pollers_get_no_message(shop: Make) -> None:
     many = shop(2)
     dispatcher = many.started()
@@ -187,8 +212,6 @@ def test_a_killed_workers_rows_come_back_when_its_lease_ends(shop: Make) -> None
     held = many.poller("p0")._runner.context.file
     copy = held.read()
     assert copy is not None
-    from poller.model import transitions
-
     held.write(
         copy,
         lambda state, now: transitions.acquire(state, owner_id="killed", ttl=10.0, now=now),

@@ -18,6 +18,7 @@ from benchmarks.bound_cost import __main__ as bound_cost
 from benchmarks.bound_cost.crowd import crowd
 from benchmarks.bound_cost.delay import WAYS, Way, delays
 from benchmarks.bound_cost.sample import sample_ms, sessions
+from benchmarks.dispatch import __main__ as dispatch
 from benchmarks.full_page import __main__ as full_page
 from benchmarks.overhead import __main__ as overhead
 from benchmarks.pages import __main__ as pages
@@ -153,6 +154,15 @@ def test_what_many_pollers_take_is_measured_beyond_one(
     ways = printed(capsys)
     assert [(line["way"], line["pollers"]) for line in ways] == [("load_app", 3), ("create_app", 3)]
     assert all(len(line[key]) == 1 for line in ways for key in ("seconds", "cpu_s", "mb"))
+
+
+def test_a_dispatchers_idle_round_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["dispatch", "--rounds", "1", "--pollers", "3", "--database", "sqlite"])
+    dispatch.main()
+    (line,) = printed(capsys)
+    assert (line["pollers"], line["asked"], line["requests_per_round"]) == (3, 3, {"LIST": 1.0})
 
 
 def test_twenty_replicas_look_little_more_than_one() -> None:
