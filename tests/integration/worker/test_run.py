@@ -34,7 +34,7 @@ class Shop:
         self.seen: list[tuple[str, int]] = []
         self.events: list[PollerEvent] = []
         self.enough = 10_000
-        self.store = MemoryStore()
+        self.store = MemoryStore(self.clock)
 
     def poller(self, name: str = "orders", rows: int = 3, *, app_name: str = "shop", **options: Any) -> Poller:
         return Poller(

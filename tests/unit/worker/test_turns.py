@@ -211,3 +211,55 @@ def test_a_clock_that_is_set_makes_new_moments() -> None:
     made.join("a1", "a", 5000.0)
     made.clock_was_set(0, lambda _: 10.0)
     assert started(made, 10) == ["a1"]
+
+
+# --- any order
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_order_of_events_keeps_the_rules(seed: int) -> None:
+    """Ticks of any length, pollers that leave, clocks that are set back, ticks that hang: never too many at once, and
+    whoever is due and may have a turn has one."""
+    chance = Random(seed)
+    slots, now = chance.randint(1, 8), 0.0
+    made = Turns[str](slots, draw=chance.random, slice=20)
+    due = {f"{'abc'[number % chance.randint(1, 3)]}{number}": 0.0 for number in range(chance.randint(1, 20))}
+    running: dict[str, float] = {}
+    hung: set[str] = set()
+    for name in due:
+        made.join(name, name[0], 0.0, longest=100)
+    for _ in range(300):
+        what = chance.random()
+        if what < 0.5 and running:
+            name = chance.choice(sorted(running))
+            del running[name]
+            hung.discard(name)
+            if chance.random() < 0.03:
+                made.leave(name)
+                del due[name]
+            else:
+                due[name] = now + chance.choice([0, 1, 10])
+                made.put_back(name, due[name])
+        elif what < 0.52:
+            former, now = now, max(0.0, now - 30)
+            due = {name: min(at, now) if at <= former else at for name, at in due.items()}  # who waits goes on waiting
+            made.clock_was_set(now, due.__getitem__)
+            running = {name: min(began, now) for name, began in running.items()}
+        else:
+            now += chance.expovariate(0.3)
+        gone = made.let_go(now)
+        assert all(now - running[name] >= 100 for name in gone)
+        hung |= set(gone)
+        for name in started(made, now):
+            assert due[name] <= now
+            running[name] = now
+        assert all(now - running[name] >= 20 for name in made.to_yield(now))
+        counted = [name for name in running if name not in hung]
+        half = slots if len(due) <= slots else max(1, slots // 2)
+        at_once = {server: sum(name[0] == server for name in counted) for server in "abc"}
+        waits = {name for name in due if name not in running and due[name] <= now}
+        assert len(counted) <= slots
+        assert len(due) <= slots or max(at_once.values()) <= half
+        assert made.waiting == len(waits)
+        assert len(counted) == slots or all(at_once[name[0]] >= half for name in waits), "a turn for who may have one"
+        assert made.running == len(running)
