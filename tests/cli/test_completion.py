@@ -102,6 +102,7 @@ def test_a_page_breaks_its_lines_where_the_terminal_ends(project: Project) -> No
 
 
 COMMANDS = (
+    "health",
     "peek",
     "history",
     "pause",

@@ -41,7 +41,9 @@ def run(project: Project, *arguments: str) -> Ended:
 
 
 @pytest.mark.parametrize(
-    ("folder", "commands"), [(0o755, LOOKS[:2]), (0o555, LOOKS)], ids=["in-a-folder-of-ours", "in-a-folder-of-others"]
+    ("folder", "commands"),
+    [(0o755, LOOKS[:2]), (0o555, [*LOOKS, ("health",)])],
+    ids=["in-a-folder-of-ours", "in-a-folder-of-others"],
 )
 def test_what_may_only_be_read_is_looked_at(shop: Project, commands: list[tuple[str, ...]], folder: int) -> None:
     state = shop.folder / "kept" / "state.db"
