@@ -16,6 +16,8 @@ from poller.model.durations import format_duration
 from poller.poller import Poller
 from poller.ports import StateStore
 
+logger = logging.getLogger("poller")
+
 _SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.\d+)?)?")
 
 
@@ -105,3 +107,13 @@ def quiet_requests() -> None:
     requests = logging.getLogger("azure.core.pipeline.policies.http_logging_policy")
     if requests.level == logging.NOTSET:
         requests.setLevel(logging.WARNING)
+
+
+def log_wrong(wrong: Mapping[str, ConfigError]) -> None:
+    """Each error once, however many pollers have it from one template."""
+    having: dict[str, list[str]] = {}
+    for name, why in wrong.items():
+        having.setdefault(str(why), []).append(name)
+    for text, names in having.items():
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        logger.error("%s%s: %s", names[0], others, text)

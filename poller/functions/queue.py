@@ -27,10 +27,9 @@ from poller.dispatch.round import Dispatcher
 from poller.dispatch.wiring import host_refusals, open_dispatcher, open_queue, queue_name
 from poller.dispatch.work import Work
 from poller.errors import ConfigError
-from poller.functions.host import check_timeout, refuse_what_a_worker_forgets
+from poller.functions.host import check_timeout, log_wrong, refuse_what_a_worker_forgets
 from poller.functions.naming import FunctionNames
 from poller.functions.outcome import raise_on_failure
-from poller.functions.timers import log_wrong
 from poller.observability.events import raised
 from poller.poller import Poller
 

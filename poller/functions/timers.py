@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,14 @@ import azure.functions as func
 from poller.app import App
 from poller.config import load_each, schedules_of
 from poller.errors import ConfigError
-from poller.functions.host import check_timeout, find_file, folders_of, quiet_requests, refuse_what_a_worker_forgets
+from poller.functions.host import (
+    check_timeout,
+    find_file,
+    folders_of,
+    log_wrong,
+    quiet_requests,
+    refuse_what_a_worker_forgets,
+)
 from poller.functions.naming import FunctionNames, function_name
 from poller.functions.outcome import raise_on_failure
 from poller.handler.call import Handler, check_handler
@@ -104,16 +111,6 @@ def _add_timers(
     log_wrong(wrong)
     for name, schedule in schedules_of(file, wrong).items():
         _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)
-
-
-def log_wrong(wrong: Mapping[str, ConfigError]) -> None:
-    """Each error once, however many pollers have it from one template."""
-    having: dict[str, list[str]] = {}
-    for name, why in wrong.items():
-        having.setdefault(str(why), []).append(name)
-    for text, names in having.items():
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        logger.error("%s%s: %s", names[0], others, text)
 
 
 def http_blueprint(path: str | os.PathLike[str] = DEFAULT_FILE) -> func.Blueprint:
