@@ -140,7 +140,8 @@ class KeptHealth:
             runtime.sleep(WAIT_STEP)
 
     def _claim(self, found: _Version) -> _Version | None:
-        """The document with our claim; None where another was quicker. Raises: StoreError."""
+        """The document with our claim; None where another was quicker. Raises: StoreError, where it cannot be
+        written."""
         claim = Claim(id=self._app.runtime.new_id(), at=self._clock.now())
         document = found.document.model_copy(update={"claim": claim})
         try:
@@ -150,7 +151,11 @@ class KeptHealth:
         except StoreUnavailable:
             again = self._read()  # it may have been applied
             standing = again.document.claim
-            return again if standing is not None and standing.id == claim.id else None
+            if standing is not None and standing.id == claim.id:
+                return again
+            if again.tag == found.tag:
+                raise StoreDenied("The store can be read, and not written.", document=self._name) from None
+            return None
 
     def _renew(self, mine: _Version, names: Sequence[str]) -> Health:
         health, seen = self._look(names, mine.document.seen)

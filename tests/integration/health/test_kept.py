@@ -17,7 +17,7 @@ from poller.admin.health_look import Look, Looked
 from poller.admin.health_quick import WHOLE_EVERY
 from poller.admin.health_round import Looks
 from poller.admin.kept_health import CLAIM, WAIT, KeptHealth
-from poller.errors import StoreDenied
+from poller.errors import StoreDenied, StoreError, StoreUnavailable
 from poller.ports import Written
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -213,16 +213,21 @@ def test_a_look_that_takes_long_is_made_more_rarely(tmp_path: Path) -> None:
 
 
 class ReadOnly(MemoryStore):
-    """A store in which the asker may write nothing of health; a real one asks a cloud who that is."""
+    """A store in which nothing of health is written; a real one asks a cloud who that is, or has an outage."""
+
+    refusal: type[StoreError] = StoreDenied
 
     def write(self, name: str, body: bytes, **options: Any) -> Written:
         if name == KEPT:
-            raise StoreDenied("403", document=name)
+            raise self.refusal("403, or 503", document=name)
         return super().write(name, body, **options)
 
 
-def test_who_may_only_read_computes_once_for_his_process(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, store=ReadOnly())
+@pytest.mark.parametrize("refusal", [StoreDenied, StoreUnavailable])
+def test_who_may_only_read_computes_once_for_his_process(tmp_path: Path, refusal: type[StoreError]) -> None:
+    store = ReadOnly()
+    store.refusal = refusal
+    shop = Shop(tmp_path, store=store)
     with counted() as looks:
         assert shop.ask().healthy
         assert shop.ask().healthy
