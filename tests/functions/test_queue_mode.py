@@ -105,7 +105,11 @@ def test_a_duplicate_finds_nothing_left(queued: Folder) -> None:
     assert queued.handlers.seen == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"\xff", message("orders", app="other"), message("gone")])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{}", b"\xff", message("orders", app="other"), message("gone")],
+    ids=["empty", "no fields", "no text", "another app", "an unknown poller"],
+)
 def test_what_is_no_message_of_ours_is_dropped(queued: Folder, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     assert work_on(queued.worker(), body) is None
     assert "dropped" in caplog.text
