@@ -1,7 +1,7 @@
 """Whether rows wait: asked of many sources over one connection, with the page's own statement for one row.
 
 The types of a source's columns are given, as its state document has them, so that nothing is inspected; where it has
-none, the table is, once. The bound is taken once for all sources of a database for which it is the same.
+none, the table is, once it has a row. The bound is taken once for all sources of a database for which it is the same.
 
 An answer is a hint. Whoever acts on it reads a page, below a bound of its own.
 """
@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from poller.ports import Bound
-from poller.sources.columns import Column
+from poller.sources.columns import Column, Family
 from poller.sources.connection import Database, make_engine
 from poller.sources.dialects.base import Dialect
 from poller.sources.dialects.faults import Fault
@@ -90,12 +90,25 @@ class Lookout:
         if read is not None:
             known: Inspection | None = Inspection(names=(), cursor=read[0], keys=read[1], provable=True)
         else:
-            learned = Learned(self._database, o, subject.relation, subject.quote)
-            known = self._answered(learned.learn)
+            known = self._learned(subject) if self._has_rows(subject) else None
         if known is None:
             return None
         statements = Statements(subject.dialect, subject.quote, subject.relation, known.cursor, known.keys, ())
         return Prepared(subject, known, statements, _way(o, known.cursor, kind))
+
+    def _has_rows(self, subject: Subject) -> bool:
+        """Whether there is any row that has a cursor: needs no types."""
+        o = subject.options
+        unknown = [Column(name, Family.TEXT) for name in (o.cursor_column, *o.pk_columns)]
+        statements = Statements(subject.dialect, subject.quote, subject.relation, unknown[0], unknown[1:], ())
+        (every,) = statements.ranges(None, None)
+        has_rows: bool = self._answered(lambda: bool(self._database.run(*statements.any_of(every)).rows))
+        return has_rows
+
+    def _learned(self, subject: Subject) -> Inspection | None:
+        learned = Learned(self._database, subject.options, subject.relation, subject.quote)
+        known: Inspection | None = self._answered(learned.learn)
+        return known
 
     def bound(self, one: Prepared) -> Bound:
         """The present bound of all sources that are read in this one's way. Raises: NoAnswer."""

@@ -193,6 +193,17 @@ def test_an_empty_table_without_types_has_no_rows(tmp_path: Any) -> None:
     tables.close()
 
 
+def test_an_empty_table_is_not_inspected(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = Tables(f"sqlite:///{tmp_path / 'shop.db'}", ["t0"], rows=0).drained()
+
+    def inspects(*_: object) -> None:
+        raise AssertionError("inspected")
+
+    monkeypatch.setattr(learned, "inspect_source", inspects)
+    assert [tables.ask() for _ in range(3)] == [{"t0": "none"}] * 3
+    tables.close()
+
+
 def test_the_same_answer_as_a_page(tables: Tables) -> None:
     """Whatever order they stand in, and wherever the checkpoint is."""
     for row, second in enumerate(["05", "05", "06", "06", "07"], start=2):
