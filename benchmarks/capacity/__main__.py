@@ -30,9 +30,7 @@ def main() -> None:
     for line in queue_mode(plan, limits):
         print(f"  {line.share:8.2%}  {line.what}: {_short(line.used)} of {line.limit:,.0f} per second")
     costs = month(plan, prices)
-    print(
-        f"  {slots(plan):,} ticks at once; a month costs {costs['timer']:,.0f} by timers, {costs['queue']:,.0f} by queue"
-    )
+    print(f"  {slots(plan):,} at once; a month costs {costs['timer']:,.0f} by timers, {costs['queue']:,.0f} by queue")
     print(f"{asked['rows']:,.0f} rows/s of one table: batches of at least {least_batch(asked['rows'], limits):,} rows")
 
 
