@@ -53,7 +53,15 @@ def open_queue(app: App, environ: Mapping[str, str]) -> StorageQueue:
     """The queue of an app. Raises: ConfigError."""
     check_store(app)
     name = queue_name(app.config, file=str(app.path))
-    return StorageQueue.from_settings(app.config.state.connection, name, environ)
+    try:
+        return StorageQueue.from_settings(app.config.state.connection, name, environ)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f'{app.path}: functions.mode: "queue" needs the package {error.name}, which is not installed.',
+            key="functions.mode",
+            file=str(app.path),
+            next_step="Install what poller depends on: pip install azure-storage-queue.",
+        ) from None
 
 
 def open_dispatcher(app: App, environ: Mapping[str, str], *, wrong: Mapping[str, str] | None = None) -> Dispatcher:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -187,6 +188,14 @@ def test_a_host_that_does_not_suit_is_refused(queued: Folder, changes: dict[str,
     worker = queued.worker()
     assert list(worker.functions) == ["dispatch"]
     with pytest.raises(ConfigError, match=said):
+        worker.invoke("dispatch")
+
+
+def test_without_the_queues_client_one_function_says_so(queued: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "azure.storage.queue", None)
+    worker = queued.worker()
+    assert list(worker.functions) == ["dispatch"]
+    with pytest.raises(ConfigError, match=r"azure\.storage\.queue, which is not installed"):
         worker.invoke("dispatch")
 
 
