@@ -29,13 +29,13 @@ class Work:
 
 def work_of(source: SqlSource, url: str, after: Cursor | None, limit: int) -> Work:
     """Read one page, and report its cost and its plan."""
-    first = int(source.page(after, limit).rows[0]["id"])
-    connection = source._session.database.connection()
+    first, bound = int(source.page(after, limit).rows[0]["id"]), source.bound().value
+    connection = source._session.database.connection()  # borrowed until the source's next piece of work ends
     counted = COUNTED[family(url)]
     units, plans = 0, []
     left = limit
     statements = source._session.statements()
-    for interval in statements.ranges(after, source.bound().value):  # as the source itself goes on from one to the next
+    for interval in statements.ranges(after, bound):  # as the source itself goes on from one to the next
         sql, params = statements.select(interval, left)
         found, more, plan = counted(connection, sql, params)
         units, left = units + more, left - found
