@@ -54,6 +54,7 @@ class Row:
 TABLE = (
     Row("run", ("orders", "--once"), "run-event", ("nosuch", "--once"), 2, "nosuch"),
     Row("status", (), "status", ("nosuch",), 2, "nosuch"),
+    Row("health", (), "health", ("nosuch",), 2, "nosuch"),
     Row("check", ("orders",), "check", ("nosuch",), 2, "nosuch"),
     Row("peek", ("orders",), "peek", ("orders", "--limit", "0"), 2, "--limit"),
     Row("recheck", ("orders", "--since", "1h"), "recheck", ("orders", "--since", "soon"), 2, "--since"),
@@ -85,6 +86,7 @@ TABLE = (
     ),
     Row("schema", ("export",), "schema-export", ("export", "--check", "--directory", "none"), 1, "Not up to date"),
     Row("sink", ("ddl", "mariadb://"), "sink-ddl", ("ddl", "oracle://"), 2, "cannot be fenced"),
+    Row("dispatch", None, "dispatch", ("--once",), 2, "functions.mode"),
     Row("demo", None, "demo", ("--fast",), 2, "--fast"),
 )
 
