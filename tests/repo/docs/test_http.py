@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import sqlite3
 import sys
 from contextlib import closing
@@ -17,6 +16,7 @@ from poller.delivery.watches import PENDING_CAP
 from poller.http import ROUTES, Request
 from tests.repo.docs.blocks import GETTING_STARTED, ROOT, Block, blocks, run
 from tests.support.http import TOKEN, endpoints
+from tests.support.services import free_port
 
 PAGE = "docs/http.md"
 RUN, PRINTED, TOKENS, REFUSED, SERVED, *_ = blocks(PAGE)
@@ -32,11 +32,6 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def free_port() -> str:
-    with closing(socket.create_server(("127.0.0.1", 0))) as found:
-        return str(found.getsockname()[1])
-
-
 def test_endpoints_are_those_of_the_page() -> None:
     listed = re.findall(r"^\| `GET /api/([^`]+)`", (ROOT / PAGE).read_text(), re.MULTILINE)
 
@@ -46,7 +41,7 @@ def test_endpoints_are_those_of_the_page() -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
 @pytest.mark.parametrize(("session", "printed"), [(RUN, PRINTED), (TOKENS, REFUSED)], ids=["port", "token"])
 def test_a_session_beside_poller_run_prints_what_is_shown(session: Block, printed: Block, shop: Path) -> None:
-    text = session.text.replace("8080", free_port()).replace(" &\n", " 2>err >out &\n")
+    text = session.text.replace("8080", str(free_port())).replace(" &\n", " 2>err >out &\n")
 
     assert run(["bash", "-muc", text], shop) == printed.text
 
@@ -60,7 +55,7 @@ def test_a_program_serves_as_shown(shop: Path) -> None:
 def test_the_line_for_cron_says_what_is_wrong(shop: Path) -> None:
     (line,) = (one.text for one in blocks(PAGE, "bash") if "--fail" in one.text)
 
-    assert run(["bash", "-c", line.replace("8080", free_port())], shop) == "pollers are not healthy\n"
+    assert run(["bash", "-c", line.replace("8080", str(free_port()))], shop) == "pollers are not healthy\n"
 
 
 def test_the_scalers_address_and_place_exist() -> None:
