@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.report.lines import Figure, Run
+from benchmarks.report.lines import Figure, Line, Run
 from benchmarks.throughput import plan
 
 PLAIN, JSON = plan.PLAIN, plan.JSON
@@ -131,12 +131,32 @@ def _built(way: str, key: str) -> Callable[[Run], Figure | None]:
     return figure
 
 
+def _dispatched(figure: Callable[[Line], Iterable[float]]) -> Callable[[Run], Figure | None]:
+    def found(run: Run) -> Figure | None:
+        line = run.one(bench="dispatch", pollers=DISPATCHED)
+        return None if line is None else Figure.of(figure(line))
+
+    return found
+
+
+def _asked(*verbs: str) -> Callable[[Line], Iterable[float]]:
+    """How many requests of these kinds a round sends."""
+
+    def asked(line: Line) -> Iterable[float]:
+        count = sum(line["requests_per_round"].get(verb, 0.0) for verb in verbs)
+        return [int(count) if count == int(count) else count]
+
+    return asked
+
+
 FULL = "full page of 1,000 against a keyset page by hand"
 EACH = "rows/s, `each`, against raw keyset and PUT in turn"
 PEER = "rows/s against azure-functions-db"
 ARROW = "`format = \"arrow\"`, batch 10,000, against raw keyset to dicts without state"  # fmt: skip
 START = "against `python -c pass` (processor)"
 GROWTH = "5 million rows against 100,000"
+DISPATCH = "a dispatcher's round, 1,000 idle pollers over 3 databases"
+DISPATCHED = 1_000
 
 GOALS: Sequence[Goal] = (
     Goal(FULL, "PostgreSQL", "2.9", 1.1, False, _page("postgresql"), "a page of 1,000", PAGE_FLOOR),
@@ -227,6 +247,9 @@ GOALS: Sequence[Goal] = (
         for way in ("load_app", "create_app")
         for unit, limit, key in (("seconds", 2, "seconds"), ("MB", 100, "mb"))
     ),
+    Goal(DISPATCH, "seconds", "", 2, False, _dispatched(lambda line: line["round_s"])),
+    Goal(DISPATCH, "requests that list", "", 1, False, _dispatched(_asked("LIST"))),
+    Goal(DISPATCH, "requests that read or write", "", 0, False, _dispatched(_asked("GET", "PUT"))),
     Goal("peak memory", GROWTH, "", 1.1, False, _growth("peak_mb")),
     Goal("processor time per row", GROWTH, "", 1.1, False, _growth("cpu_us")),
 )  # fmt: skip

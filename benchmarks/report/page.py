@@ -78,6 +78,16 @@ Built and not connected, each with a table of its own and all else from a templa
 takes beyond one poller, in a fresh process.
 
 {built}
+A round of the dispatcher in a process that has seen all documents, and every poller is due:
+
+{dispatched}
+What processes of `poller run` ask for in a minute, all together, each poller due every 10 s; counted on a clock that is
+moved by hand:
+
+{shared}
+One look at a poller without rows, its table in SQLite, its state in Azurite:
+
+{look}
 ### Where the time goes now
 
 `cProfile` of ticks with `read_ahead = 0`, so that all of it is on one thread, and of 16 lanes on all threads, without
@@ -123,6 +133,9 @@ def render(run: Run) -> str:
         slow=tables.slow(run),
         starts=tables.starts(run),
         built=tables.built(run),
+        dispatched=tables.dispatched(run),
+        shared=tables.shared(run),
+        look=tables.look(run),
         profile=tables.profile(run),
         **{
             f"chart_{name.replace('-', '_')}": chart(name)

@@ -205,6 +205,46 @@ def built(run: Run) -> str:
     return table(["pollers", "seconds", "processor, seconds", "memory, MB"], rows)
 
 
+def dispatched(run: Run) -> str:
+    rows = []
+    for line in run.all(bench="dispatch"):
+        if "round_s" in line:
+            requests = ", ".join(f"{count:g} {verb}" for verb, count in line["requests_per_round"].items())
+            cells = [f"{line['first_s']:.2f}", Figure.of(line["round_s"]).text(), f"{line['cpu_s']:.2f}", requests]
+            rows.append([f"{line['pollers']:,} over {line['databases']}", *cells])
+    return table(["idle pollers, databases", "first two rounds, s", "round, s", "processor, s", "requests"], rows)
+
+
+def shared(run: Run) -> str:
+    """What processes that share idle pollers ask for in a minute, all of them together."""
+    rows = []
+    for line in run.all(bench="replicas"):
+        if "unshared" in line:
+            hints = [f"{line[f'hint_{what}']:,.0f}" for what in ("lists", "reads", "writes")]
+            cells = [f"{line['looks']:,}", f"{line['unshared']:,}", *hints, f"{line['moments_without_a_look']:,}"]
+            rows.append([f"{line['replicas']}", f"{line['pollers']:,}", *cells])
+    head = [
+        "processes",
+        "pollers",
+        "looks",
+        "looks without hints",
+        "LIST",
+        "GET of hints",
+        "PUT of hints",
+        "not looked at",
+    ]
+    return table(head, rows)
+
+
+def look(run: Run) -> str:
+    rows = []
+    for line in run.all(bench="replicas"):
+        if "cpu_ms" in line:
+            cells = [f"{line[key]:,g}" for key in ("bytes_sent", "bytes_received", "statements", "cpu_ms")]
+            rows.append([f"{line['pollers']:,}", f"{line['looks']:,}", *cells])
+    return table(["pollers", "looks", "bytes sent", "bytes received", "statements", "processor ms"], rows)
+
+
 def profile(run: Run) -> str:
     lines = list(run.all(bench="profile"))
     rows = []
