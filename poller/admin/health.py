@@ -66,6 +66,8 @@ class PollerHealth(ResultModel):
     """After a call that failed: no call is made before, by the store's clock."""
     aside: int | None = None
     """Rows set aside, which are tried again by themselves."""
+    aside_due: int | None = None
+    """How many of them may be tried now: work for a worker, beside `pending`."""
     quarantined: int | None = None
     """Rows that wait for a person."""
     owner_id: str | None = None

@@ -8,7 +8,7 @@ from poller.admin.failing import full
 from poller.admin.wired import WiredPoller
 from poller.config import PollerOptions
 from poller.lease.state_file import Copy
-from poller.model import backoff
+from poller.model import aside, backoff
 from poller.model.changes import kept_by
 from poller.model.document import State
 from poller.model.health import Facts, Rows, Rule, is_ahead
@@ -33,6 +33,8 @@ def facts_of(copy: Copy, poller: WiredPoller, now: datetime, rows: Rows | None =
     """What a document says. `now`: the store's clock."""
     state, options = copy.state, poller.options
     change = state.control.last_change
+    aside_due = aside.all_due(aside.parking_ended(state), now, limits=options.limits)
+    since = [_believable(row.retry_at, now) or _believable(row.since, now) or now for row in aside_due]
     return Facts(
         now=now,
         paused=state.control.paused,
@@ -43,6 +45,8 @@ def facts_of(copy: Copy, poller: WiredPoller, now: datetime, rows: Rows | None =
         began=state.checkpoint.last_successful_batch_id is None,
         changed_at=None if change is None else _believable(change.at, now),
         retry_at=retry_at(state, options, now),
+        aside_due_at=min(since, default=None),
+        aside_due=len(aside_due),
         at_work_since=_at_work_since(copy, poller, now),
         rows=rows,
     )

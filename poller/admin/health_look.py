@@ -148,6 +148,7 @@ def _with_document(rule: Rule, copy: Copy | None, poller: WiredPoller, now: date
         "halted": state.control.halted,
         "backing_off_until": facts.retry_at if ahead else None,
         "aside": len(listed.aside),
+        "aside_due": facts.aside_due,
         "quarantined": len(listed.quarantine),
         "owner_id": worker_of(copy, poller),
         "last_commit": state.checkpoint.updated_at,

@@ -94,6 +94,10 @@ def reason(verdict: Verdict, found: PollerHealth, rule: Rule) -> Text:
             f"{_capital(count)} wait, the oldest {span(verdict.late)} late; max_lag is {_duration(rule.max_lag)}.",
             f"poller status {name}",
         ),
+        "not_retried": lambda: (
+            f"{rows(found.aside_due or 0)} set aside could be tried again for {span(verdict.late)}, and nobody did.",
+            _run(name),
+        ),
         "bound": lambda: (
             f"{_above(found, verdict)}; max_bound_age is {_duration(rule.max_bound_age)}.",
             "end that transaction",
@@ -111,20 +115,26 @@ def waiting_for(verdict: Verdict, found: PollerHealth, *, paused_by: str | None,
         calls = f", after {failures:,} failed call{'s' * (failures != 1)}" if failures else ", after a failed call"
         return f"its next try at {to_the_second(found.backing_off_until)}{calls}"
     if verdict.kind in {"above_bound", "bound"}:
-        one = "s" * (found.pending == 1)
+        one = "s" * (_waiting(found) == 1)
         held = found.bound is not None and found.bound.held_by is not None
         return f"{_holder(found)}: {count} wait{one} above {'the bound' if held else 'it'}"
     if verdict.kind == "working":
         return f"its handler: {shown(found.owner_id or 'a worker')} is at work"
     if verdict.due is not None:
-        return f"its schedule: {count} wait{'s' * (found.pending == 1)} until {to_the_second(verdict.due)}"
+        return f"its schedule: {count} wait{'s' * (_waiting(found) == 1)} until {to_the_second(verdict.due)}"
     if verdict.kind == "due":
-        return f"its next tick: {count} wait{'s' * (found.pending == 1)}"
+        return f"its next tick: {count} wait{'s' * (_waiting(found) == 1)}"
     return "its first tick" if found.exists is False and verdict.kind == "idle" else None
 
 
+def _waiting(found: PollerHealth) -> int | None:
+    """Rows of the table; where none waits, those set aside that may be tried now."""
+    return None if found.pending is None else found.pending or found.aside_due or 0
+
+
 def _count(found: PollerHealth) -> str:
-    return "rows" if found.pending is None else rows(found.pending, found.pending_capped)
+    count = _waiting(found)
+    return "rows" if count is None else rows(count, found.pending_capped)
 
 
 def _holder(found: PollerHealth) -> str:

@@ -15,23 +15,21 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller import forks
 from poller.admin.health import Health, PollerHealth, worst_first
 from poller.admin.health_look import failed, judged
 from poller.admin.health_round import Looks, WiredApp
+from poller.admin.kept_document import Claim, Document, parsed, written
 from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.lease.server_clock import ServerClock
 from poller.model.health import Seen
-from poller.model.limits import LARGEST_BODY, NotBoundedJson, read_json
-from poller.model.stamps import Stamp
 from poller.ports import Found, StateStore, Unchanged
 
 CLAIM = 30.0
-"""For so many seconds one who computes is believed to be alive; for as long a result that is too old still serves."""
+"""For so many seconds one who computes is believed to be alive, or for `LONGER` times as long as the last result took;
+for as long a result that is too old still serves."""
+LONGER = 2.0
 WAIT = 10.0
 """How many seconds to wait for another's result where there is none that serves."""
 WAIT_STEP = 0.5
@@ -40,28 +38,6 @@ SHARE = 4.0
 AHEAD = 5.0
 """Seconds: a result that seems to come from farther ahead is of a clock that went back since."""
 _TRIES = 4
-
-
-class Claim(BaseModel):
-    """Who computes, and since when."""
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    at: Stamp
-
-
-class Document(BaseModel):
-    """What stands in `health/{app_name}.json`. `health.computed_at` is when its computing began."""
-
-    model_config = ConfigDict(frozen=True)
-
-    version: Literal[1] = 1
-    claim: Claim | None = None
-    health: Health | None = None
-    took_seconds: float = Field(default=0.0, ge=0.0, le=600.0)
-    """How long it took to compute that."""
-    seen: dict[str, Seen] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +104,13 @@ class KeptHealth:
                 return health
             claim = found.document.claim
             taken = None if claim is None else self._age(claim.at)
-            if taken is None or taken > max(CLAIM, SHARE * found.document.took_seconds):
+            believed = max(CLAIM, LONGER * found.document.took_seconds)
+            if taken is None or taken > believed:
                 mine = self._claim(found)
                 if mine is not None:
                     return self._renew(mine, names)
                 continue  # another was quicker: look again
-            if health is not None and age is not None and age <= fresh + CLAIM:
+            if health is not None and age is not None and age <= fresh + believed:
                 return health
             if runtime.monotonic() >= until:
                 return self._unknown(names)
@@ -241,19 +218,19 @@ class KeptHealth:
             self._clock.saw(answer.server_time, sent)
         if isinstance(answer, Unchanged) and known is not None:
             return known
-        found = _Version(_parsed(answer.body), answer.tag) if isinstance(answer, Found) else _Version(Document(), None)
+        found = _Version(parsed(answer.body), answer.tag) if isinstance(answer, Found) else _Version(Document(), None)
         return self._knows(found)
 
     def _write(self, document: Document, tag: str | None) -> _Version:
         """Raises: WriteConflict, StoreError."""
-        body = document.model_dump_json(exclude_none=True).encode()
-        if len(body) > LARGEST_BODY:
+        body = written(document)
+        if body is None:
             raise StoreDenied(f"The health of {self._app.app_name} is too large to be kept.", document=self._name)
         sent = self._app.runtime.monotonic()
-        written = self._app.store.write(self._name, body, if_tag=tag)
+        landed = self._app.store.write(self._name, body, if_tag=tag)
         with self._lock:
-            self._clock.saw(written.server_time, sent)
-        return self._knows(_Version(document, written.tag))
+            self._clock.saw(landed.server_time, sent)
+        return self._knows(_Version(document, landed.tag))
 
     def _knows(self, version: _Version) -> _Version:
         with self._lock:
@@ -264,16 +241,8 @@ class KeptHealth:
 def seen_before(store: StateStore, app_name: str, name: str) -> Seen | None:
     """What looks at the health of a poller remember; None where there was none. Raises: StoreError."""
     answer = store.read(_document_of(app_name))
-    return _parsed(answer.body).seen.get(name) if isinstance(answer, Found) else None
+    return parsed(answer.body).seen.get(name) if isinstance(answer, Found) else None
 
 
 def _document_of(app_name: str) -> str:
     return f"health/{app_name}.json"
-
-
-def _parsed(body: bytes) -> Document:
-    """What stands in it; nothing, where that is not ours."""
-    try:
-        return Document.model_validate(read_json(body))
-    except (NotBoundedJson, ValidationError):
-        return Document()

@@ -105,9 +105,10 @@ class PollerStatus(ResultModel):
     """How it last failed."""
     failing: FailingOutput = FailingOutput()
     stalled_seconds: float | None = None
-    """For so long rows that may be read have waited for a tick, since the first moment of the schedule after they
-    became readable, and nothing was committed. Null where none waits, where that moment is to come, where a person
-    paused the poller or a worker is at work, and where it is not known since when they have waited."""
+    """For so long rows that may be read, or that were set aside and may be tried again, have waited for a tick, since
+    the first moment of the schedule from which that is so, and nothing was committed. Null where none waits, where that
+    moment is to come, where a person paused the poller or a worker is at work, and where it is not known since when
+    they have waited."""
     error: str | None = None
     """What kept this status from being complete: an unreachable store or database, a changed source."""
     _failure: Exception | None = PrivateAttr(default=None)
@@ -247,4 +248,4 @@ def _stalled(facts: Facts, poller: WiredPoller) -> float | None:
         if before is None:
             return None
     verdict = judge(facts, rule_of(poller), remembered(before, facts))
-    return verdict.stalled if verdict.kind in {"due", "late", "max_lag"} else None
+    return verdict.stalled if verdict.kind in {"due", "late", "max_lag", "not_retried"} else None

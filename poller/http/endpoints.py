@@ -150,12 +150,13 @@ class Endpoints:
         return answer_with(200, self._one(call.name).body)
 
     def scale(self, call: Call) -> Answer:
-        """How much waits for one poller. Where that is not known it is an error, never a zero: a scaler that is told
-        zero stops the workers."""
+        """How much waits for one poller. Where that is not known it is an error or null, never a zero: a scaler that is
+        told zero stops the workers."""
         one = self._one(call.name)
         if one.pending is None:
             return refusal(503, "how many rows wait is not known")
-        return answer(200, {"pending": one.pending, "lag_seconds": one.lag_seconds or 0.0})
+        lag = one.lag_seconds
+        return answer(200, {"pending": one.pending, "lag_seconds": 0.0 if lag is None and not one.pending else lag})
 
     def _one(self, name: str) -> ShownPoller:
         found = self._known().pollers.get(name)

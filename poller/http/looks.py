@@ -12,6 +12,11 @@ T = TypeVar("T")
 
 PATIENCE = 8.0
 """Seconds that a caller waits for a look; a proxy's own patience ends at 10 s or later."""
+HURRY = 2.0
+"""Seconds that a caller waits for a look where the result of the one before still serves."""
+STALE = 30.0
+"""Seconds for which a result serves further, while the next look is under way: one database that hangs for longer than
+callers wait must not hide what is known of all others."""
 KEPT = 1.0
 """Seconds for which at most what a look found is given to whoever asks, and what it failed with: so a flood of callers
 costs the store one request a second."""
@@ -24,10 +29,12 @@ class NoAnswer(Exception):
 class SharedLook(Generic[T]):
     """What `look` returns, from one call at a time.
 
-    A look that hangs holds one thread, however many ask, and each of them is answered in time.
+    A look that hangs holds one thread, however many ask, and each of them is answered in time: with what the look
+    before it found, where that is not long ago.
 
     Args:
-        look: called on a thread of its own. patience: seconds that a look may take. kept: for how many seconds, up to
+        look: called on a thread of its own. patience: seconds that a look may take. hurry: those after which the
+            result before it serves. kept: for how many seconds, up to
             `KEPT`, its result serves. now: seconds on a clock that only goes forward.
     """
 
@@ -36,15 +43,19 @@ class SharedLook(Generic[T]):
         look: Callable[[], T],
         *,
         patience: float = PATIENCE,
+        hurry: float = HURRY,
         kept: Callable[[T], float] = lambda _: KEPT,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look = look
         self._patience = patience
+        self._hurry = hurry
         self._kept = kept
         self._now = now
         self._lock = threading.Lock()
         self._last: Future[T] | None = None
+        self._before: tuple[float, T] | None = None
+        """The last result, and when it came."""
         self._began = 0.0
         self._until = 0.0
 
@@ -59,12 +70,20 @@ class SharedLook(Generic[T]):
                 last = self._last = self._begin()
             else:
                 left = self._began + self._patience - self._now()
+        spent = self._patience - left
         try:
-            return last.result(max(0.0, left))
+            return last.result(max(0.0, min(left, self._hurry - spent) if self._serves() else left))
         except TimeoutError:
             if last.done():
                 return last.result()  # it ended this moment, or raised a TimeoutError of its own
+            before = self._before
+            if before is not None and self._serves():
+                return before[1]
             raise NoAnswer from None
+
+    def _serves(self) -> bool:
+        """Whether the last result may be given out while the next look is under way."""
+        return self._before is not None and self._now() - self._before[0] <= STALE
 
     def settle(self, seconds: float) -> None:
         """Wait for a look that is under way, since it uses connections that are about to be closed."""
@@ -81,10 +100,11 @@ class SharedLook(Generic[T]):
         def run() -> None:
             try:
                 result = self._look()
+                self._before = self._now(), result
                 self._until = self._now() + min(KEPT, self._kept(result))
                 future.set_result(result)
             except BaseException as error:  # noqa: BLE001 - it is the callers'
-                self._until = self._now() + KEPT
+                self._before, self._until = None, self._now() + KEPT
                 # A driver's SystemExit ends no caller.
                 future.set_exception(error if isinstance(error, Exception) else RuntimeError(type(error).__name__))
 

@@ -15,7 +15,7 @@ from poller.http.addresses import read_address
 from poller.http.endpoints import Endpoints
 from poller.http.hosts import Hosts, listed_hosts
 from poller.http.keys import TOKEN, Keys, read_token
-from poller.http.looks import SharedLook
+from poller.http.looks import KEPT, SharedLook
 from poller.http.server import HttpServer, Limits
 from poller.http.shown import ShownHealth, shown_health
 from poller.ports import Runtime
@@ -53,7 +53,8 @@ def endpoints_of(
         return shown_health(_with_unmade(health, unmade, runtime.utcnow()))
 
     def left(shown: ShownHealth) -> float:
-        return MAX_AGE - (runtime.utcnow() - shown.computed_at).total_seconds()
+        seconds = MAX_AGE - (runtime.utcnow() - shown.computed_at).total_seconds()
+        return seconds if seconds > 0 else KEPT  # another computes the next one, or this machine's clock is ahead
 
     shared = SharedLook(look, kept=left, now=runtime.monotonic)
     return Endpoints(shared, {*configured, *unmade}, keys, hosts)

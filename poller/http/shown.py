@@ -20,7 +20,8 @@ _TEXTS = ("error", "reason", "next_step")
 
 @dataclass(frozen=True, slots=True)
 class ShownPoller:
-    """One poller. `body`: all that is said of it."""
+    """One poller. `pending`: rows to hand over, those among the ones set aside that may be tried now included. `body`:
+    all that is said of it."""
 
     pending: int | None
     lag_seconds: float | None
@@ -42,10 +43,14 @@ def shown_health(health: Health) -> ShownHealth:
     parts = [_part(one) for one in health.pollers]
     whole = each_text(health.model_dump(mode="json", exclude={"pollers"}), cut)
     pollers = {
-        one.name: ShownPoller(one.pending, one.lag_seconds, in_json(part))
+        one.name: ShownPoller(_pending(one), one.lag_seconds, in_json(part))
         for one, part in zip(health.pollers, parts, strict=True)
     }
     return ShownHealth(health.healthy, health.computed_at, in_json({**whole, "pollers": parts}), pollers)
+
+
+def _pending(one: PollerHealth) -> int | None:
+    return None if one.pending is None else one.pending + (one.aside_due or 0)
 
 
 def _part(one: PollerHealth) -> dict[str, Any]:

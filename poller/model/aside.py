@@ -123,9 +123,13 @@ def due(state: State, now: datetime, *, limits: Limits, batch_first: bool = Fals
     next."""
     if batch_first:
         return None
+    return min(all_due(state, now, limits=limits), key=lambda row: row.at or 0, default=None)
+
+
+def all_due(state: State, now: datetime, *, limits: Limits) -> list[WaitingRow]:
+    """The rows that may be tried now, one of a key at most."""
     first = heads(state)
-    ready = [row for row in state.aside if first.get(row.key) is row and _is_due(row, now, limits)]
-    return min(ready, key=lambda row: row.at or 0, default=None)
+    return [row for row in state.aside if first.get(row.key) is row and _is_due(row, now, limits)]
 
 
 def _is_due(row: WaitingRow, now: datetime, limits: Limits) -> bool:

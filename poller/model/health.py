@@ -27,6 +27,9 @@ schedule is asked for the first moment after the later of progress and the row. 
 holds a live lease, in its first call since the last commit, for as long as `handler_timeout` allows such a call. A
 worker that crashes each time, or fails, is not.
 
+**Rows set aside** are past the checkpoint, so no page shows them. One that may be tried again waits since that moment,
+as a row does since it became readable.
+
 **What is unhealthy besides**: a halt; a full quarantine; a document, a database, or a configuration that cannot be
 read; a checkpoint of another source, or one that the server has not reached. **What is only reported**: a pause, the
 pause after a failed call, rows above the bound with whoever holds it (unhealthy beyond `max_bound_age`). A person's
@@ -63,6 +66,7 @@ Kind: TypeAlias = Literal[
     "never_ran",
     "late",
     "max_lag",
+    "not_retried",
     "bound",
     "paused",
     "backing_off",
@@ -75,7 +79,7 @@ Kind: TypeAlias = Literal[
 """Why a poller is what it is. Unhealthy are those up to `bound`; a healthy one waits for what the others name."""
 
 UNHEALTHY: frozenset[Kind] = frozenset(
-    {"trouble", "halted", "full", "below_checkpoint", "never_ran", "late", "max_lag", "bound"}
+    {"trouble", "halted", "full", "below_checkpoint", "never_ran", "late", "max_lag", "not_retried", "bound"}
 )
 
 
@@ -135,6 +139,8 @@ class Facts:
         began: nothing was committed since the document was made or reset, so `committed_at` is when that was.
         changed_at: an operator's last change. retry_at: when the next call may be made after one that failed; it may
             have passed.
+        aside_due_at: since when a row that is set aside may be tried again; None where none may. aside_due: how many
+            may.
         at_work_since: since when a worker has held the live lease, in the first try of a batch; None where nobody does.
         rows: None where the database was not asked, or did not answer.
     """
@@ -150,6 +156,8 @@ class Facts:
     began: bool = False
     changed_at: datetime | None = None
     retry_at: datetime | None = None
+    aside_due_at: datetime | None = None
+    aside_due: int = 0
     at_work_since: datetime | None = None
     rows: Rows | None = None
 
@@ -265,11 +273,26 @@ def _measured(facts: Facts, rule: Rule, seen: Seen) -> Verdict:
         return Verdict(kind="idle")
     if not facts.exists:
         return _never_ran(facts, rule, seen, rows)
+    of_rows = _of_rows(facts, rule, seen, rows)
+    again = None if facts.aside_due_at is None else _waiting(facts, rule, facts.aside_due_at)
+    if again is None or not of_rows.healthy:
+        return of_rows
+    if not again.healthy:
+        return replace(again, kind="not_retried", held=of_rows.held)
+    return of_rows if rows.readable or rows.above else again
+
+
+def _of_rows(facts: Facts, rule: Rule, seen: Seen, rows: Rows) -> Verdict:
+    """Of those that the checkpoint has not passed."""
     if not rows.readable:
         return _above(facts, rule, seen, rows)
-    readable_at = _readable_at(facts, rows, seen, rule)
-    late, _ = _overdue(facts.now, readable_at, rule)
-    stalled, due = _overdue(facts.now, max(readable_at, facts.progress or readable_at), rule)
+    return _waiting(facts, rule, _readable_at(facts, rows, seen, rule))
+
+
+def _waiting(facts: Facts, rule: Rule, since: datetime) -> Verdict:
+    """Of what could have been handed over since then."""
+    late, _ = _overdue(facts.now, since, rule)
+    stalled, due = _overdue(facts.now, max(since, facts.progress or since), rule)
     found = Verdict(kind="due", late=late, stalled=stalled, due=due)
     if rule.max_lag is not None:
         if late is not None and late > rule.max_lag:
@@ -337,11 +360,11 @@ def _readable_at(facts: Facts, rows: Rows, seen: Seen, rule: Rule) -> datetime:
 
 
 def _at_work(facts: Facts, rule: Rule) -> bool:
-    """Whether a worker is in a call that may still take its time."""
+    """Whether a worker is in a call that may still take its time, or, before it, in those of rows set aside."""
     if facts.at_work_since is None:
         return False
     since = max(facts.at_work_since, facts.committed_at or facts.at_work_since)
-    return (facts.now - since).total_seconds() <= rule.handler_limit + rule.ttl
+    return (facts.now - since).total_seconds() <= rule.handler_limit * (1 + facts.aside_due) + rule.ttl
 
 
 def _overdue(now: datetime, since: datetime, rule: Rule) -> tuple[float | None, datetime | None]:

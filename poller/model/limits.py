@@ -34,15 +34,15 @@ class NotBoundedJson(ValueError):
     """The text is not JSON, or exceeds the limits; the message does not quote it."""
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
     """Parse JSON.
 
-    Raises: NotBoundedJson for more than `LARGEST_BODY` bytes, `DEEPEST` levels or `LONGEST_INTEGER` digits; for a name
+    Raises: NotBoundedJson for more than `largest` bytes, `DEEPEST` levels or `LONGEST_INTEGER` digits; for a name
     that occurs twice in one object, numbers that are not finite and halves of surrogate pairs, none of which could be
     written back unchanged; and for other text than JSON.
     """
-    if len(body) > LARGEST_BODY:
-        raise NotBoundedJson(f"is larger than {LARGEST_BODY:,} bytes")
+    if len(body) > largest:
+        raise NotBoundedJson(f"is larger than {largest:,} bytes")
     try:
         data = json.loads(
             body,

@@ -206,3 +206,28 @@ def test_a_store_that_is_away_makes_all_unhealthy(tmp_path: Path) -> None:
         assert "CANARY" not in found.model_dump_json()
     store.away = False
     assert shop.app.kept_health().healthy
+
+
+def test_rows_set_aside_that_nobody_tries_again_are_found(tmp_path: Path) -> None:
+    """They are past the checkpoint, so the table shows none that waits."""
+    shop = Shop(tmp_path, table("orders", poller='on_poison = "quarantine"\nmax_attempts = 2\nretry_backoff = "1s"'))
+    for number in (1, 2, 3):
+        shop.row(number)
+
+    def fail_two(batch: Batch) -> None:
+        if any(row["id"] == 2 for row in batch):
+            raise ValueError
+
+    while shop.tick(fail_two) != "idle":
+        shop.clock.sleep(2)
+    said = shop.wait(LOOK)
+    assert (said.healthy, said.aside, said.pending) == (True, 1, 0)
+    late = shop.unhealthy_after(900)
+    assert late is not None
+    assert 300 < late <= 400
+    said = shop.orders()
+    assert "1 row set aside could be tried again" in (said.reason or "")
+    assert said.aside_due == 1
+    assert shop.tick() == "delivered"
+    assert shop.wait(LOOK).healthy
+    assert shop.wait(3600).aside_due == 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import socket
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,9 +19,11 @@ from poller.admin import health_round
 from poller.admin.health_look import Look, Looked
 from poller.admin.health_quick import WHOLE_EVERY
 from poller.admin.health_round import Looks
+from poller.admin.kept_document import LARGEST_UNPACKED, parsed, written
 from poller.admin.kept_health import CLAIM, WAIT, KeptHealth
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
-from poller.ports import Written
+from poller.model.limits import LARGEST_BODY
+from poller.ports import Found, Written
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.health.shop import KEPT, LOOK, Shop, table
@@ -107,7 +112,28 @@ def test_an_old_one_does_not_serve_for_ever(tmp_path: Path) -> None:
     assert not shop.ask().healthy
 
 
-@pytest.mark.parametrize("body", [b"", b"null", b"{", b'{"version": 2}', b'{"seen": 5}', b"[" * 5000])
+def packed(body: bytes) -> bytes:
+    return json.dumps({"packed": base64.b64encode(zlib.compress(body)).decode()}).encode()
+
+
+FOREIGN = {
+    "empty": b"",
+    "null": b"null",
+    "cut": b"{",
+    "newer": b'{"version": 2}',
+    "shape": b'{"seen": 5}',
+    "deep": b"[" * 5000,
+    "large": b" " * LARGEST_BODY + b"{}",
+    "no packing": b'{"packed": "%%%"}',
+    "no compression": b'{"packed": "AAAA"}',
+    "packed null": packed(b"null"),
+    "packed nothing": packed(b""),
+    "packed bomb": packed(b" " * (LARGEST_UNPACKED + 1)),
+    "half": packed(b"{}" * 500)[:60] + b'"}',
+}
+
+
+@pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in FOREIGN.items()])
 def test_what_is_not_ours_is_replaced(tmp_path: Path, body: bytes) -> None:
     shop = Shop(tmp_path)
     shop.store.write(KEPT, body, if_tag=None)
@@ -250,3 +276,39 @@ def test_a_database_that_hangs_delays_no_other(tmp_path: Path) -> None:
             for name in names:
                 assert found[name].reason == "Its database cannot be reached, or did not answer in time."
                 assert found[name].exists is False, "its document was read"
+
+
+def test_another_who_takes_long_is_no_alarm(tmp_path: Path) -> None:
+    """The last look took a minute, so the next one may: the last result serves until it must be over."""
+    shop = Shop(tmp_path)
+    last = shop.ask()
+    shop.put({**(shop.document() or {}), "took_seconds": 60.0})
+    shop.clock.passed += 241
+    claimed(shop)
+    for _ in range(11):
+        shop.clock.passed += 10
+        assert shop.ask(shop.another()) == last
+    shop.clock.passed += 20
+    assert shop.ask(shop.another()).computed_at > last.computed_at, "whoever had it is dead"
+
+
+@pytest.mark.parametrize("extra", [0, 5000], ids=["few", "thousands"])
+def test_thousands_of_pollers_are_kept(tmp_path: Path, extra: int) -> None:
+    """As text they have more than the 1 MiB that a document may have."""
+    shop = Shop(tmp_path)
+    found = shop.ask()
+    (one,) = found.pollers
+    text = {"error": "Its database cannot be reached, or did not answer in time.", "reason": "The same."}
+    many = [one.model_copy(update={"name": f"orders-{n}", **text}) for n in range(extra)]
+    document = parsed(json.dumps(shop.document()).encode())
+    health = found.model_copy(update={"pollers": [one, *many]})
+    seen = {poller.name: document.seen["orders"] for poller in health.pollers}
+    body = written(document.model_copy(update={"health": health, "seen": seen}))
+    assert body is not None
+    assert len(body) <= LARGEST_BODY
+    before = shop.store.read(KEPT)
+    assert isinstance(before, Found)
+    shop.store.write(KEPT, body, if_tag=before.tag)
+    with counted() as looks:
+        assert shop.ask(shop.another()) == health
+    assert looks == []

@@ -15,6 +15,7 @@ from poller.admin.health_look import Look, Looked
 from poller.http import HttpServer, serve
 from tests.integration.health.shop import Shop, table
 from tests.support.http import Received, request, send
+from tests.support.quarantine import Clock
 
 
 @contextmanager
@@ -59,6 +60,16 @@ def test_a_hundred_callers_cost_one_look_in_15_seconds(tmp_path: Path) -> None:
         shop.clock.passed += 0.2
         assert crowd(one, another) == {200}
         assert looks == ["orders"] * 2
+
+
+def test_an_asker_whose_clock_is_ahead_asks_the_store_no_more_often(tmp_path: Path) -> None:
+    shop, ahead = Shop(tmp_path), Clock()
+    ahead.passed = 3600
+    app = shop.another(ahead)
+    with serve(app, "0", environ={}) as server, patch.object(app, "kept_health", wraps=app.kept_health) as asked:
+        for _ in range(20):
+            assert ask(server).status == 200
+    assert asked.call_count == 1
 
 
 def test_a_crowd_starts_a_thread_for_a_look_and_not_for_a_caller(tmp_path: Path) -> None:

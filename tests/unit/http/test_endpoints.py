@@ -56,14 +56,20 @@ def test_one_poller_is_described_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pending", "lag", "shown"),
+    ("pending", "aside_due", "lag", "shown"),
     [
-        (7, 12.5, {"pending": 7, "lag_seconds": 12.5}),
-        (0, None, {"pending": 0, "lag_seconds": 0.0}),
+        (7, 0, 12.5, {"pending": 7, "lag_seconds": 12.5}),
+        (0, 0, None, {"pending": 0, "lag_seconds": 0.0}),
+        (7, 0, None, {"pending": 7, "lag_seconds": None}),
+        (0, 2, 0.0, {"pending": 2, "lag_seconds": 0.0}),
     ],
+    ids=["times", "nothing waits", "a number does not say since when", "rows aside are tried again by a worker"],
 )
-def test_scale_says_how_much_waits(pending: int, lag: float | None, shown: dict[str, float]) -> None:
-    one = PollerHealth(name="orders", healthy=True, pending=pending, lag_seconds=lag)
+def test_scale_says_how_much_waits(
+    pending: int, aside_due: int, lag: float | None, shown: dict[str, float | None]
+) -> None:
+    """Never a zero where a worker has something to do: a scaler that reads zero stops it."""
+    one = PollerHealth(name="orders", healthy=True, pending=pending, aside_due=aside_due, lag_seconds=lag)
 
     given = ask(endpoints(Asked(lambda: health(one))), "/api/scale/orders", KEY)
 

@@ -80,6 +80,46 @@ def test_a_look_that_hangs_is_waited_for_once_and_not_repeated() -> None:
     assert shared.take() == 1, "and so does the next one"
 
 
+def test_while_a_look_hangs_the_last_result_serves_for_a_limited_time() -> None:
+    """One database that hangs must not hide what is known of all others."""
+    clock, slow = [0.0], Slow()
+    shared = SharedLook(slow, hurry=0.01, now=lambda: clock[0])
+    slow.go_on.set()
+    assert shared.take() == 1
+    slow.go_on.clear()
+
+    clock[0] = 15.0
+    assert [shared.take() for _ in range(3)] == [1, 1, 1]
+    clock[0] = 30.1
+    with pytest.raises(NoAnswer):
+        shared.take()
+    assert slow.times == 2, "and the look goes on"
+    slow.go_on.set()
+    shared.settle(30)
+    assert shared.take() == 2
+
+
+def test_after_an_error_nothing_older_is_given_out() -> None:
+    clock, slow, away = [0.0], Slow(), [False]
+
+    def look() -> int:
+        if away[0]:
+            raise StoreUnavailable("away")
+        return slow()
+
+    shared = SharedLook(look, patience=0.2, hurry=0.01, now=lambda: clock[0])
+    slow.go_on.set()
+    assert shared.take() == 1
+    clock[0], away[0] = 2.0, True
+    with pytest.raises(StoreUnavailable):
+        shared.take()
+    clock[0], away[0] = 4.0, False
+    slow.go_on.clear()
+    with pytest.raises(NoAnswer):
+        shared.take()
+    slow.go_on.set()
+
+
 @pytest.mark.parametrize(
     ("error", "seen"),
     [
