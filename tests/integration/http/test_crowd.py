@@ -62,7 +62,7 @@ def test_a_hundred_callers_cost_one_look_in_15_seconds(tmp_path: Path) -> None:
         assert looks == ["orders"] * 2
 
 
-def test_an_asker_whose_clock_is_ahead_asks_the_store_no_more_often(tmp_path: Path) -> None:
+def test_an_asker_whose_clock_is_ahead_asks_no_more_often(tmp_path: Path) -> None:
     shop, ahead = Shop(tmp_path), Clock()
     ahead.passed = 3600
     app = shop.another(ahead)

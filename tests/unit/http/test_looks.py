@@ -80,7 +80,7 @@ def test_a_look_that_hangs_is_waited_for_once_and_not_repeated() -> None:
     assert shared.take() == 1, "and so does the next one"
 
 
-def test_while_a_look_hangs_the_last_result_serves_for_a_limited_time() -> None:
+def test_while_a_look_hangs_the_last_result_serves_for_a_while() -> None:
     """One database that hangs must not hide what is known of all others."""
     clock, slow = [0.0], Slow()
     shared = SharedLook(slow, hurry=0.01, now=lambda: clock[0])
