@@ -3,7 +3,11 @@ knows whether 02:00 was.
 
 A moment is done with when somebody worked after it, or there was nothing to do: a message that was sent is not enough,
 since it may be lost. The document is written when a moment is done with that is followed by no other for more than a
-minute. A moment that is not done with at that time is never passed by what is written: at worst it falls due twice.
+minute. It names the pollers of which such a moment is not done with at that time (`waiting`), so that a dispatcher that
+starts serves these, and no other poller twice. `looked_at` is before all of them.
+
+A wall clock may be set back, and may have been wrong before: then all schedules begin anew at the time it says. At
+worst a moment falls due twice.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from poller.errors import StoreError, WriteConflict
 from poller.model.schedule import Schedule
@@ -23,7 +27,27 @@ logger = logging.getLogger("poller")
 
 LONG = timedelta(minutes=1)
 """A moment that is followed by another so soon is not kept: the next one makes up for it."""
+MOST_WAITING = 5_000
+"""Of so many pollers at most the document names each."""
+EARLIEST = 2000
+"""The year before which no dispatcher wrote."""
+BACK = timedelta(seconds=5)
+"""A clock that is set back by less delays a moment by no more."""
 _INSTANT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the document says. `until`: to when all schedules were looked at; `waiting`: of pollers that were not served
+    by then, since when they are due."""
+
+    until: datetime
+    waiting: Mapping[str, datetime]
+
+    def begin(self, poller: str, now: datetime) -> datetime:
+        """After which moment the poller's schedule is looked at."""
+        since = self.waiting.get(poller)
+        return min(now, self.until, *([] if since is None else [since - _INSTANT]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +75,7 @@ class Schedules:
         self._next: dict[str, datetime] = {}
         self._due: dict[str, FellDue] = {}
         self._tag: str | None = None
-        self._kept: datetime | None = None
+        self._looked: datetime | None = None
         self._keeps = False
         """Whether something is to be written."""
 
@@ -62,8 +86,11 @@ class Schedules:
 
     def look(self, now: datetime) -> None:
         """Find whose schedule has fallen due by now. Raises: StoreUnavailable, StoreDenied, at the first look."""
-        if not self._next:
+        if self._looked is None:
             self._begin(now)
+        elif now < self._looked - BACK:
+            self._begin_anew(now)
+        self._looked = now
         for poller, moment in self._next.items():
             if moment > now:
                 continue
@@ -88,37 +115,63 @@ class Schedules:
         take it is asked again at the next round."""
         if not self._keeps:
             return False
-        waiting = [one.since - _INSTANT for one in self._due.values() if one.long]
-        until = min([now, *waiting])
-        if self._kept is not None and until <= self._kept:
-            return False
-        body = json.dumps({"version": 1, "looked_at": stamp(until)}).encode()
+        waiting = {poller: one.since for poller, one in sorted(self._due.items()) if one.long}
+        oldest = min([now, *(since - _INSTANT for since in waiting.values())])
+        said = {
+            "version": 1,
+            "looked_at": stamp(oldest),
+            "until": stamp(now),
+            "waiting": {poller: stamp(since) for poller, since in waiting.items()},
+        }
+        if len(waiting) > MOST_WAITING:
+            del said["until"], said["waiting"]
         try:
-            written = self._store.write(self._name, body, if_tag=self._tag)
+            written = self._store.write(self._name, json.dumps(said).encode(), if_tag=self._tag)
         except WriteConflict:
-            self._tag, self._kept = self._read()  # another dispatcher wrote it; what it says counts at the next start
+            self._tag, _ = self._read()  # another dispatcher wrote it; what it says counts at the next start
             return False
         except StoreError as error:
             logger.warning("dispatch: %s", error)
             return False
-        self._tag, self._kept, self._keeps = written.tag, until, bool(waiting)
+        self._tag, self._keeps = written.tag, False
         return True
 
     def _begin(self, now: datetime) -> None:
         self._tag, kept = self._read()
-        self._kept, self._keeps = kept, kept is None
-        begin = now if kept is None else min(kept, now)
-        self._next = {poller: schedule.next_after(begin) for poller, schedule in self._schedules.items()}
+        self._keeps = kept is None or kept.until > now  # a clock was ahead, and what it wrote would hide moments
+        begin = _Kept(now, {}) if kept is None else kept
+        self._next = {
+            poller: schedule.next_after(begin.begin(poller, now)) for poller, schedule in self._schedules.items()
+        }
 
-    def _read(self) -> tuple[str | None, datetime | None]:
+    def _begin_anew(self, now: datetime) -> None:
+        """The clock was set back. Those that are due stay so."""
+        self._next = {poller: schedule.next_after(now) for poller, schedule in self._schedules.items()}
+        self._due = {
+            poller: FellDue(min(one.since, now), min(one.seen, now), one.long) for poller, one in self._due.items()
+        }
+        self._keeps = True
+
+    def _read(self) -> tuple[str | None, _Kept | None]:
         found = self._store.read(self._name)
         if not isinstance(found, Found):
             return None, None
         try:
-            kept = datetime.fromisoformat(json.loads(found.body)["looked_at"])
-            if kept.tzinfo is not None:
-                return found.tag, kept
-        except (ValueError, LookupError, TypeError, RecursionError):
+            said = json.loads(found.body)
+            oldest = _moment(said["looked_at"])
+            if "until" not in said:
+                return found.tag, _Kept(oldest, {})
+            waiting = {poller: _moment(since) for poller, since in said["waiting"].items()}
+            return found.tag, _Kept(_moment(said["until"]), waiting)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             pass
         logger.warning("dispatch: %s is not ours to read, and is written anew", self._store.locate(self._name))
         return found.tag, None
+
+
+def _moment(text: str) -> datetime:
+    """Raises: ValueError, TypeError, OverflowError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None or moment.astimezone(UTC).year < EARLIEST:
+        raise ValueError("not a time of ours")
+    return moment.astimezone(UTC)

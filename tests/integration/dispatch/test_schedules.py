@@ -124,7 +124,25 @@ def test_a_schedule_of_office_hours_does_not_begin_at_night() -> None:
     assert due(late) == []
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"looked_at": 5}', b'{"looked_at": "2026-04-07"}', b"[]", b"\xff"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b'{"looked_at": 5}',
+        b'{"looked_at": "2026-04-07"}',
+        b"[]",
+        b"\xff",
+        b'{"looked_at": "0001-01-01T00:00:00+14:00"}',
+        b'{"looked_at": "9999-12-31T23:59:59-14:00"}',
+        b'{"looked_at": "2026-04-07T12:00:00Z", "until": 5}',
+        b'{"looked_at": "2026-04-07T12:00:00Z", "until": "2026-04-07T12:00:00Z", "waiting": ["nightly"]}',
+        b'{"looked_at": "2026-04-07T12:00:00Z", "until": "2026-04-07T12:00:00Z", "waiting": {"nightly": null}}',
+        b"[" * 100_000,
+        b"x" * 2_000_000,
+    ],
+    ids=range(13),
+)
 def test_what_somebody_else_wrote_there_is_written_anew(body: bytes) -> None:
     store = MemoryStore()
     store.write(NAME, body, if_tag=None)
@@ -139,6 +157,50 @@ def test_a_clock_that_was_ahead_does_not_stop_schedules() -> None:
     one.look(EVENING)
     one.look(EVENING + timedelta(seconds=15))
     assert due(one) == ["often"]
+
+
+def test_what_a_clock_ahead_wrote_hides_no_night() -> None:
+    store = MemoryStore()
+    begun(store, EVENING + timedelta(days=300))
+    begun(store)
+    late = schedules(store)
+    late.look(at(2, 3))
+    assert "nightly" in due(late)
+
+
+@pytest.mark.parametrize("jump", [timedelta(minutes=1), timedelta(hours=1), timedelta(days=300)], ids=str)
+def test_a_clock_that_jumped_and_came_back_stops_no_schedule(jump: timedelta) -> None:
+    store = MemoryStore()
+    one = begun(store)
+    one.look(EVENING + jump)
+    for name in ("often", "nightly"):
+        one.done(name, EVENING + jump)
+    one.keep(EVENING + jump)
+    for seconds in (5, 15):
+        now = EVENING + timedelta(seconds=seconds)
+        one.look(now)
+        one.keep(now)
+    assert due(one) == ["often"]
+    assert kept(store) < at(2), "and a restart knows of the night"
+    one.look(at(2))
+    assert due(one) == ["nightly", "often"]
+    one.done("nightly", at(2))
+    assert due(one) == ["often"]
+
+
+def test_who_was_served_is_not_served_again_because_of_others() -> None:
+    """One nightly poller cannot be served, for hours; dispatchers come and go."""
+    store = MemoryStore()
+    both = {"served": NIGHTLY, "stuck": NIGHTLY}
+    one = begun(store, EVENING, **both)
+    one.look(at(2))
+    one.done("served", at(2))
+    assert one.keep(at(2))
+    for hour in (3, 4):
+        late = schedules(store, **both)
+        late.look(at(hour))
+        assert due(late) == ["stuck"]
+        assert late.due["stuck"].since == at(2, second=0)
 
 
 class Refusing(MemoryStore):
@@ -161,6 +223,7 @@ def test_two_dispatchers_do_not_disturb_each_other() -> None:
     assert one.keep(at(2))
     assert not other.keep(at(2))
     assert kept(store) == at(2)
+    assert other.keep(at(2)), "as it is known then"
 
 
 @settings(max_examples=60, deadline=None)
