@@ -2,6 +2,9 @@
 
 A database that does not answer holds up no other: each is asked on a thread of its own, and a round waits for none
 longer than `LONGEST`. Pollers that it did not come to are asked first the next time, since they are due for longest.
+
+Of a database that does not answer at all, few pollers are said to have failed. Each such poller occupies a worker with
+an attempt of its own, which may take half a minute: all of them would leave none for the pollers of other databases.
 """
 
 from __future__ import annotations
@@ -26,9 +29,13 @@ LONGEST = 4.0
 PATIENCE = 2.0
 """Seconds beyond that for its last answer."""
 
-Answer = Literal["rows", "none", "unknown", "failed", "later"]
+TOLD = 4
+"""Of so many pollers of a database that does not answer at all, the answer is `failed`."""
+
+Answer = Literal["rows", "none", "unknown", "failed", "away", "later"]
 """`unknown`: rows wait, and it is not known whether they are below the bound. `failed`: no answer, or not in time.
-`later`: there was no time to ask."""
+`away`: nor this one, as the whole database does not answer, and enough others are `failed`. `later`: there was no time
+to ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +82,22 @@ class DatabaseProber:
 
     def ask(self, questions: Sequence[Question]) -> Mapping[str, Answer]:
         """See `Prober.ask`."""
-        answers: dict[str, Answer] = {one.poller: "failed" for one in questions}
+        answers: dict[str, Answer] = {}
         groups: dict[Hashable, list[tuple[Question, SqlSource]]] = {}
         for one in questions:
             if isinstance(one.source, SqlSource):
                 groups.setdefault(one.source.subject.url, []).append((one, one.source))
-        asked = [self._begin(url, group) for url, group in groups.items()]
+            else:
+                answers[one.poller] = "failed"
+        asked = [(group, *self._begin(url, group)) for url, group in groups.items()]
         ends = self._runtime.monotonic() + LONGEST + PATIENCE
-        for database, found in asked:
+        for group, database, found in asked:
             if database is not None and database.task is not None:
                 database.task.join(max(0.0, ends - self._runtime.monotonic()))
-            answers |= dict(found)  # what comes later is not waited for
+            known = dict(found)  # what comes later is not waited for
+            silent = [one.poller for one, _ in group if one.poller not in known]
+            answers |= known
+            answers |= {poller: "failed" if at < TOLD else "away" for at, poller in enumerate(silent)}
         return answers
 
     def _begin(

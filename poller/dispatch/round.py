@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 from poller.config import PollerOptions
 from poller.dispatch.documents import Documents, Known
@@ -33,11 +33,13 @@ or found no rows that he might read."""
 UNKNOWN_EVERY = timedelta(minutes=1)
 """While the bound is not known, a poller whose rows wait gets a message so often."""
 QUIET = timedelta(seconds=30)
-"""A poller whose database did not answer is not asked again for so long."""
+"""A poller whose database did not answer is not asked again, and gets no other message, for so long."""
 POISON_EVERY = timedelta(minutes=1)
 OPERATED = timedelta(minutes=1)
 """An operator's change this much before a message may have come after it, by another clock."""
 _GUESSES = frozenset({"not known", "no answer"})
+_REPORTS = frozenset({"configuration", "unreadable"})
+"""Nothing but an error comes of such a message, until somebody mends it."""
 _AT_ONCE = 8
 """So many messages are sent side by side."""
 
@@ -116,6 +118,8 @@ class Dispatcher:
         self._new: dict[str, datetime] = {}
         """Of pollers without a document, since when that is known."""
         self._quiet: dict[str, float] = {}
+        self._silent: dict[str, float] = {}
+        """Of pollers that got no answer when they were last asked about, when that was."""
         self._poison_at = float("-inf")
         self._all_taken: bool | None = None
         """Whether no message waits in the queue; None until somebody asked in this round."""
@@ -213,48 +217,52 @@ class Dispatcher:
 
     # --- whether rows wait -----------------------------------------------------------------------------------------
 
-    def _answers(self, asked: list[_Candidate]) -> dict[str, Answer]:
-        """What the databases say of those that are asked."""
-        now, questions, answers = self._runtime.monotonic(), [], dict[str, Answer]()
-        for one in asked:
-            if self._quiet.get(one.poller, now) > now:
-                answers[one.poller] = "failed"
+    def _answers(self, asked: list[_Candidate]) -> dict[str, Answer | Why]:
+        """What the databases say of those that are asked, or why one of them cannot be. Who got no answer the last
+        time is asked last: a table that is locked keeps no other from being asked, however many are."""
+        now, questions, answers = self._runtime.monotonic(), [], dict[str, Answer | Why]()
+        for one in sorted(asked, key=lambda one: self._silent.get(one.poller, float("-inf"))):
+            if self._quiet.get(one.poller, now) > now or one.state is None:
                 continue
             self._quiet.pop(one.poller, None)
-            source = self._source(one)
-            if source is None or one.state is None:
-                answers[one.poller] = "failed"
+            source = self._source(one.poller, one.state)
+            if isinstance(source, str):
+                answers[one.poller] = source
             else:
                 questions.append(Question(one.poller, source, one.state))
         found = self._prober.ask(questions) if questions else {}
         for name, answer in found.items():
-            if answer == "failed":
+            if answer in ("failed", "away"):
                 self._quiet[name] = now + QUIET.total_seconds()
+            if answer == "failed":
+                self._silent[name] = now
+            elif answer not in ("away", "later"):
+                self._silent.pop(name, None)
         return answers | dict(found)
 
-    def _source(self, one: _Candidate) -> Source | None:
-        """The poller's source, where its document belongs to it; its worker says what is wrong."""
-        state = one.state
+    def _source(self, name: str, state: State) -> Source | Literal["configuration", "unreadable"]:
+        """The poller's source; why not, where it cannot be made, or its document is of another: its worker says what is
+        wrong."""
         try:
-            source = self._pollers.wire(one.poller).source
-        except PollerError:
-            return None
-        if state is None:
-            return None
-        key = f"{state.source_fingerprint}"
-        known = self._mismatch.get(one.poller)
-        if known is None or known[0] != key:
-            known = key, source.describe().belongs(state.source_fingerprint, state.source)
-            self._mismatch[one.poller] = known
-        return source if known[1] else None
+            source = self._pollers.wire(name).source
+            key = f"{state.source_fingerprint}"
+            known = self._mismatch.get(name)
+            if known is None or known[0] != key:
+                known = key, source.describe().belongs(state.source_fingerprint, state.source)
+                self._mismatch[name] = known
+        except Exception as error:  # noqa: BLE001 - no fault may take the other pollers along
+            if not isinstance(error, PollerError):
+                logger.warning("dispatch: %s could not be made: %s", name, type(error).__name__)
+            return "configuration"
+        return source if known[1] else "unreadable"
 
-    def _why(self, one: _Candidate, answers: Mapping[str, Answer], now: datetime) -> Why | None:
+    def _why(self, one: _Candidate, answers: Mapping[str, Answer | Why], now: datetime) -> Why | None:
         """Why it gets a message; None where it does not."""
         if one.why is not None:
             return one.why
-        match answers.get(one.poller, "failed"):
-            case "rows":
-                return "rows"
+        match answers.get(one.poller):
+            case "configuration" | "unreadable" | "rows" as why:
+                return why
             case "unknown":
                 return "not known"
             case "failed":
@@ -262,9 +270,7 @@ class Dispatcher:
             case "none":
                 self._sent.pop(one.poller, None)
                 self._schedules.done(one.poller, now)
-            case "later":
-                pass
-        return None
+        return None  # not asked, or in vain
 
     # --- the messages ----------------------------------------------------------------------------------------------
 
@@ -276,8 +282,8 @@ class Dispatcher:
         guessed = sent.why in _GUESSES and why == "rows"  # there may have been none when its worker looked
         pause = UNKNOWN_EVERY if guessed or why == "not known" else RESEND
         passed = self._runtime.monotonic() - sent.moment
-        if passed >= pause.total_seconds():
-            return True
+        if passed >= pause.total_seconds() or why in _REPORTS:
+            return passed >= pause.total_seconds()
         options = self._pollers.options.get(name)
         return options is not None and passed >= options.timing.ttl + options.timing.margin and self._is_all_taken()
 
