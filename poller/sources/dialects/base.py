@@ -128,6 +128,18 @@ class Dialect:
         driver = session_of(connection)
         return number is not None and driver is not None and (int(number) - driver) % FOUR_BYTES == 0
 
+    # --------------------------------------------------------------------------- what is not known for lack of a row
+
+    def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
+        """A SELECT of one value, and that value now: while it stays, no row has a cursor, and no definition of a table
+        or view changed. Cheaper than an inspection that finds no row. None where it has a row, or there is no such
+        SELECT.
+
+        Args:
+            relation: what is read; cursor: its column, quoted and qualified.
+        """
+        return None
+
     # --------------------------------------------------------------------------- values that the driver cannot convert
 
     def unreadable(self, error: BaseException) -> bool:

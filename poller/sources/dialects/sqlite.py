@@ -56,6 +56,18 @@ class Sqlite(Dialect):
             return self._ends(look, run, look.condition)
         return found
 
+    def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
+        """By the number that SQLite raises with each change of a definition. It keeps one per file: not with files
+        attached."""
+        if any(name not in {"main", "temp"} for _, name, *_ in run("PRAGMA database_list").rows):
+            return None
+        sql = (
+            f"SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM {relation} WHERE {cursor} IS NOT NULL)"  # noqa: S608 - quoted
+            " THEN (SELECT schema_version FROM pragma_schema_version) END"
+        )
+        version = run(sql).rows[0][0]
+        return None if version is None else (sql, version)
+
     def _ends(self, look: Look, run: Runner, condition: str | None) -> dict[str, Column] | None:
         names, cursor = ", ".join(look.columns.values()), look.columns[look.cursor]
         where = f"{condition} AND {cursor}" if condition else cursor

@@ -65,10 +65,19 @@ class Lags(Learned):
             return taken.lag
         known = self.learn()
         if known is None:
-            return Lag(seconds=0.0 if self._timed else None, pending=0)
+            self._lag_cap = cap
+            return self._none()
         after = self._settled(after, known)
         refuse_changed(after, known, self.options)
         return self._lag(known, self._not_looked_through(after), cap)
+
+    def _none(self) -> Lag:
+        return Lag(seconds=0.0 if self._timed else None, pending=0)
+
+    def _note_none(self, asked: Cursor | None) -> None:
+        """A page showed that the table has no row: the lag that is asked for next is known."""
+        if self._lag_cap is not None:
+            self._taken_lag = _TakenLag((asked, self._lag_cap), self.monotonic(), self._none())
 
     def _lag(self, known: Inspection, after: Cursor | None, cap: int, *, with_nulls: bool = False) -> Lag:
         """`with_nulls`: in the same statement, rows without a cursor are counted, and refused."""

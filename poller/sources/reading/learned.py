@@ -5,9 +5,12 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import Cursor
 from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
@@ -39,6 +42,8 @@ class Learned:
         self._statements: Statements | None = None
         self._reader: KeyReader | None = None
         self._types: tuple[Any, ...] | None = None
+        self._empty_by: tuple[str, Any] | None = None
+        """See `Dialect.emptiness`: the last inspection found no row, and it was so just before."""
         self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
         self.whereabouts: Whereabouts | None = None
         self._asked: Hashable = None
@@ -53,7 +58,7 @@ class Learned:
 
     def forget(self) -> None:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
-        self._known = self._statements = self._reader = self._types = None
+        self._known = self._statements = self._reader = self._types = self._empty_by = None
 
     def order_by(self, columns: Sequence[str]) -> None:
         """Read these columns as the ordering key; none: the key columns serve."""
@@ -65,13 +70,29 @@ class Learned:
         """What the database says of the table, asked once per place; None while its types are not known for lack of a
         row."""
         self._follow()
-        if self._known is None:
+        if self._known is None and not self._is_still_empty():
+            empty_by = self._emptiness()
             known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
             if known is not None:
                 self._refuse_bad_keys(known)
             self._known = known
+            self._empty_by = empty_by if known is None else None
         self.locate()
         return self._known
+
+    def _emptiness(self) -> tuple[str, Any] | None:
+        """As `Dialect.emptiness`. Where it cannot be asked, the inspection says why."""
+        cursor = f"{self.relation.alias}.{self.quote(self.options.cursor_column)}"
+        with contextlib.suppress(DBAPIError):
+            return self.database.dialect.emptiness(self.relation.sql, cursor, self.database.run)
+        return None
+
+    def _is_still_empty(self) -> bool:
+        """Whether an inspection would find no row again, and everything else as it was."""
+        if self._empty_by is None:
+            return False
+        sql, value = self._empty_by
+        return bool(self.database.run(sql).rows[0][0] == value)
 
     def _follow(self) -> None:
         """At another place than before, nothing is known."""

@@ -6,7 +6,7 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -47,12 +47,15 @@ class Session(Lags):
         super().__init__(database, options, relation, quote)
         self.bounding = CurrentBound(database, options)
         self.forms = FormWatch(database, options, relation, quote)
+        self._coming: tuple[Hashable, str] | None = None
+        """A place, and the kind that the bound will have there; while nothing is known."""
         self.error_text = True
         """Whether messages may quote what a row holds."""
 
     def forget(self) -> None:
         """As `Learned.forget`; the last bound serves no other page."""
         super().forget()
+        self._coming = None
         self.bounding.drop()
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table | None:  # noqa: ARG002 - see TableSession
@@ -77,6 +80,8 @@ class Session(Lags):
         known = self.learn()
         if known is None:
             self._refuse_nulls()
+            if until is None:
+                self._note_none(asked)
             return Page(rows=[], cursors=[], bound=self.to_come(after))
         after, until = self._settled(after, known), self._settled(until, known)
         refuse_changed(after, known, self.options)
@@ -258,8 +263,11 @@ class Session(Lags):
             if bound.below_checkpoint:
                 return bound
         if kind == "auto":
-            connection = self.database.connection()
-            kind = bounds.choose(kind, self.bounding.context(known, self.statements()), connection).kind
+            connection, place = self.database.connection(), self.database.place()
+            if self._coming is None or self._coming[0] != place:
+                context = self.bounding.context(known, self.statements())
+                self._coming = place, bounds.choose(kind, context, connection).kind
+            kind = self._coming[1]
         return Bound(kind=kind, reason="no rows yet")
 
     def _waiting(self, after: Cursor | None) -> bool:

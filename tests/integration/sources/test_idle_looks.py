@@ -130,3 +130,65 @@ def test_an_empty_page_stands_where_its_lag_is_not_counted(idle: Idle, monkeypat
     for _ in range(3):
         assert idle.source.page(idle.after, 10).rows == []
     assert len(counts) == 1, "a count that takes too long is not tried again at once"
+
+
+class Empty:
+    """A source of a SQLite table that has no row yet, looked at twice."""
+
+    def __init__(self, url: str, **keys: Any) -> None:
+        self.url = url
+        self.ran = list[str]()
+        engine = sa.create_engine(url, poolclass=sa.NullPool)
+        sa.event.listen(engine, "before_cursor_execute", lambda *call: self.ran.append(call[2]))
+        self.source = orders(engine, **keys)
+        self.look()
+        self.look()
+
+    def look(self) -> tuple[list[int], str]:
+        """What a tick asks: the rows, and the kind of the bound."""
+        self.ran.clear()
+        page = self.source.page(None, 10)
+        if not page.rows:
+            assert self.source.lag(None, cap=CAP).pending == 0
+        return [row["id"] for row in page.rows], page.bound.kind
+
+
+@pytest.fixture(params=["table", "query"])
+def empty(request: pytest.FixtureRequest, sqlite_url: str) -> Iterator[Empty]:
+    execute(sqlite_url, "create table orders (id integer not null primary key, updated_at text, status, total)")
+    keys = {"query": "select * from orders"} if request.param == "query" else {}
+    found = Empty(sqlite_url, **keys)
+    with closing(found.source):
+        yield found
+
+
+def test_a_look_at_a_table_without_rows_asks_little(empty: Empty) -> None:
+    assert empty.look()[0] == []
+    assert len(empty.ran) <= 2, empty.ran
+    add_orders(empty.url, ["2026-01-05 10:00:00"], first=1)
+    assert empty.look()[0] == [1]
+
+
+def test_a_table_without_rows_is_inspected_once_it_changed(empty: Empty) -> None:
+    execute(empty.url, "drop table orders", "create table orders (id integer not null primary key, at text)")
+    with pytest.raises(SourceError, match=r"orders|updated_at"):
+        empty.look()
+    execute(empty.url, "drop table orders")
+    with pytest.raises(SourceError, match="orders"):
+        empty.look()
+
+
+def test_a_key_that_is_no_longer_unique_is_seen_before_rows(sqlite_url: str) -> None:
+    execute(sqlite_url, "create table orders (id integer not null primary key, updated_at text, status, total)")
+    found = Empty(sqlite_url)
+    execute(sqlite_url, "drop table orders", "create table orders (id integer not null, updated_at text)")
+    with closing(found.source), pytest.raises(SourceError, match="no unique index"):
+        found.look()
+
+
+def test_rows_without_a_cursor_alone_stop_a_look(sqlite_url: str) -> None:
+    execute(sqlite_url, "create table orders (id integer not null primary key, updated_at text, status, total)")
+    found = Empty(sqlite_url)
+    execute(sqlite_url, "insert into orders (id) values (7)")
+    with closing(found.source), pytest.raises(SourceError, match=r"1 row has no updated_at \(NULL\)"):
+        found.look()
