@@ -75,7 +75,7 @@ class Lags(Learned):
         return Lag(seconds=0.0 if self._timed else None, pending=0)
 
     def _note_none(self, asked: Cursor | None) -> None:
-        """A page showed that the table has no row: the lag that is asked for next is known."""
+        """A page showed that there is no row, whatever its end was: the lag that is asked for next is known."""
         if self._lag_cap is not None:
             self._taken_lag = _TakenLag((asked, self._lag_cap), self.monotonic(), self._none())
 

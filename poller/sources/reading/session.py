@@ -80,8 +80,7 @@ class Session(Lags):
         known = self.learn()
         if known is None:
             self._refuse_nulls()
-            if until is None:
-                self._note_none(asked)
+            self._note_none(asked)
             return Page(rows=[], cursors=[], bound=self.to_come(after))
         after, until = self._settled(after, known), self._settled(until, known)
         refuse_changed(after, known, self.options)
