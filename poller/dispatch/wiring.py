@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from poller.config import AppConfig
+from poller.config.host_file import read_host
 from poller.config.types import LONGEST_QUEUE
 from poller.dispatch.probes import DatabaseProber
 from poller.dispatch.queues import StorageQueue
@@ -75,25 +75,21 @@ def open_dispatcher(app: App, environ: Mapping[str, str], *, wrong: Mapping[str,
 
 def threads_of(environ: Mapping[str, str]) -> int:
     """How many functions a worker runs side by side."""
+    usual = min(32, (os.cpu_count() or 1) + 4)
     try:
-        return int(environ["PYTHON_THREADPOOL_THREAD_COUNT"])
+        threads = int(environ["PYTHON_THREADPOOL_THREAD_COUNT"])
     except (KeyError, ValueError):
-        return min(32, (os.cpu_count() or 1) + 4)
+        return usual
+    return threads if threads > 0 else usual
 
 
 def host_refusals(folders: tuple[Path, ...], environ: Mapping[str, str]) -> list[Refusal]:
     """What `host.json` in the first folder that has one says against `mode = "queue"`; where there is none, as if it
     said nothing."""
-    content: Any = {}
-    for folder in folders:
-        host = folder / "host.json"
-        if host.is_file():
-            try:
-                content = json.loads(host.read_text(encoding="utf-8-sig"))
-            except (OSError, ValueError):
-                content = {}  # the host itself says what is wrong with it
-            break
-    return queue_host.refusals(content if isinstance(content, dict) else {}, environ, threads=threads_of(environ))
+    _, said = read_host(folders)
+    if said is None:
+        return [Refusal("what stands", "is not a JSON object that can be read", "Correct it: the host does not start.")]
+    return queue_host.refusals(said, environ, threads=threads_of(environ))
 
 
 def findings(app: App, environ: Mapping[str, str]) -> list[Finding]:

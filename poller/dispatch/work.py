@@ -8,11 +8,15 @@ from collections.abc import Callable, Mapping
 from poller.delivery.result import TickResult
 from poller.dispatch.messages import NotAWorkMessage, WorkMessage, read
 from poller.dispatch.queues import Queue
-from poller.errors import ConfigError, StoreError
+from poller.errors import ConfigError, StoreDenied, StoreError
 from poller.poller import Poller
 from poller.ports import Runtime
 
 logger = logging.getLogger("poller")
+
+PAUSES = (0.5, 2.0, 5.0)
+"""Seconds after which a message for the rows that are left is sent again: without it they wait for their schedule,
+which may be the next night's."""
 
 
 class Work:
@@ -71,7 +75,13 @@ class Work:
 
     def _go_on(self, poller: Poller) -> None:
         """Rows are left: another tick, behind the messages of others."""
-        try:
-            self._queue.send(WorkMessage(self._app_name, poller.name, self._runtime.utcnow()))
-        except StoreError as error:
-            logger.warning("%s: rows are left, and the next tick waits for its schedule: %s", poller.name, error)
+        message = WorkMessage(self._app_name, poller.name, self._runtime.utcnow())
+        for pause in (*PAUSES, None):
+            try:
+                self._queue.send(message)
+            except StoreError as error:
+                if pause is not None and not isinstance(error, StoreDenied):
+                    self._runtime.sleep(pause)
+                    continue
+                logger.warning("%s: rows are left, and the next tick waits for its schedule: %s", poller.name, error)
+            return

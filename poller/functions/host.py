@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -11,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from poller.config.host_file import read_host
 from poller.errors import ConfigError
 from poller.model.durations import format_duration
 from poller.poller import Poller
@@ -62,17 +62,10 @@ def _function_timeout(folders: tuple[Path, ...]) -> tuple[timedelta | None, str]
     setting = "AzureFunctionsJobHost__functionTimeout"
     if setting in os.environ:
         return _span(os.environ[setting]), f"the app setting {setting}"
-    for folder in folders:
-        host = folder / "host.json"
-        if host.is_file():
-            try:
-                content = json.loads(host.read_text(encoding="utf-8-sig"))
-            except (OSError, ValueError):
-                break  # the host itself says what is wrong with it
-            return _span(
-                content.get("functionTimeout") if isinstance(content, dict) else None
-            ), f"functionTimeout in {host}"
-    return None, ""
+    file, said = read_host(folders)
+    if file is None or said is None:  # the host itself says what is wrong with it
+        return None, ""
+    return _span(said.get("functionTimeout")), f"functionTimeout in {file}"
 
 
 def _span(text: object) -> timedelta | None:

@@ -14,6 +14,8 @@ MOST_SECONDS = 2.0
 """The longest `maxPollingInterval`: so long a message may wait before the host sees it."""
 BATCH_SIZE = 16
 """The host's own `batchSize`; its `newBatchThreshold` is half of the batch size."""
+MOST_AT_ONCE = 32
+"""The largest `batchSize` with which the host starts."""
 _SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)")
 EXAMPLE = (
     '"extensions": {"queues": {"batchSize": 4, "newBatchThreshold": 0, "maxPollingInterval": "00:00:02", '
@@ -56,7 +58,15 @@ def refusals(host: Mapping[str, Any], environ: Mapping[str, str], *, threads: in
         )
     batch = _number(_setting(host, environ, "batchSize", BATCH_SIZE))
     more = _number(_setting(host, environ, "newBatchThreshold", None if batch is None else batch // 2))
-    if batch is None or more is None or batch + more > threads:
+    if batch is not None and more is not None and not (0 < batch <= MOST_AT_ONCE and more >= 0):
+        found.append(
+            Refusal(
+                "extensions.queues.batchSize",
+                f"is {batch}, with a newBatchThreshold of {more}: the host takes 1 to {MOST_AT_ONCE}, and at least 0",
+                EXAMPLE,
+            )
+        )
+    elif batch is None or more is None or batch + more > threads:
         found.append(
             Refusal(
                 "extensions.queues.batchSize",

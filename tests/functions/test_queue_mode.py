@@ -180,6 +180,8 @@ def test_a_halted_poller_fails_its_invocation(queued: Folder) -> None:
         ({"queues": {"messageEncoding": "none"}}, "messageEncoding"),
         ({"queues": {"batchSize": 32}}, "PYTHON_THREADPOOL_THREAD_COUNT|batchSize"),
         ({"queues": {"batchSize": 1, "newBatchThreshold": 200}}, "batchSize"),
+        ({"queues": {"batchSize": 0}}, "batchSize"),
+        ({"queues": {"batchSize": 2, "newBatchThreshold": -1}}, "newBatchThreshold"),
         ({"queues": {"maxPollingInterval": "00:00:30"}}, "maxPollingInterval"),
     ],
 )
@@ -189,6 +191,26 @@ def test_a_host_that_does_not_suit_is_refused(queued: Folder, changes: dict[str,
     assert list(worker.functions) == ["dispatch"]
     with pytest.raises(ConfigError, match=said):
         worker.invoke("dispatch")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "[" * 100_000], ids=range(5))
+def test_a_host_json_that_cannot_be_read_is_named(queued: Folder, text: str) -> None:
+    queued.worker()
+    (queued.path / "host.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"host\.json is not a JSON object"):
+        queued.worker().invoke("dispatch")
+
+
+def test_host_json_may_have_comments_as_for_the_host(queued: Folder) -> None:
+    text = (queued.path / "host.json").read_text()
+    text = text.replace('{"version"', '// the "app"\n{ /* of ours: {[ */ "version"', 1).replace("}}}", "},},\n}")
+    (queued.path / "host.json").write_text("\ufeff" + text)
+    with pytest.raises(ValueError, match="Expecting"):
+        json.loads(text)
+    assert list(queued.worker().functions) == ["dispatch", "work"]
+    (queued.path / "host.json").write_text(text.replace("00:05:00", "00:01:00"))
+    with pytest.raises(ConfigError, match="tick_timeout"):
+        work_on(queued.worker(), message("orders"))
 
 
 def test_without_the_queues_client_one_function_says_so(queued: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,6 +225,7 @@ def test_app_settings_override_host_json(queued: Folder, monkeypatch: pytest.Mon
     write_host(queued, queues={"batchSize": 32, "newBatchThreshold": 0})
     monkeypatch.setenv("PYTHON_THREADPOOL_THREAD_COUNT", "32")
     assert list(queued.worker().functions) == ["dispatch", "work"]
+    monkeypatch.setenv("PYTHON_THREADPOOL_THREAD_COUNT", "64")
     monkeypatch.setenv("AzureFunctionsJobHost__extensions__queues__batchSize", "33")
     assert list(queued.worker().functions) == ["dispatch"]
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from poller.dispatch.messages import WorkMessage
 from poller.dispatch.probes import TOLD, Answer
 from poller.errors import StoreUnavailable
 from poller.model import transitions
@@ -307,6 +308,22 @@ def test_a_database_without_an_answer_is_not_asked_for_a_while(shop: Make) -> No
     assert told.asked == ["p0"]
 
 
+def test_rows_that_are_left_are_sent_for_though_the_queue_fails(shop: Make) -> None:
+    """Else they would wait for the next night."""
+    many = shop(1, schedule="0 0 2 * * *", batch_size=1, max_batches_per_tick=1)
+    many.started()
+    many.rows("p0", "p0")
+    send, failures = many.queue.send, [True, True, False]
+
+    def sends(message: WorkMessage) -> None:
+        many.queue.fails = failures.pop(0)
+        send(message)
+
+    many.queue.send = sends  # type: ignore[method-assign]
+    many.work().do(base64.b64decode(WorkMessage(APP, "p0", many.clock.now).encode()))
+    assert many.queue.take() == ["p0"]
+
+
 class OneDatabase(Told):
     """A database that is asked as the real one is: `away`, or with so many statements in time that do not answer."""
 
@@ -365,8 +382,6 @@ def test_however_many_tables_are_locked_others_are_served(shop: Make) -> None:
 
 
 def test_poisoned_messages_are_logged_and_removed(shop: Make, caplog: pytest.LogCaptureFixture) -> None:
-    from poller.dispatch.messages import WorkMessage
-
     many = shop(1)
     dispatcher = many.started()
     many.queue.poison = [WorkMessage(APP, "p0", many.clock.now).encode(), "c2VjcmV0LXRleHQ=", "\x1b[31m"]
