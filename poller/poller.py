@@ -144,7 +144,13 @@ class Poller:
         written = config.file_of(name, str(path))
         poller = cls(
             name,
-            source=SqlSource.from_config(own, name, file=written, connections=config.connections),
+            source=SqlSource.from_config(
+                own,
+                name,
+                file=written,
+                connections=config.connections,
+                dispatched=config.functions.mode == "queue",
+            ),
             store=store,
             app_name=config.app_name,
             observers=observers,

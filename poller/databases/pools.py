@@ -105,11 +105,16 @@ class Pool:
 
     Args:
         engine: with a `QueuePool` of `MOST` connections. place: for messages, without a secret.
+
+    Attributes:
+        connections: how many it may have. dispatched: whether a dispatcher has one more, which it shares with nobody: a
+            look must not wait for a page.
     """
 
     def __init__(self, engine: Engine, place: str) -> None:
         self.engine = engine
         self.connections = 0
+        self.dispatched = False
         self._place = place
         self._generation = 0
         self._users: dict[int, finalize[[int], object]] = {}

@@ -140,14 +140,30 @@ class SqlSource:
         forks.in_child(self._reset_after_fork)
 
     @classmethod
-    def from_config(cls, config: PollerConfig, name: str, *, file: str = "", connections: int = pools.DEFAULT) -> Self:
-        """The source that `[pollers.NAME.source]` of a file describes; `connections`: of its pool. Raises: ConfigError,
-        with its place in the file, for an invalid URL or filter, or keys that contradict each other."""
+    def from_config(
+        cls,
+        config: PollerConfig,
+        name: str,
+        *,
+        file: str = "",
+        connections: int = pools.DEFAULT,
+        dispatched: bool = False,
+    ) -> Self:
+        """The source that `[pollers.NAME.source]` of a file describes.
+
+        Args:
+            connections: of its pool. dispatched: whether a dispatcher asks its database too.
+        Raises: ConfigError, with its place in the file, for an invalid URL or filter, or keys that contradict each
+            other.
+        """
         try:
             source = cls(connections=connections, **config.source.keywords())
         except ConfigError as error:
             raise located(error, f"pollers.{name}.source", file) from None
         source.error_text = config.error_text
+        pool = source._session.database.pool
+        if pool is not None:
+            pool.dispatched = pool.dispatched or dispatched
         return source
 
     def _before_fork(self) -> None:

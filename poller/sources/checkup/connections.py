@@ -49,9 +49,11 @@ def connections(subject: Subject) -> list[Finding]:
     needs, each = pool.connections, ""
     if subject.family == "postgresql" and subject.options.format == "arrow":
         needs, each = 2 * needs, f' (2 for each of {pool.connections}: format = "arrow")'
+    if pool.dispatched:
+        needs, each = needs + 1, f"{each}, 1 of them for the dispatcher"
     facts = f"a process has at most {needs} to this database{each}, and the server takes {room.most} of this user"
     if needs > room.most:
-        fits = max(1, room.most * pool.connections // needs)
+        fits = max(1, (room.most - pool.dispatched) * pool.connections // (needs - pool.dispatched))
         return [warn("connections", f"{facts[0].upper()}{facts[1:]}: they do not fit.", f"connections = {fits}")]
     return [ok("connections", f"{facts}, {room.in_use} are in use by all: {room.most // needs} processes fit")]
 

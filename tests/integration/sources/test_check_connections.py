@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 
+from poller import Poller
+from poller.config import load_config
 from poller.model.finding import Finding
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
 from tests.integration.bounds.tables import make
 from tests.integration.sources.tables import closing, execute, family, orders
 
@@ -35,9 +40,12 @@ class Reader:
     def do(self, *statements: str) -> None:
         execute(self._url, *(one.format(self.name) for one in statements))
 
+    @property
+    def url(self) -> sa.URL:
+        return sa.make_url(self._url).set(username=self.name, password="x")
+
     def check(self, **options: Any) -> dict[str, Finding]:
-        url = sa.make_url(self._url).set(username=self.name, password="x")
-        with closing(orders(url, table="stamped", bound="auto", **options)) as source:
+        with closing(orders(self.url, table="stamped", bound="auto", **options)) as source:
             return {one.check: one for one in source.checkup(None, lambda: datetime.now(UTC)).findings}
 
 
@@ -60,6 +68,28 @@ def test_a_pool_that_does_not_fit_is_warned_of(reader: Reader) -> None:
     found = reader.check(connections=3)["connections"]
     assert (found.severity, found.fix) == ("warn", "connections = 2")
     assert "takes 2 of this user: they do not fit" in found.message
+
+
+def test_the_dispatchers_connection_counts(reader: Reader, tmp_path: Path) -> None:
+    reader.do(LIMITS[reader.family])
+    for mode, severity, fix in (("timer", "ok", ""), ("queue", "warn", "connections = 1")):
+        file = tmp_path / "poller.toml"
+        file.write_text(f"""
+connections = 2
+functions.mode = "{mode}"
+state.store = "blob"
+[pollers.orders.source]
+url = "{reader.url.render_as_string(hide_password=False)}"
+table = "stamped"
+cursor_column = "updated_at"
+pk_columns = ["id"]
+""")
+        poller = Poller.of(load_config(file), "orders", path=file, store=MemoryStore())
+        findings = cast(SqlSource, poller.source).checkup(None, lambda: datetime.now(UTC)).findings
+        found = next(one for one in findings if one.check == "connections")
+        assert (found.severity, found.fix) == (severity, fix)
+        assert ("1 of them for the dispatcher" in found.message) == (mode == "queue")
+        poller.close()
 
 
 def test_arrow_on_postgresql_needs_twice_as_many(postgres_db: str) -> None:
