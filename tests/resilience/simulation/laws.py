@@ -241,7 +241,7 @@ class Laws:
         if old["owner_id"] != sent.owner and not halts:
             self._fail(f"{sent.label} by {sent.owner} changes the document under the lease of {old['owner_id']}")
             return
-        if self.plan.lanes > 1 and sent.owner is not None:
+        if sent.owner is not None:
             self.note_landed(sent.owner, after)
         if moved:
             self._judge_commit(sent, before, after)
@@ -389,13 +389,13 @@ class Laws:
         self._reached[owner] = rows[-1]
 
     def _judge_uncommitted(self, owner: str, batch_id: str, rows: list[int]) -> None:
-        """So many batches at most are begun beyond what has landed."""
+        """So many batches at most are begun beyond what has landed; what an operator put back since did land."""
         plan, document = self.plan, self.document
         batches = self._batches[owner]
         batches[batch_id] = set(rows)
         most = (max(plan.uncommitted, plan.lanes) if plan.uncommitted else 4 * plan.lanes) if plan.lanes > 1 else 0
         at = self._table.position(document["checkpoint"]["cursor"]) if document else 0
-        done = self.lanes.covered(document)
+        done = self.lanes.covered(document) | self._landed[owner]
         begun = [name for name, given in batches.items() if any(row > at and row not in done for row in given)]
         if len(begun) > (most or plan.uncommitted or 1) and not self.meddled:
             self._fail(f"{owner} begins {batch_id} while {begun} have not landed")
