@@ -18,14 +18,16 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from poller import forks
 from poller.dispatch.messages import WorkMessage
 from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable
-from poller.stores.blob.account import (
+from poller.stores.azure.account import (
     KEY,
     check_account_key,
     check_transport,
     expand_development_storage,
     from_environment,
 )
-from poller.stores.blob.transport import WholeAnswers, code_of, reason_of, status_of
+from poller.stores.azure.credentials import credential_of
+from poller.stores.azure.errors import FAILURES, code_of, reason_of, status_of
+from poller.stores.azure.transport import WholeAnswers
 
 logger = logging.getLogger("poller")
 
@@ -38,7 +40,6 @@ _HIDDEN = 60
 """Seconds for which messages that are looked at are hidden from others."""
 _API_VERSION = "2023-11-03"
 _CONNECT, _READ = 2.0, 5.0
-_FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError)
 
 
 class Queue(Protocol):
@@ -91,25 +92,12 @@ class StorageQueue:
         found = from_environment(connection, environ)
         if isinstance(found, str):
             return cls.from_connection_string(found, name)
-        if found.queue_url is None:
-            raise ConfigError(
-                f'{KEY} = "{connection}" names an account for blobs, and none for queues: [functions] mode = "queue" '
-                f"needs {connection}__queueServiceUri.",
-                key=KEY,
-                next_step=f"Set {connection}__queueServiceUri to https://ACCOUNT.queue.core.windows.net beside "
-                f"{connection}__blobServiceUri; the host's trigger reads the same setting.",
-            )
-        url = found.queue_url
+        url, credential = found.url("queue", connection, why='[functions] mode = "queue"'), credential_of(found)
 
         def connect(queue: str, transport: WholeAnswers) -> Any:
-            from azure.identity import DefaultAzureCredential, ManagedIdentityCredential
             from azure.storage.queue import QueueClient
 
-            if found.credential == "managedidentity":
-                credential: Any = ManagedIdentityCredential(client_id=found.client_id)
-            else:
-                credential = DefaultAzureCredential(managed_identity_client_id=found.client_id)
-            return QueueClient(url, queue, credential=credential, transport=transport, **_options())
+            return QueueClient(url, queue, credential=credential(), transport=transport, **_options())
 
         return cls(connect, name)
 
@@ -128,7 +116,7 @@ class StorageQueue:
         made = cls(connect, name)
         try:
             made._client(name)
-        except _FAILURES:  # from None: the SDK's text may quote its arguments
+        except FAILURES:  # from None: the SDK's text may quote its arguments
             raise ConfigError(
                 f"{KEY} leads to no queues: its connection string names neither an account nor a QueueEndpoint.",
                 key=KEY,
@@ -147,14 +135,14 @@ class StorageQueue:
                     raise
                 self._create()
                 self._put(text)
-        except _FAILURES as error:
+        except FAILURES as error:
             raise self._translated(error, self.name) from None
 
     def all_taken(self) -> bool:
         """See `Queue.all_taken`."""
         try:
             return not self._client(self.name).peek_messages(max_messages=1, **_timeouts())
-        except _FAILURES as error:
+        except FAILURES as error:
             if code_of(error) == "QueueNotFound":
                 return True
             raise self._translated(error, self.name) from None
@@ -169,7 +157,7 @@ class StorageQueue:
             ):
                 taken.append(str(one.content))
                 poison.delete_message(one, **_timeouts())
-        except _FAILURES as error:
+        except FAILURES as error:
             if code_of(error) == "QueueNotFound" or taken:
                 return taken
             raise self._translated(error, self.poison) from None

@@ -8,8 +8,8 @@ from azure.storage.blob import BlobServiceClient
 from poller import tls
 from poller.errors import StoreDenied
 from poller.model.finding import Finding, error, ok, warn
-from poller.stores.blob.container import FAILURES, Container, seconds
-from poller.stores.blob.transport import code_of, status_of
+from poller.stores.azure.errors import FAILURES, code_of, status_of
+from poller.stores.blob.container import Container, seconds
 
 _NO_SUCH_TAG = '"0x0"'
 """No version of any blob has it: a request under this condition is never carried out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from threading import Lock
@@ -12,13 +13,11 @@ from azure.core.exceptions import AzureError
 from azure.storage.blob import BlobClient, BlobType, ContainerClient
 
 from poller import forks
-from poller.errors import StoreError, StoreUnavailable
+from poller.errors import ConfigError, StoreError, StoreUnavailable
 from poller.ports import DEFAULT_TIMEOUT, Timeout
-from poller.stores.blob.account import KEY
-from poller.stores.blob.transport import WholeAnswers, code_of, status_of, translate
-
-# What a call into the SDK raises: its own errors, and others for an answer that is not a blob service's.
-FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+from poller.stores.azure.errors import FAILURES, code_of, no_such_service, status_of, translate
+from poller.stores.azure.transport import WholeAnswers
+from poller.stores.blob.advice import BLOBS
 
 PAGE = 5000
 """Blobs in one answer to a LIST: the service's own limit."""
@@ -27,6 +26,21 @@ _MOST_KEPT = 64
 _MEGABYTES_64 = 64 * 1024 * 1024
 # Supported by the service, and by an Azurite that is started without --skipApiVersionCheck.
 _API_VERSION = "2023-11-03"
+_CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*\Z|\$(root|web|logs)\Z")
+
+
+def check_container(container: str) -> str:
+    """The container's name, if it is valid.
+
+    Raises: ConfigError. Rule: https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers
+    """
+    if _CONTAINER.match(container) is None:
+        raise ConfigError(
+            f"{container!r} cannot be the name of a blob container.",
+            key="state.container",
+            next_step="Use 3 to 63 lower-case letters, digits and single hyphens, such as db-state.",
+        )
+    return container
 
 
 def client_options(container: str) -> dict[str, Any]:
@@ -151,13 +165,9 @@ class Container:
     def translated(self, error: Exception, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
         """The error to raise, `from None`: the SDK's texts may hold a signed address."""
         if isinstance(error, AzureError):
-            return translate(error, self.locate(name), name, creating=creating, reading=reading)
+            return translate(error, self.locate(name), name, BLOBS, creating=creating, reading=reading)
         return self.no_blob_service(name)
 
     def no_blob_service(self, name: str) -> StoreUnavailable:
         """The error for an answer that is not a blob service's."""
-        return StoreUnavailable(
-            f"The answer for {self.locate(name)} is not a blob service's.",
-            document=name,
-            next_step=f"Check {KEY} and any proxy on the way.",
-        )
+        return no_such_service(self.locate(name), name, BLOBS)

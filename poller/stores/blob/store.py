@@ -11,10 +11,7 @@ received). The limit for connecting applies to each of a name's addresses, and f
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from azure.core import MatchConditions
@@ -22,31 +19,29 @@ from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient, ContentSettings
 
-from poller import forks
 from poller.errors import ConfigError
 from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY
-from poller.model.stamps import in_utc
 from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written, unquoted
-from poller.stores.blob.account import (
+from poller.stores.azure.account import (
     KEY,
     check_account_key,
-    check_container,
     check_transport,
     expand_development_storage,
     from_environment,
-    read_address,
 )
+from poller.stores.azure.credentials import credential_of, default_credential
+from poller.stores.azure.errors import FAILURES, code_of, status_of
+from poller.stores.azure.times import header_time, plausible
+from poller.stores.azure.transport import WholeAnswers
+from poller.stores.blob.address import read_address
 from poller.stores.blob.checkup import examine
-from poller.stores.blob.container import FAILURES, Container, client_options, seconds
+from poller.stores.blob.container import Container, check_container, client_options, seconds
 from poller.stores.blob.log import BLOCKS_PER_APPEND_BLOB, BlobLog, is_later_part
-from poller.stores.blob.transport import WholeAnswers, code_of, status_of
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
-_PLAUSIBLE = (2000, 9000)
-"""The years in which a server's time may lie."""
 _JSON = ContentSettings(content_type="application/json; charset=utf-8")
 
 
@@ -94,13 +89,7 @@ class BlobStore:
 
         Raises: ConfigError (no https address, not a container's name).
         """
-
-        def default() -> TokenCredential:
-            from azure.identity import DefaultAzureCredential
-
-            return DefaultAzureCredential(managed_identity_client_id=client_id)
-
-        given = _once_per_process(default) if credential is None else lambda: credential
+        given = default_credential(client_id) if credential is None else lambda: credential
         return cls._with_identity(account_url, container, given, log_blocks)
 
     @classmethod
@@ -112,15 +101,10 @@ class BlobStore:
         found = from_environment(name, environ)
         if isinstance(found, str):
             return cls.from_connection_string(found, container)
-        if found.credential != "managedidentity":
-            return cls.from_identity(found.account_url, container, client_id=found.client_id)
-
-        def managed() -> TokenCredential:
-            from azure.identity import ManagedIdentityCredential
-
-            return ManagedIdentityCredential(client_id=found.client_id)
-
-        return cls._with_identity(found.account_url, container, _once_per_process(managed), BLOCKS_PER_APPEND_BLOB)
+        url = found.url("blob", name, why='store = "blob"')
+        if found.credential == "default":
+            return cls.from_identity(url, container, client_id=found.client_id)
+        return cls._with_identity(url, container, credential_of(found), BLOCKS_PER_APPEND_BLOB)
 
     @classmethod
     def from_address(cls, url: str, *, connection: str, environ: Mapping[str, str]) -> tuple[BlobStore, str]:
@@ -192,14 +176,14 @@ class BlobStore:
             body = download.readall()
         except FAILURES as error:
             if status_of(error) == 304:
-                return Unchanged(_time(headers, "Date"))
+                return Unchanged(header_time(headers, "Date"))
             if status_of(error) == 404 and code_of(error):
-                return Missing(_time(headers, "Date"))
+                return Missing(header_time(headers, "Date"))
             raise self._container.translated(error, name, reading=True) from None
         tag = headers.get("ETag")
         if not tag or not tag.endswith('"') or len(body) != download.size:
             raise self._container.no_blob_service(name)
-        return Found(body, tag, _time(headers, "Date"), _time(headers, "Last-Modified"))
+        return Found(body, tag, header_time(headers, "Date"), header_time(headers, "Last-Modified"))
 
     def write(self, name: str, body: bytes, *, if_tag: str | None, timeout: Timeout | None = None) -> Written:
         """See `StateStore.write`: one conditional PUT; a missing container is created with its first document."""
@@ -243,7 +227,7 @@ class BlobStore:
         """See `ListingStore.listed`."""
         for blob in self._container.list(prefix, timeout):
             if not blob.is_log:
-                yield Listed(blob.name, unquoted(blob.tag), _datetime(blob.modified_at))
+                yield Listed(blob.name, unquoted(blob.tag), plausible(blob.modified_at))
 
     def locate(self, name: str) -> str:
         """See `StateStore.locate`."""
@@ -271,26 +255,4 @@ class BlobStore:
         tag = answer.get("etag")
         if not isinstance(tag, str) or not tag.endswith('"'):  # without a whole tag it is unknown what was written
             raise self._container.no_blob_service(name)
-        return Written(tag, _datetime(answer.get("date")), _datetime(answer.get("last_modified")))
-
-
-def _once_per_process(make: Callable[[], TokenCredential]) -> Callable[[], TokenCredential]:
-    """A credential has connections, which a child process must not share with its parent."""
-    made = functools.cache(lambda _: make())
-    return lambda: made(forks.generation())
-
-
-def _time(headers: Mapping[str, str], header: str) -> datetime | None:
-    try:
-        return _datetime(parsedate_to_datetime(headers[header]))
-    except (KeyError, ValueError, TypeError, IndexError, OverflowError):
-        return None
-
-
-def _datetime(value: object) -> datetime | None:
-    """A time in UTC ("-0000" means UTC too, but has no zone in Python); None where it is not a time, or an implausible
-    one, as of a proxy without a clock: with it no lease would expire, or sums would overflow."""
-    if not isinstance(value, datetime):
-        return None
-    at = in_utc(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
-    return at if _PLAUSIBLE[0] <= at.year <= _PLAUSIBLE[1] else None
+        return Written(tag, plausible(answer.get("date")), plausible(answer.get("last_modified")))

@@ -57,9 +57,10 @@ def test_a_circle_is_found_wherever_an_import_stands(hidden: str) -> None:
     }
 
 
-@pytest.mark.parametrize("module", ["azure.storage", "azure.identity", "azure.core"])
-def test_only_the_blob_store_and_the_queue_import_azure_storage(module: str) -> None:
-    rest = {path for path in importers(module) if not path.startswith("poller/stores/blob/")}
+@pytest.mark.parametrize("module", ["azure.storage", "azure.data", "azure.identity", "azure.core"])
+def test_only_stores_and_the_queue_import_azure_storage(module: str) -> None:
+    stores = tuple(f"poller/stores/{one}/" for one in ("azure", "blob", "table"))
+    rest = {path for path in importers(module) if not path.startswith(stores)}
     assert rest <= {"poller/dispatch/queues.py"}
 
 
