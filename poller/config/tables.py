@@ -39,34 +39,48 @@ class SourceConfig(SourceOptions, _Address):
         return {**self.model_dump(exclude_unset=True), "url": self.url.get_secret_value()}
 
 
+_STORES_WITH = {"connection": ("blob", "table"), "container": ("blob",), "table": ("table",), "url": ("sql",)}
+"""The stores for which a key of `[state]` means something."""
+
+
 class StateOptions(Options):
     """Where checkpoints and leases are kept: the table `[state]`."""
 
-    store: Literal["blob", "sql", "memory"] = "blob"
-    """`blob`: Azure Blob Storage. `sql`: a table in any SQLAlchemy database, created on first use. `memory`: this
-    process only, for tests."""
+    store: Literal["blob", "table", "sql", "memory"] = "blob"
+    """`blob`: Azure Blob Storage. `table`: Azure Table Storage, with `pip install "poller[table]"`. `sql`: a table in
+    any SQLAlchemy database, created on first use. `memory`: this process only, for tests."""
 
     connection: Text = "AzureWebJobsStorage"
-    """For `blob`: the app setting that holds a connection string (`UseDevelopmentStorage=true` means Azurite), or
-    the prefix of NAME__blobServiceUri or NAME__accountName (and NAME__clientId) for an identity."""
+    """For `blob` and `table`: the app setting that holds a connection string (`UseDevelopmentStorage=true` means
+    Azurite), or the prefix of NAME__blobServiceUri, NAME__tableServiceUri or NAME__accountName (and NAME__clientId) for
+    an identity."""
 
     container: Text = "db-state"
     """For `blob`: the container. It is created where it is missing and the identity may create it."""
 
+    table: Text = "dbstate"
+    """For `table`: the table. It is created where it is missing and the identity may create it."""
+
     url: SecretStr | None = Field(default=None, min_length=1)
     """For `sql`: the database, as any SQLAlchemy URL. Default: `sqlite:///state.db` beside `poller.toml`."""
+
+    @property
+    def lists(self) -> bool:
+        """Whether one request says which documents there are, as the dispatcher needs."""
+        return self.store in {"blob", "table"}
 
     @model_validator(mode="after")
     def _keys_of_this_store(self) -> Self:
         for key in self.model_fields_set - {"store"}:
-            wanted = "sql" if key == "url" else "blob"
-            if self.store != wanted:
+            stores = _STORES_WITH.get(key, (self.store,))
+            wanted = stores[0]
+            if self.store not in stores:
                 raise PydanticCustomError(
                     "other_store",
                     'has no meaning for store = "{store}"; set state.store = "{wanted}"',
                     {"key": key, "store": self.store, "wanted": wanted},
                 )
-        if self.store == "blob" and not set(self.connection).isdisjoint("=;"):
+        if self.store in _STORES_WITH["connection"] and not set(self.connection).isdisjoint("=;"):
             raise PydanticCustomError(
                 "connection_string",
                 "must be the name of an app setting that holds the connection string, not the string itself",
@@ -80,7 +94,8 @@ class FunctionsOptions(Options):
 
     mode: Literal["timer", "queue"] = "timer"
     """`timer`: one timer function per poller; right for a few. `queue`: two functions, however many pollers there are:
-    one looks who is due, and sends a message for each; the other does a tick per message. Needs `store = "blob"`."""
+    one looks who is due, and sends a message for each; the other does a tick per message. Needs `store = "blob"` or
+    `"table"`."""
 
     dispatch_schedule: ScheduleText = "*/5 * * * * *"
     """When the dispatcher looks, with `mode = "queue"`: a six-field NCRONTAB expression, in UTC."""
@@ -143,8 +158,8 @@ class AppConfig(Options):
 
     @model_validator(mode="after")
     def _queue_can_be(self) -> Self:
-        if self.functions.mode == "queue" and self.state.store != "blob":
-            reason = 'must be "blob" with functions.mode = "queue": the dispatcher lists the documents there'
+        if self.functions.mode == "queue" and not self.state.lists:
+            reason = 'must be "blob" or "table" with functions.mode = "queue": the dispatcher lists the documents there'
             raise PydanticCustomError("store", "{reason}", {"key": "state.store", "reason": reason})
         if self.functions.mode == "queue" and self.functions.queue is None and not is_queue(f"poller-{self.app_name}"):
             reason = f"is not set, and poller-{{app_name}} is no name of a queue: {QUEUE_RULE}; set one"

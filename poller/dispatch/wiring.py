@@ -39,13 +39,13 @@ def queue_name(config: AppConfig, *, file: str = "") -> str:
 
 def check_store(app: App) -> None:
     """Refuse a store without listings. Raises: ConfigError."""
-    if app.config.state.store != "blob" or not isinstance(app.store, ListingStore):
+    if not app.config.state.lists or not isinstance(app.store, ListingStore):
         raise ConfigError(
-            f'{app.path}: functions.mode: "queue" needs state.store = "blob", and it is '
+            f'{app.path}: functions.mode: "queue" needs state.store = "blob" or "table", and it is '
             f'"{app.config.state.store}": the dispatcher lists all documents by one request.',
             key="functions.mode",
             file=str(app.path),
-            next_step='Set state.store = "blob", or functions.mode = "timer"; containers use poller run.',
+            next_step='Set state.store = "blob" or "table", or functions.mode = "timer"; containers use poller run.',
         )
 
 

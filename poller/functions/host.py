@@ -91,7 +91,9 @@ def refuse_what_a_worker_forgets(store: StateStore, *, file: str = "") -> None:
             "Azure: the pollers would begin anew with every restart, and every instance for itself.",
             key=key,
             file=file,
-            next_step='Set state.store = "blob", or name a database server.' if file else "Give it a BlobStore.",
+            next_step='Set state.store = "blob" or "table", or name a database server.'
+            if file
+            else "Give it a BlobStore.",
         )
 
 

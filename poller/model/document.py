@@ -13,7 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller.errors import StateCorrupt, StoreError
 from poller.model.cursor import Cursor
-from poller.model.limits import HIGHEST_COUNT, LARGEST_BODY, LONGEST_NAME, LONGEST_REASON, NotBoundedJson, read_json
+from poller.model.limits import (
+    HELD_EVERYWHERE,
+    HIGHEST_COUNT,
+    LARGEST_BODY,
+    LONGEST_NAME,
+    LONGEST_REASON,
+    NotBoundedJson,
+    read_json,
+)
 from poller.model.stamps import Stamp
 
 VERSION = 1
@@ -235,13 +243,13 @@ class State(_Part):
 
 
 def encode(state: State) -> bytes:
-    """The document's bytes: UTF-8 JSON, indented, since people open it. `bound` is optional: it is left out where the
-    document would be too large to be read again.
+    """The document's bytes: UTF-8 JSON, indented, since people open it. `bound` is optional: it is left out where not
+    every store could hold the document.
 
     Raises: StoreError where it would be too large even so.
     """
     body = _encoded(state)
-    if len(body) > LARGEST_BODY and state.bound is not None:
+    if len(body) > HELD_EVERYWHERE and state.bound is not None:
         body = _encoded(state.model_copy(update={"bound": None}))
     if len(body) > LARGEST_BODY:
         raise StoreError(

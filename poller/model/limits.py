@@ -12,6 +12,8 @@ from typing import Any
 
 LARGEST_BODY = 1024 * 1024
 """Bytes of a document. Stores read at most one byte more, so that the caller sees that it is too large."""
+HELD_EVERYWHERE = LARGEST_BODY - 8 * 1024
+"""Bytes of a document that every store holds: an entity of Table Storage has 1 MiB with its keys and names."""
 HIGHEST_COUNT = 2**53
 """The highest fencing token, generation or number of attempts: beyond it JSON numbers are not exact everywhere."""
 HIGHEST_TOKEN = HIGHEST_COUNT // 2

@@ -58,7 +58,7 @@ class Choices:
         return proposed
 
     def state(self, proposed: str) -> str:
-        """Where checkpoints are kept: `sql` or `blob`."""
+        """Where checkpoints are kept: `sql`, `blob` or `table`."""
         return proposed
 
 

@@ -23,7 +23,7 @@ class NewPoller:
 
     Attributes:
         folder, config: where the files are, and which one is the configuration.
-        app, name: of the application, and of the poller. state: the store, `sql` or `blob`.
+        app, name: of the application, and of the poller. state: the store, `sql`, `blob` or `table`.
         url: of the database. table, schema: in it. cursor, kind, zone, key: as in `[pollers.NAME.source]`.
         setting: the one that holds the URL; None where the URL itself stands in the file, for it is no secret.
     """
@@ -66,7 +66,7 @@ class NewPoller:
             "[state]",
             f"store = {_text(self.state)}",
             *(['connection = "AzureWebJobsStorage"   # the setting that holds the connection string']
-              if self.state == "blob" else ['url = "sqlite:///state.db"']),
+              if self.state != "sql" else ['url = "sqlite:///state.db"']),
         ]  # fmt: skip
         return "\n".join(lines) + "\n\n" + self.tables({})
 

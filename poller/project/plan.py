@@ -27,7 +27,7 @@ from poller.sources.reading.inspection import did_you_mean
 
 STORAGE = "AzureWebJobsStorage"
 """The setting that says where a Functions app keeps its state."""
-STORES = ("sql", "blob")
+STORES = ("sql", "blob", "table")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Wanted:
         config: the file to write, or to add to.
         url: of the database, or the `%NAME%` of a setting that holds it.
         table, schema, cursor, key, time_zone: as in `[pollers.NAME.source]`.
-        name, app, state: the poller's name, the application's, and the store (`sql` or `blob`).
+        name, app, state: the poller's name, the application's, and the store (`sql`, `blob` or `table`).
         force: write both files anew, over what is there.
     """
 
@@ -122,7 +122,7 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
     """
     folder = wanted.config.resolve().parent
     if wanted.state is not None and wanted.state not in STORES:
-        raise WrongArgument(f"--state is {wanted.state!r}.", next_step="Use sql or blob.")
+        raise WrongArgument(f"--state is {wanted.state!r}.", next_step="Use sql, blob or table.")
     there = _file_there(wanted, folder / HANDLERS)
     app, state = wanted.app, wanted.state
     if there is not None:

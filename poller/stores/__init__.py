@@ -1,7 +1,8 @@
 """Where documents live: bytes under names, changed by compare-and-swap (`ports.StateStore`).
 
-`BlobStore` is Azure Blob Storage or Azurite, `SqlStore` any database that SQLAlchemy knows, `MemoryStore` this process.
-Each is imported on first use, so that a poller on SQLite does not load Azure's SDK, nor one on Azure a database driver.
+`BlobStore` is Azure Blob Storage, `TableStore` Azure Table Storage, both also Azurite; `SqlStore` any database that
+SQLAlchemy knows, `MemoryStore` this process. Each is imported on first use, so that a poller on SQLite does not load
+Azure's SDK, nor one on Azure a database driver.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ if TYPE_CHECKING:
     from poller.stores.blob.store import BlobStore
     from poller.stores.memory import MemoryStore
     from poller.stores.sql.store import SqlStore
+    from poller.stores.table.store import TableStore
 
-__all__ = ["BlobStore", "MemoryStore", "SqlStore"]
+__all__ = ["BlobStore", "MemoryStore", "SqlStore", "TableStore"]
 
-_HOMES = {"BlobStore": "blob.store", "MemoryStore": "memory", "SqlStore": "sql.store"}
+_HOMES = {
+    "BlobStore": "blob.store",
+    "MemoryStore": "memory",
+    "SqlStore": "sql.store",
+    "TableStore": "table.store",
+}
 
 
 def __getattr__(name: str) -> object:

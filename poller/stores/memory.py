@@ -137,7 +137,7 @@ class MemoryStore:
 
     def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - the same for every document
         """What `poller check` says of this store; see `poller.admin.doctor.ExaminableStore`."""
-        return [warn("storage", "Checkpoints end with this process.", '[state] store = "sql" or "blob"')]
+        return [warn("storage", "Checkpoints end with this process.", '[state] store = "sql", "blob" or "table"')]
 
     def _time(self, at: datetime) -> datetime | None:
         return at if self._server_time else None

@@ -20,6 +20,8 @@ def open_store(state: StateOptions, environ: Mapping[str, str], *, file: str = "
             from poller.stores.blob.store import BlobStore
 
             return BlobStore.from_settings(state.connection, state.container, environ)
+        if state.store == "table":
+            return _table_store(state, environ)
         if state.store == "sql":
             from poller.stores.sql.store import SqlStore
 
@@ -31,3 +33,17 @@ def open_store(state: StateOptions, environ: Mapping[str, str], *, file: str = "
     from poller.stores.memory import MemoryStore
 
     return MemoryStore()
+
+
+def _table_store(state: StateOptions, environ: Mapping[str, str]) -> StateStore:
+    try:
+        from poller.stores.table.store import TableStore
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("azure.data"):
+            raise
+        raise ConfigError(
+            'store = "table" needs the package azure-data-tables, which is not installed.',
+            key="store",
+            next_step='Install it: pip install "poller[table]".',
+        ) from None
+    return TableStore.from_settings(state.connection, state.table, environ)

@@ -372,7 +372,7 @@ def test_state_that_dies_with_the_worker_is_refused_in_azure_only(
 
     error = refused(folder)
     assert error.key == key
-    assert 'state.store = "blob"' in error.next_step
+    assert 'state.store = "blob" or "table"' in error.next_step
 
 
 # --- on_timer ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""A private Azurite on a free port: the emulator of the blob service, and of the queue service where a test asks for
-it."""
+"""A private Azurite on a free port: the emulator of the blob service, and of the queue and table services where a test
+asks for them."""
 
 from __future__ import annotations
 
@@ -72,21 +72,29 @@ class Azurite:
             ],
             log=self.access_log,
         )  # fmt: skip
-        self._queue_port = free_port()
-        self._queues = Service(
-            "Azurite's queues",
+        self._queue_port, self.table_port = free_port(), free_port()
+        self.table_log = self._home / "tables.log"
+        self._queues = self._other(script, "queue", self._queue_port, self._home / "queues.log", "--silent")
+        self._tables = self._other(script, "table", self.table_port, self.table_log)
+
+    @staticmethod
+    def _other(blobs: Path, service: str, port: int, log: Path, *more: str) -> Service:
+        """Another service of the account, in memory."""
+        script = script_of(service, blobs)
+        return Service(
+            f"Azurite's {service}s",
             [
-                *([find_node()] if queue_script(script).suffix == ".js" else []),
-                queue_script(script),
-                "--queueHost", "127.0.0.1",
-                "--queuePort", str(self._queue_port),
+                *([find_node()] if script.suffix == ".js" else []),
+                script,
+                f"--{service}Host", "127.0.0.1",
+                f"--{service}Port", str(port),
                 "--skipApiVersionCheck",
                 "--loose",
                 "--disableTelemetry",
-                "--silent",
                 "--inMemoryPersistence",
+                *more,
             ],
-            log=self._home / "queues.log",
+            log=log,
         )  # fmt: skip
 
     @classmethod
@@ -113,6 +121,21 @@ class Azurite:
             self._queues.start(lambda: listening(self._queue_port))
         return f"{self.connection_string}QueueEndpoint=http://127.0.0.1:{self._queue_port}/{ACCOUNT};"
 
+    @property
+    def connection_string_with_tables(self) -> str:
+        """The same account with its tables, whose service is started when this is asked for the first time."""
+        self.start_tables()
+        return self.tables_via(f"http://127.0.0.1:{self.table_port}/{ACCOUNT}")
+
+    def start_tables(self) -> None:
+        """Start the table service, unless it runs."""
+        if not self._tables.running:
+            self._tables.start(lambda: listening(self.table_port))
+
+    def tables_via(self, table_endpoint: str) -> str:
+        """The same account, its tables through another endpoint."""
+        return f"{self.connection_string}TableEndpoint={table_endpoint};"
+
     @staticmethod
     def connection_string_via(blob_endpoint: str) -> str:
         """The same account through another endpoint: a proxy in front of Azurite."""
@@ -124,6 +147,11 @@ class Azurite:
         """A container name that nobody used before."""
         return f"test-{uuid.uuid4().hex[:20]}"
 
+    @staticmethod
+    def table_name() -> str:
+        """A table name that nobody used before."""
+        return f"test{uuid.uuid4().hex[:20]}"
+
     def stop(self) -> None:
         """End it in order; its data is saved."""
         self._service.stop()
@@ -132,6 +160,7 @@ class Azurite:
         """SIGKILL."""
         self._service.kill()
         self._queues.kill()
+        self._tables.kill()
 
     def restart(self) -> None:
         """Stop it if it runs, and start it again on the same port with the same data."""
@@ -146,15 +175,16 @@ class Azurite:
         """Undo `suspend`."""
         self._service.resume()
 
-    def mark(self) -> int:
+    def mark(self, *, tables: bool = False) -> int:
         """A point in the access log, for `requests`: all that was answered so far lies before it."""
-        self._flush()
-        return self.access_log.stat().st_size
+        self._flush(tables)
+        return self._log(tables).stat().st_size
 
-    def requests(self, since: int = 0) -> list[Request]:
-        """Every request answered since `mark` (or the beginning), in the order of the answers."""
-        self._flush()
-        found = [_parse(match) for match in _LINE.finditer(self._log_from(since))]
+    def requests(self, since: int = 0, *, tables: bool = False) -> list[Request]:
+        """Every request answered since `mark` (or the beginning), in the order of the answers. `tables`: by the table
+        service, else by the blob service."""
+        self._flush(tables)
+        found = [_parse(match) for match in _LINE.finditer(self._log_from(since, tables))]
         return [request for request in found if not request.path.startswith(_SENTINEL)]
 
     def __enter__(self) -> Self:
@@ -170,20 +200,23 @@ class Azurite:
     def _up(self) -> None:
         self._service.start(lambda: listening(self.port))
 
-    def _flush(self) -> None:
+    def _log(self, tables: bool) -> Path:
+        return self.table_log if tables else self.access_log
+
+    def _flush(self, tables: bool) -> None:
         """Send a request of our own and wait for its line: those of all earlier answers are then there."""
         name = f"{_SENTINEL}{uuid.uuid4().hex}"
-        start = self.access_log.stat().st_size
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        start = self._log(tables).stat().st_size
+        connection = http.client.HTTPConnection("127.0.0.1", self.table_port if tables else self.port, timeout=30)
         try:
             connection.request("GET", f"/{ACCOUNT}{name}")
             connection.getresponse().read()
         finally:
             connection.close()
-        wait_until(lambda: name.encode() in self._log_from(start), "Azurite's access log shows our own request")
+        wait_until(lambda: name.encode() in self._log_from(start, tables), "Azurite's access log shows our own request")
 
-    def _log_from(self, start: int) -> bytes:
-        with self.access_log.open("rb") as log:
+    def _log_from(self, start: int, tables: bool) -> bytes:
+        with self._log(tables).open("rb") as log:
             log.seek(start)
             return log.read()
 
@@ -218,11 +251,11 @@ def find_azurite() -> Path:
     raise Unavailable("no Azurite: run `make tools`, or name its executable in POLLER_TEST_AZURITE")
 
 
-def queue_script(blob: Path) -> Path:
-    """The program of the queue service, beside that of the blob service."""
-    if blob.suffix == ".js":
-        return blob.parents[1] / "queue" / blob.name
-    return blob.with_name("azurite-queue")
+def script_of(service: str, blobs: Path) -> Path:
+    """The program of another service, beside that of the blob service."""
+    if blobs.suffix == ".js":
+        return blobs.parents[1] / service / blobs.name
+    return blobs.with_name(f"azurite-{service}")
 
 
 def find_node() -> Path:

@@ -36,7 +36,7 @@ def init(
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The poller's name.")] = None,
     app: Annotated[str | None, typer.Option("--app", metavar="APP", help="The application's name.")] = None,
     state: Annotated[
-        str | None, typer.Option("--state", metavar="sql|blob", help="Where checkpoints are kept.")
+        str | None, typer.Option("--state", metavar="sql|blob|table", help="Where checkpoints are kept.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write both files anew, over what is there.")] = False,

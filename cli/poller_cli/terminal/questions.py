@@ -52,7 +52,7 @@ class Questions(Choices):
 
     def state(self, proposed: str) -> str:
         """One of two."""
-        return _ask("Checkpoints in (sql, blob)", proposed).strip()
+        return _ask("Checkpoints in (sql, blob, table)", proposed).strip()
 
 
 def _ask(question: str, default: str | None) -> str:

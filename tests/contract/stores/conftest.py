@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from azure.data.tables import TableClient
 from azure.storage.blob import ContainerClient
 from sqlalchemy import create_engine, text
 
 from poller.ports import StateStore
-from poller.stores import BlobStore, MemoryStore, SqlStore
+from poller.stores import BlobStore, MemoryStore, SqlStore, TableStore
+from poller.stores.table.keys import keys_of
 from tests.support.azurite import Azurite
 from tests.support.documents import delete
 
-KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob")
+KINDS = ("memory", "sqlite", "postgres", "mariadb", "mysql", "blob", "table")
 _DATABASES = {"sqlite": "sqlite_url", "postgres": "postgres_db", "mariadb": "mariadb_db", "mysql": "mysql_db"}
 
 
@@ -40,6 +42,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         made = _memory()
     elif kind == "blob":
         made = _blob(request.getfixturevalue("azurite"), request.getfixturevalue("container"))
+    elif kind == "table":
+        made = _table(request.getfixturevalue("azurite"))
     else:
         made = _sql(kind, request.getfixturevalue(_DATABASES[kind]))
     yield made
@@ -78,3 +82,13 @@ def _blob(azurite: Azurite, container: str) -> Place:
         lambda: BlobStore.from_connection_string(azurite.connection_string, container, log_blocks=3),
         delete,
     )
+
+
+def _table(azurite: Azurite) -> Place:
+    connection, name = azurite.connection_string_with_tables, azurite.table_name()
+
+    def delete(document: str) -> None:
+        with TableClient.from_connection_string(connection, name) as client:
+            client.delete_entity(*keys_of(document))
+
+    return Place("table", lambda: TableStore.from_connection_string(connection, name), delete)

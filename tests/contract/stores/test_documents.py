@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from poller.errors import WriteConflict
+from poller.errors import StoreError, WriteConflict
 from poller.model.limits import LARGEST_BODY
 from poller.ports import Found, Missing, StateStore, Unchanged
 from tests.contract.stores.conftest import Place
@@ -152,13 +152,16 @@ def test_every_answer_carries_the_servers_time(store: StateStore) -> None:
     assert answer.modified_at <= answer.server_time
 
 
-def test_a_document_of_a_megabyte_is_kept_whole(store: StateStore) -> None:
+def test_a_document_of_a_megabyte_is_kept_whole(place: Place) -> None:
+    store = place.open()
     body = json.dumps({"rows": ["é" * 50] * 10_000}, ensure_ascii=False).encode()
     assert len(body) > 1_000_000
     first = store.write(NAME, body, if_tag=None)
     assert found(store).body == body
-    store.write(NAME, body[::-1].decode("utf-8", "ignore").encode() + b"!", if_tag=first.tag)
-    assert found(store).body.endswith(b"!")
+    # Azurite's tables take no more than 786,000 bytes in a replacement; the service's take what they took.
+    changed = body[: 700_000 if place.kind == "table" else len(body)] + b"!"
+    store.write(NAME, changed, if_tag=first.tag)
+    assert found(store).body == changed
 
 
 def test_an_empty_document_is_found_and_is_empty(store: StateStore) -> None:
@@ -217,5 +220,10 @@ def test_a_closed_store_can_be_used_again(store: StateStore) -> None:
 
 def test_of_a_document_too_large_only_the_beginning_is_read(place: Place) -> None:
     body = b"x" * (LARGEST_BODY + 5_000_000)
+    if place.kind == "table":
+        with pytest.raises(StoreError, match="too large for Table Storage"):
+            place.open().write(NAME, body, if_tag=None)
+        assert isinstance(place.open().read(NAME), Missing)
+        return
     place.open().write(NAME, body, if_tag=None)
     assert found(place.open()).body == body[: LARGEST_BODY + 1]

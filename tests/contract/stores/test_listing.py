@@ -9,7 +9,7 @@ import pytest
 from poller.ports import Found, ListingStore, StateStore, unquoted
 from tests.contract.stores.conftest import Place
 
-pytestmark = pytest.mark.parametrize("place", ["memory", "blob"], indirect=True)
+pytestmark = pytest.mark.parametrize("place", ["memory", "blob", "table"], indirect=True)
 
 
 @pytest.fixture

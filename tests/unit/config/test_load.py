@@ -231,7 +231,7 @@ def test_a_source_gets_only_what_was_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("functions", "state", "key", "expected"),
     [
-        ('mode = "queue"', 'store = "sql"', "state.store", 'must be "blob" with functions.mode = "queue"'),
+        ('mode = "queue"', 'store = "sql"', "state.store", 'must be "blob" or "table" with functions.mode = "queue"'),
         ('mode = "queue"', 'store = "memory"', "state.store", 'must be "blob"'),
         ('mode = "queue"\nqueue = "Work"', "", "functions.queue", "3 to 56 lower-case"),
         ('queue = "a--b"', "", "functions.queue", "single hyphens"),

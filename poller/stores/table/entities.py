@@ -1,0 +1,165 @@
+"""One table: its client, its creation, its queries, and the translation of the SDK's errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Any
+from urllib.parse import urlsplit
+
+from azure.core.exceptions import AzureError
+from azure.data.tables import TableClient, TableEntity
+
+from poller import forks
+from poller.errors import ConfigError, StoreError, StoreUnavailable
+from poller.ports import DEFAULT_TIMEOUT, Timeout
+from poller.stores.azure.account import KEY
+from poller.stores.azure.errors import FAILURES, code_of, no_such_service, status_of, translate
+from poller.stores.azure.transport import WholeAnswers
+from poller.stores.table.advice import TABLES, TOO_LARGE
+from poller.stores.table.bodies import too_large
+
+PAGE = 1000
+"""Entities in one answer to a query: the service's own limit."""
+_TABLE = re.compile(r"(?!tables\Z)[a-z][a-z0-9]{2,62}\Z", re.IGNORECASE)
+_COSMOS = (".cosmos.azure.com", ".cosmosdb.azure.com")
+
+OPTIONS: dict[str, Any] = {"retry_total": 0, "permit_redirects": False}
+"""Of every client: nothing is sent twice or redirected. The SDK's own resending would answer 412 to our own write."""
+
+
+def check_table(table: str) -> str:
+    """The table's name, if it is valid.
+
+    Raises: ConfigError. Rule: https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
+    """
+    if _TABLE.match(table) is None:
+        raise ConfigError(
+            f"{table!r} cannot be the name of a table.",
+            key="state.table",
+            next_step="Use 3 to 63 letters and digits that begin with a letter, such as dbstate.",
+        )
+    return table
+
+
+def seconds(timeout: Timeout | None) -> dict[str, Any]:
+    """The keywords with `timeout` for one call: `connect` once, `read` for each receive."""
+    chosen = timeout or DEFAULT_TIMEOUT
+    return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
+
+
+class Entities:
+    """A table that may not exist yet; safe to use from several threads.
+
+    Raises, from the constructor: ValueError or AzureError, when `connect` cannot make a client; ConfigError for an
+    account of Azure Cosmos DB.
+    """
+
+    def __init__(self, connect: Callable[[WholeAnswers], TableClient]) -> None:
+        self._connect = connect
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
+        endpoint = urlsplit(self.client().url)  # with the SAS token, if there is one, which is not kept
+        _ = endpoint.port  # raises ValueError where it is not a number
+        if "@" in endpoint.netloc:
+            raise ValueError("an account's address has no user")
+        if (endpoint.hostname or "").endswith(_COSMOS):
+            raise ConfigError(
+                f"{KEY} leads to Azure Cosmos DB, whose tables have other tags and times.",
+                key=KEY,
+                next_step="Use a storage account: https://ACCOUNT.table.core.windows.net.",
+            )
+        self._account = f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path.rstrip('/')}"
+        self.name = self.client().table_name
+
+    @property
+    def address(self) -> str:
+        """Of the account; no secret."""
+        return self._account
+
+    def _reset_after_fork(self) -> None:
+        """In a child process too, which forgets the parent's connections: collecting them closes its descriptors and
+        sends nothing."""
+        self._lock = Lock()
+        self._client: TableClient | None = None
+
+    def client(self) -> TableClient:
+        """The SDK's client, a new one after `close`."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect(WholeAnswers())
+            return self._client
+
+    def close(self) -> None:
+        """Close connections."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def locate(self, name: str) -> str:
+        """Where the document `name` is; the table itself when it is empty."""
+        document = f"document {name} in " if name else ""
+        return f"{document}table {self.name} of {self._account}"
+
+    def query(
+        self, query: str, *select: str, name: str, page: int | None = None, timeout: Timeout | None = None
+    ) -> Iterator[TableEntity]:
+        """The entities that a filter selects, in the order of their keys, by one GET for each `page` (`PAGE`); none
+        where there is no table. `name`: the document or prefix that is looked for.
+
+        Raises: StoreUnavailable, StoreDenied.
+        """
+        try:
+            yield from self.client().query_entities(
+                query, results_per_page=page or PAGE, select=list(select) or None, **seconds(timeout)
+            )
+        except FAILURES as error:
+            if code_of(error) == "TableNotFound":
+                return
+            raise self.translated(error, name, reading=True) from None
+
+    def insert(self, entity: dict[str, Any], timeout: Timeout | None) -> dict[str, Any]:
+        """Create an entity by one POST; where there is no table, create it and send the POST again.
+
+        Raises: what the SDK raises (`FAILURES`), and as `create`.
+        """
+        try:
+            return self._insert(entity, timeout)
+        except FAILURES as error:
+            if code_of(error) != "TableNotFound":
+                raise
+        self.create(timeout)
+        return self._insert(entity, timeout)
+
+    def _insert(self, entity: dict[str, Any], timeout: Timeout | None) -> dict[str, Any]:
+        return self.client().create_entity(entity, response_preference="return-no-content", **seconds(timeout))
+
+    def create(self, timeout: Timeout | None) -> None:
+        """Create the table, unless another did so meanwhile.
+
+        Raises: StoreUnavailable, StoreDenied.
+        """
+        try:
+            self.client().create_table(**seconds(timeout))
+        except FAILURES as error:
+            if code_of(error) == "TableAlreadyExists":
+                return
+            refusal = self.translated(error, "")
+            refusal.message = f"The table does not exist, and creating it failed. {refusal.message}"
+            if status_of(error) in {401, 403}:
+                refusal.next_step = f"Create the table {self.name} yourself, or permit it: {refusal.next_step}"
+            raise refusal from None
+
+    def translated(self, error: Exception, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
+        """The error to raise, `from None`: the SDK's texts may hold a signed address."""
+        if not isinstance(error, AzureError):
+            return self.no_table_service(name)
+        if code_of(error) in TOO_LARGE:
+            return too_large(self.locate(name), name, code_of(error))
+        return translate(error, self.locate(name), name, TABLES, creating=creating, reading=reading)
+
+    def no_table_service(self, name: str) -> StoreUnavailable:
+        """The error for an answer that is not a table service's."""
+        return no_such_service(self.locate(name), name, TABLES)
