@@ -134,7 +134,10 @@ class Entities:
         return self._insert(entity, timeout)
 
     def _insert(self, entity: dict[str, Any], timeout: Timeout | None) -> dict[str, Any]:
-        return self.client().create_entity(entity, response_preference="return-no-content", **seconds(timeout))
+        answer: dict[str, Any] = self.client().create_entity(
+            entity, response_preference="return-no-content", **seconds(timeout)
+        )
+        return answer
 
     def create(self, timeout: Timeout | None) -> None:
         """Create the table, unless another did so meanwhile.

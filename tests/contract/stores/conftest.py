@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from azure.data.tables import TableClient
 from azure.storage.blob import ContainerClient
 from sqlalchemy import create_engine, text
 
 from poller.ports import StateStore
-from poller.stores import BlobStore, MemoryStore, SqlStore, TableStore
-from poller.stores.table.keys import keys_of
+from poller.stores import BlobStore, MemoryStore, SqlStore
 from tests.support.azurite import Azurite
 from tests.support.documents import delete
 
@@ -85,6 +83,11 @@ def _blob(azurite: Azurite, container: str) -> Place:
 
 
 def _table(azurite: Azurite) -> Place:
+    from azure.data.tables import TableClient
+
+    from poller.stores import TableStore
+    from poller.stores.table.keys import keys_of
+
     connection, name = azurite.connection_string_with_tables, azurite.table_name()
 
     def delete(document: str) -> None:
