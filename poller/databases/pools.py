@@ -84,20 +84,29 @@ class Session:
         left, self._left = self._left, None
         if left is not None:
             left()
-        for fact in list(self.facts.values()):
+        self.close_facts()
+        self.facts.clear()
+
+    def close_facts(self) -> None:
+        """Close what was opened beside it. Raises nothing."""
+        for name, fact in list(self.facts.items()):
             if hasattr(fact, "close"):
+                self.facts.pop(name, None)
                 with contextlib.suppress(Exception):
                     fact.close()
-        self.facts.clear()
 
 
 class Loan:
-    """A connection that is lent. Compared by identity."""
+    """A connection that is lent. Compared by identity.
+
+    Attributes:
+        soiled: what its borrower runs may have changed settings of the session: nobody else gets it while it is kept.
+    """
 
     def __init__(self, connection: Connection, session: Session) -> None:
         self.connection = connection
         self.session = session
-        self.ended = False
+        self.ended = self.soiled = False
 
 
 class Pool:
@@ -225,7 +234,7 @@ class Pool:
                 for kept in list(self._kept):  # the first is kept the longest
                     if self.resume(kept):
                         kept.ended, kept.session.fresh = True, False
-                        _return(kept.connection)  # nothing is sent
+                        _drop(kept.connection) if kept.soiled else _return(kept.connection)  # nobody is waited for
                         return
             turn = threading.Event()
             self._waiting.append(turn)

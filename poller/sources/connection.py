@@ -25,6 +25,7 @@ from poller.sources.identity import identify, place, sqlite_path
 from poller.sources.user_sql.literals import escape_colons
 
 _TEXTS_KEPT = 64
+_SETTINGS = "settings"
 _IN_TRANSACTION = 1
 """A flag of MySQL's protocol."""
 _Opened = TypeVar("_Opened")
@@ -121,6 +122,8 @@ class Database:
         self.timeout = timeout
         self.pool = pool
         self._parse_json = parse_json
+        self.may_set = False
+        """Whether what is read may call functions of the users', which may change settings of the session."""
         self.lenient = False
         """Whether values that the driver cannot convert are read as text: after a failure, while pages hold such
         text."""
@@ -228,6 +231,8 @@ class Database:
             self._loan, self._session, self._connection = loan, loan.session, loan.connection
             self._driver, self.rested = loan.connection.connection.driver_connection, not loan.session.fresh
             self._adjust(loan.connection, loan.session)
+            if self.may_set and _SETTINGS not in loan.session.facts:
+                loan.session.facts[_SETTINGS] = self.dialect.settings(loan.connection)
         assert self._connection is not None  # noqa: S101 - as the loan
         return self._connection
 
@@ -326,6 +331,7 @@ class Database:
         """A borrowed connection goes back; `keep`: unless nobody else waits for one."""
         if self.pool is None or self._loan is None or self._lasting:
             return
+        self._loan.soiled = self.may_set
         if keep and self.pool.keep(self._loan):
             self._kept = True
         elif not self._kept:
@@ -386,10 +392,33 @@ class Database:
         self._forget_connection()
         if loan is None or self.pool is None:
             return
-        if _is_idle(loan.connection, driver):
+        if _is_idle(loan.connection, driver) and (not self.may_set or self._is_restored(loan.connection, loan.session)):
             self.pool.give_back(loan)
         else:
             self.pool.discard(loan)
+
+    def restore(self) -> None:
+        """Of a held connection: give its session the settings back that what ran in it may have changed; where that
+        cannot be, another is opened when it is needed."""
+        connection, session = self._connection, self._session
+        if connection is None or session is None or self.dialect.family == "sqlite":
+            return
+        if not self._is_restored(connection, session):
+            self._close_held()
+
+    def _is_restored(self, connection: Connection, session: Session) -> bool:
+        """Whether the session has its settings again, for whoever borrows it next."""
+        session.close_facts()
+        try:
+            if read_only.is_pooled(connection):
+                return True  # the settings are of a session that is somebody else's by now
+            session.timeout = -1.0
+            if not self.dialect.restore(connection, self.timeout, session.facts.get(_SETTINGS)):
+                return False
+            read_only.begin(connection, self.dialect.family)
+        except Exception:  # noqa: BLE001 - it is not used again
+            return False
+        return True
 
     def _forget_connection(self) -> None:
         self._connection = self._driver = self._session = self._loan = None

@@ -30,6 +30,7 @@ from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.learned import Learned
 from poller.sources.reading.page import Relation, Statements
 from poller.sources.reading.types_as_json import read_types
+from poller.sources.user_sql.checked import calls_functions
 
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
 _WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})
@@ -102,12 +103,13 @@ class Lookout:
         unknown = [Column(name, Family.TEXT) for name in (o.cursor_column, *o.pk_columns)]
         statements = Statements(subject.dialect, subject.quote, subject.relation, unknown[0], unknown[1:], ())
         (every,) = statements.ranges(None, None)
-        has_rows: bool = self._answered(lambda: bool(self._database.run(*statements.any_of(every)).rows))
+        ask = statements.any_of(every)
+        has_rows: bool = self._answered(subject, lambda: bool(self._database.run(*ask).rows))
         return has_rows
 
     def _learned(self, subject: Subject) -> Inspection | None:
         learned = Learned(self._database, subject.options, subject.relation, subject.quote)
-        known: Inspection | None = self._answered(learned.learn)
+        known: Inspection | None = self._answered(subject, learned.learn)
         return known
 
     def bound(self, one: Prepared) -> Bound:
@@ -116,7 +118,7 @@ class Lookout:
             self._bounds[one.way] = CurrentBound(self._database, one.subject.options), one
         taken, first = self._bounds[one.way]
         try:
-            bound: Bound = self._answered(lambda: taken.sample(first.known, first.statements))
+            bound: Bound = self._answered(first.subject, lambda: taken.sample(first.known, first.statements))
         except NoAnswer:
             del self._bounds[one.way]
             raise
@@ -131,7 +133,7 @@ class Lookout:
             ranges = one.statements.ranges(after, below, inclusive=inclusive)
             return any(self._database.run(*one.statements.any_of(each)).rows for each in ranges)
 
-        waits: bool = self._answered(ask)
+        waits: bool = self._answered(one.subject, ask)
         return waits
 
     def close(self) -> None:
@@ -140,8 +142,17 @@ class Lookout:
             bound.close()
         self._database.close()
 
-    def _answered(self, work: Callable[[], Any]) -> Any:
-        """Do the work; once more on a new connection, where the held one broke while idle."""
+    def _answered(self, subject: Subject, work: Callable[[], Any]) -> Any:
+        """Do the work; once more on a new connection, where the held one broke while idle. What its functions set in
+        the session is undone: the next one asks in it too."""
+        o = subject.options
+        answer = self._asked(work)
+        if calls_functions(o.filter, o.query, subject.dialect.family):
+            with self._database.using:
+                self._database.restore()
+        return answer
+
+    def _asked(self, work: Callable[[], Any]) -> Any:
         was_open = self._database.is_open
         with self._database.using:
             try:

@@ -47,7 +47,7 @@ from poller.sources.reading.page import Relation
 from poller.sources.reading.session import Session
 from poller.sources.reading.types_as_json import types_as_json
 from poller.sources.reading.whereabouts import Whereabouts, left_open
-from poller.sources.user_sql.checked import checked_sql
+from poller.sources.user_sql.checked import calls_functions, checked_sql
 
 if TYPE_CHECKING:
     from poller.sources.checkup import Checkup
@@ -85,6 +85,7 @@ class SqlSource:
                 key="connections",
                 next_step=f"Leave it out for {pools.DEFAULT}.",
             )
+        may_set = calls_functions(o.filter, o.query, dialect.family)
         given = isinstance(url, Engine)
         pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections)
 
@@ -102,6 +103,7 @@ class SqlSource:
 
         def session(on: Engine) -> Session:
             database = Database(on, dialect, o.query_timeout, parse_json=o.parses_json, pool=pool)
+            database.may_set = may_set
             if o.format == "rows":
                 return Session(database, o, relation, quote)
             return _tables(database, o, relation, quote, own_engine=not given)

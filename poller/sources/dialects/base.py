@@ -112,6 +112,15 @@ class Dialect:
         self.adopt(dbapi, timeout)
         return []
 
+    def settings(self, connection: Connection) -> Any:
+        """A session's settings, before anything of the users' ran in it: for `restore`."""
+        return None
+
+    def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
+        """Give a session its settings back, all but whether it may write; `before`: what `settings` said, None where it
+        was not asked. False where they may be others now, and the session must not be used again."""
+        return True
+
     def read_json(self, dbapi: Any, *, parsed: bool) -> None:
         """Set up how the driver's connection returns columns of JSON, again where it was set up otherwise. Raises:
         ConfigError naming `json`, where the driver cannot return them so."""

@@ -61,6 +61,14 @@ _STRING_CODES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
 """VARCHAR, BIT, the BLOBs and TEXTs, VAR_STRING, STRING: of characters or of bytes, which these codes do not say."""
 
 
+_SETTINGS = (
+    "SHOW SESSION VARIABLES WHERE Variable_name IN ('time_zone', 'sql_mode', 'tx_isolation', 'transaction_isolation',"
+    " 'tx_read_only', 'transaction_read_only', 'autocommit', 'sql_select_limit', 'character_set_client',"
+    " 'character_set_connection', 'character_set_results', 'collation_connection', 'collation_database',"
+    " 'group_concat_max_len', 'lc_time_names', 'div_precision_increment', 'sql_auto_is_null')"
+)
+
+
 class MySql(Dialect):
     """Two ranges: row values scan the whole index here, and with `>= AND (OR)` the optimizer scans the whole table
     where it expects a large tie (MariaDB 10.11, DATETIME of whole seconds, half of the rows in one tie)."""
@@ -94,6 +102,14 @@ class MySql(Dialect):
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
             _limit(connection, timeout),
         ]
+
+    def settings(self, connection: Connection) -> Any:
+        """Those that change what a statement reads."""
+        return [tuple(row) for row in connection.exec_driver_sql(_SETTINGS)]
+
+    def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
+        """There is no statement for that: they are looked at."""
+        return bool(before == self.settings(connection))
 
     def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
         """The server's, and pymysql's wait for an answer, unless the URL says how long that is."""

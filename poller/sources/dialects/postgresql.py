@@ -120,6 +120,12 @@ class PostgreSql(Dialect):
         settings = {"statement_timeout": _milliseconds(timeout), **_FORMS}
         return ["SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())]
 
+    def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
+        """As when it began. Locks of the session go too: nobody would release them."""
+        again = ["RESET SESSION AUTHORIZATION", "RESET ALL", "SELECT pg_advisory_unlock_all()"]
+        connection.exec_driver_sql("; ".join([*again, *self.session(connection, timeout)]))
+        return True
+
     def limit(self, connection: Connection, dbapi: Any, timeout: timedelta) -> list[str]:
         """The server's and the driver's."""
         super().limit(connection, dbapi, timeout)

@@ -40,6 +40,11 @@ def resume(connection: Connection) -> None:
         _each_statement(connection)
 
 
+def is_pooled(connection: Connection) -> bool:
+    """Whether each statement is a transaction, since the next one may run in another client's session."""
+    return bool(connection.info.get(_EACH))
+
+
 @contextlib.contextmanager
 def lifted(connection: Connection) -> Iterator[None]:
     """SQLite: a read-only session may not take the write lock, so it is lifted meanwhile. Never for a user's SQL."""

@@ -74,6 +74,7 @@ class Learned:
             empty_by = self._emptiness()
             known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
             if known is not None:
+                self.database.may_set |= not known.provable  # a view may call any function
                 self._refuse_bad_keys(known)
             self._known = known
             self._empty_by = empty_by if known is None else None

@@ -18,3 +18,19 @@ def checked_sql(
         None if condition is None else check_filter(condition, family),
         None if query is None else check_query(query, family, cursor_column),
     )
+
+
+@lru_cache(maxsize=256)
+def calls_functions(condition: str | None, query: str | None, family: str) -> bool:
+    """Whether the user's own SQL, which was checked, may call functions other than those of the SQL standard, which may
+    change settings of the session: any query may, since a view in it may."""
+    if query is not None or condition is None:
+        return query is not None
+    from sqlglot import exp
+
+    from poller.sources.user_sql import Unreadable, parse
+
+    try:
+        return parse(f"({condition}\n)", family, condition=True).find(exp.Anonymous) is not None
+    except Unreadable:
+        return True
