@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ SEEN = {
     " current_setting('statement_timeout'), (select count(*) from pg_locks where locktype = 'advisory')",
     "mysql": "select @@time_zone, @@tx_read_only, @@sql_select_limit, @@max_statement_time",
 }
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "query": {"table": None, "query": "select * from orders where changed() = 1"},
     "filter": {"filter": "changed() = 1"},
     "view": {"table": "changing"},
