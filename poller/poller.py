@@ -26,7 +26,7 @@ from poller.handler.call import Handler
 from poller.handler.load import import_handler
 from poller.model.finding import Finding
 from poller.observability import Observer, PollerEvent, log_events
-from poller.observability.otel import MetricsObserver
+from poller.observability.otel import recorded
 from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
 from poller.runtime import SystemRuntime
 
@@ -101,6 +101,7 @@ class Poller:
         if not self.options.error_text and isinstance(source, InspectableSource):
             source.error_text = False
         order_by(source, self.options.ordering_key)
+        recorded().expect(name, max_quarantined=self.options.max_quarantined)
         self._runner = Runner(
             Context(
                 name,
@@ -108,7 +109,7 @@ class Poller:
                 source=source,
                 store=store,
                 options=self.options,
-                observers=(*self._observers, MetricsObserver()),
+                observers=(*self._observers, recorded()),
                 runtime=self.runtime,
             )
         )

@@ -24,6 +24,7 @@ from poller.admin.kept_document import Claim, Document, parsed, written
 from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.lease.server_clock import ServerClock
 from poller.model.health import Seen
+from poller.observability.otel import recorded
 from poller.ports import Found, StateStore, Unchanged
 
 CLAIM = 30.0
@@ -156,6 +157,7 @@ class KeptHealth:
         for name, looked in self._looks.all(self._app, names, self._clock.now).items():
             health, seen[name] = judged(looked, before.get(name))
             found.append(health)
+            recorded().health(name, late_seconds=health.late_seconds, healthy=health.healthy)
         return self._of(found, began), seen
 
     def _store_away(self, names: Iterable[str], error: StoreError) -> Health:

@@ -28,6 +28,7 @@ from poller.model import aside, transitions
 from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, WaitingRow
+from poller.observability.otel import recorded
 from poller.ports import Bound, Page, Row
 
 logger = logging.getLogger("poller")
@@ -220,6 +221,7 @@ class _Replaying:
             return aside.worked(transitions.renew(state, now=now), row.id)
 
         self._tenure.commit(ended, batch_id=batch_id, ends=False)
+        recorded().row_settled(self._context.name, "replayed")
         self._say(row, None)
         return Replayed(row, done=True)
 

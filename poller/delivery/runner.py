@@ -16,7 +16,7 @@ from poller.delivery.result import TickResult
 from poller.delivery.tick import Tick
 from poller.errors import LeaseHeld, PollerError
 from poller.handler.call import Handler, check_handler
-from poller.observability import TickFailed, TickFinished
+from poller.observability.events import BUSY_HERE, TickFailed, TickFinished
 from poller.observability.otel import span
 from poller.ports import Event
 
@@ -41,13 +41,15 @@ class Runner:
         check_handler(handler)
         ours = self._busy  # the handler may fork: a copy of it lets go of this one, not of the child's
         if not ours.acquire(blocking=False):
-            busy = TickResult(outcome="held_elsewhere", error="a batch of this poller still runs in this process")
+            busy = TickResult(outcome="held_elsewhere", error=BUSY_HERE)
             return self._finished(busy)
-        try:
-            result = self._settled(handler, stop)
-        finally:
-            ours.release()
-        self._recheck_at_times(self._finished(result))
+        with span("poller.tick", name=self.context.name):
+            try:
+                result = self._settled(handler, stop)
+            finally:
+                ours.release()
+            self._finished(result)
+        self._recheck_at_times(result)
         return result
 
     def _finished(self, result: TickResult) -> TickResult:
@@ -60,8 +62,7 @@ class Runner:
         """A tick, and a moment for the records that it left under way."""
         context = self.context
         try:
-            with span("poller.tick", name=context.name):
-                return Tick(context, handler, stop or context.runtime.event()).run()
+            return Tick(context, handler, stop or context.runtime.event()).run()
         except PollerError as error:
             at, kind = context.runtime.utcnow(), type(error).__name__
             context.emit(TickFailed(poller=context.name, at=at, error_type=kind, error=str(error)))

@@ -42,6 +42,8 @@ class DispatchOutput(ResultModel):
     """Pollers that are paused or halted, or that wait after a call that failed."""
     due: int = Field(ge=0)
     """Pollers that may work and are due."""
+    late_seconds: float = Field(ge=0)
+    """For how long the first of those has been due; 0 where none is."""
     asked: int = Field(ge=0)
     """Of how many the database was asked whether rows wait."""
     waiting: int = Field(ge=0)

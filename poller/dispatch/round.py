@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 from poller.config import PollerOptions
 from poller.dispatch.documents import Documents, Known
 from poller.dispatch.due import RESTING, place_of
+from poller.dispatch.measured import measured
 from poller.dispatch.messages import NotAWorkMessage, WorkMessage, decode, read
 from poller.dispatch.probes import Answer, Prober, Question
 from poller.dispatch.queues import Queue
@@ -131,6 +132,9 @@ class Dispatcher:
         Raises: StoreUnavailable, StoreDenied (no listing; nothing was sent), or what the queue raised for a message,
             after all others were sent.
         """
+        return measured(self._pollers.app_name, self._round)
+
+    def _round(self) -> DispatchOutput:
         began, now = self._runtime.monotonic(), self._runtime.utcnow()
         self._all_taken = None
         self._documents.look()
@@ -157,6 +161,7 @@ class Dispatcher:
             at_work=counts.at_work,
             resting=counts.resting,
             due=len(candidates),
+            late_seconds=max(0.0, (now - candidates[0].since).total_seconds()) if candidates else 0.0,
             asked=len(answers),
             waiting=len(wanted) - len(free),
             sent=sent,

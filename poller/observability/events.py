@@ -58,6 +58,8 @@ __all__ = [
 ]
 
 logger = logging.getLogger("poller")
+BUSY_HERE = "a batch of this poller still runs in this process"
+"""The `error` of a tick `held_elsewhere` where the owner is this very process."""
 LONGEST_LOGGED = 20_000
 """How many characters of an error that ends nothing are logged: searching more for secrets takes time."""
 

@@ -1,10 +1,18 @@
-"""Metrics and traces through OpenTelemetry's interface: nothing happens until the application installs an SDK.
+"""Metrics and traces through OpenTelemetry's interface: nothing happens until the process has an SDK, which `telemetry`
+installs where it is asked for, or the application by itself.
 
-Metrics (attribute `poller.name` on each): `poller.ticks` by `outcome`, `poller.rows`, `poller.batches`,
-`poller.handler.duration` in seconds, `poller.lag` in seconds, `poller.pending` rows, `poller.bound.age` in seconds,
-`poller.late_rows` found by the last recheck, `poller.aside` rows that are tried again by themselves,
-`poller.quarantine.pending` rows that wait for a person, `poller.handler.attempts` by `outcome` (returned, failed),
-`poller.events` by `event` for rare events: takeovers, losses, resends, failures.
+Metrics of a poller (attribute `poller.name` on each): `poller.ticks` by `outcome`, `poller.rows`, `poller.batches`,
+`poller.handler.duration` in seconds, `poller.handler.attempts` by `outcome` (returned, failed), `poller.lag` in
+seconds, `poller.pending` rows, `poller.bound.age` in seconds by `bound.kind`, `poller.late_rows` found by the last
+recheck, `poller.aside` rows that are tried again by themselves, `poller.quarantine.pending` rows that wait for a
+person, `poller.quarantine.limit` how many may wait in all, `poller.quarantine.rows` by `action` (aside, condemned,
+delivered, replayed, discarded), `poller.lease.acquisitions` by `outcome` (taken, taken_over, held_elsewhere),
+`poller.lease.losses` and `poller.stale_writes` by `reason`, `poller.health.late` in seconds and
+`poller.health.unhealthy` (0 or 1) where somebody looks at the health, `poller.events` by `event` for rare events.
+
+Metrics of a dispatcher (attribute `poller.app`): `poller.dispatch.rounds` by `outcome` (done, failed),
+`poller.dispatch.duration` in seconds, `poller.dispatch.probes`, `poller.dispatch.messages` by `why`,
+`poller.dispatch.due` pollers in the last round, `poller.dispatch.late` in seconds: since when the first of them is due.
 
 Traces: a span `poller.tick` around each tick, and in it a span `poller.handle` around each call of a handler, so that
 the handler's own spans are children of the batch.
@@ -13,22 +21,32 @@ the handler's own spans are children of the batch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from opentelemetry import metrics, trace
 
 from poller.model.escape import each_text, shown
-from poller.observability import (
+from poller.observability.events import (
+    BUSY_HERE,
     BatchCommitted,
     HandlerFailed,
+    LeaseAcquired,
+    LeaseLostEvent,
+    LeaseTakenOver,
     PollerEvent,
     Rechecked,
     RowDeliveredLater,
+    RowQuarantined,
+    RowSetAside,
+    StaleCommitRefused,
     TickFailed,
     TickFinished,
 )
+from poller.observability.gauges import Gauges
 
 _SCOPE = "poller"
 
@@ -38,61 +56,133 @@ class MetricsObserver:
 
     Args:
         meters: where instruments come from; the globally installed provider when None.
+        now: a monotonic clock, in seconds: a gauge forgets what it has not seen for a while.
     """
 
-    def __init__(self, meters: metrics.MeterProvider | None = None) -> None:
+    def __init__(
+        self, meters: metrics.MeterProvider | None = None, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
         meter = (meters or metrics.get_meter_provider()).get_meter(_SCOPE)
-        self._ticks = meter.create_counter("poller.ticks", description="ticks by outcome")
-        self._rows = meter.create_counter("poller.rows", unit="{row}", description="rows delivered and committed")
-        self._batches = meter.create_counter("poller.batches", description="batches delivered and committed")
-        self._handler = meter.create_histogram("poller.handler.duration", unit="s", description="one call of a handler")
-        self._lag = meter.create_gauge("poller.lag", unit="s", description="age of the oldest row not yet delivered")
-        self._pending = meter.create_gauge("poller.pending", unit="{row}", description="rows pending, up to a cap")
-        self._bound_age = meter.create_gauge("poller.bound.age", unit="s", description="how far the bound lies behind")
-        self._late = meter.create_gauge("poller.late_rows", unit="{row}", description="under the cursor, undelivered")
-        self._aside = meter.create_gauge("poller.aside", unit="{row}", description="tried again by themselves")
-        self._waiting = meter.create_gauge("poller.quarantine.pending", unit="{row}", description="wait for a person")
-        self._calls = meter.create_counter("poller.handler.attempts", description="calls of a handler, by outcome")
+        count, gauges = meter.create_counter, Gauges(meter, now)
+        self._gauges = gauges
+        self._limits: dict[str, int] = {}
         self._failed: dict[str, str] = {}
-        self._events = meter.create_counter("poller.events", description="what should be rare, by event")
+        self._ticks = count("poller.ticks", description="ticks by outcome")
+        self._rows = count("poller.rows", unit="{row}", description="rows delivered and committed")
+        self._batches = count("poller.batches", description="batches delivered and committed")
+        self._handler = meter.create_histogram("poller.handler.duration", unit="s", description="one call of a handler")
+        self._calls = count("poller.handler.attempts", description="calls of a handler, by outcome")
+        self._acquired = count("poller.lease.acquisitions", description="tries to take the lease, by outcome")
+        self._lost = count("poller.lease.losses", description="tenures that ended against their owner's will")
+        self._stale = count("poller.stale_writes", description="commits of a stale owner that were refused")
+        self._settled = count("poller.quarantine.rows", unit="{row}", description="rows that failed, by what became")
+        self._events = count("poller.events", description="what should be rare, by event")
+        gauges.add("poller.lag", unit="s", description="age of the oldest row not yet delivered")
+        gauges.add("poller.pending", unit="{row}", description="rows pending, up to a cap")
+        gauges.add("poller.bound.age", unit="s", description="how far the bound lies behind")
+        gauges.add("poller.late_rows", unit="{row}", description="under the cursor, undelivered")
+        gauges.add("poller.aside", unit="{row}", description="tried again by themselves")
+        gauges.add("poller.quarantine.pending", unit="{row}", description="wait for a person")
+        gauges.add("poller.quarantine.limit", unit="{row}", description="how many may wait in all")
+        gauges.add("poller.health.late", unit="s", description="how late the oldest row is, by the schedule")
+        gauges.add("poller.health.unhealthy", description="1 where the poller is unhealthy, else 0")
+        self._rounds = count("poller.dispatch.rounds", description="rounds of the dispatcher, by outcome")
+        self._probes = count("poller.dispatch.probes", description="pollers whose database was asked for rows")
+        self._messages = count("poller.dispatch.messages", unit="{message}", description="messages sent, by reason")
+        self._round = meter.create_histogram("poller.dispatch.duration", unit="s", description="one round")
+        gauges.add("poller.dispatch.due", description="pollers that are due")
+        gauges.add("poller.dispatch.late", unit="s", description="since when the first of them is due")
+
+        self._of: dict[type[PollerEvent], Callable[[Any, dict[str, str]], None]] = {
+            TickFinished: self._finished,
+            TickFailed: lambda event, name: self._ticks.add(1, {**name, "outcome": event.error_type}),
+            BatchCommitted: self._committed,
+            HandlerFailed: self._call_failed,
+            LeaseAcquired: lambda _, name: self._acquired.add(1, {**name, "outcome": "taken"}),
+            LeaseTakenOver: lambda _, name: self._acquired.add(1, {**name, "outcome": "taken_over"}),
+            LeaseLostEvent: lambda event, name: self._lost.add(1, {**name, "reason": event.reason}),
+            StaleCommitRefused: lambda event, name: self._stale.add(1, {**name, "reason": event.reason}),
+            RowSetAside: lambda event, _: self.row_settled(event.poller, "aside"),
+            RowQuarantined: lambda event, _: self.row_settled(event.poller, "condemned"),
+            RowDeliveredLater: self._delivered_later,
+            Rechecked: lambda event, name: gauges.set("poller.late_rows", event.late, name),
+        }
 
     def __call__(self, event: PollerEvent) -> None:
         """Record one event. Instruments never raise."""
         name = {"poller.name": event.poller}
-        if isinstance(event, TickFinished):
-            self._finished(event, name)
-        elif isinstance(event, BatchCommitted):
-            self._rows.add(event.rows, name)
-            self._batches.add(1, name)
-            self._handler.record(event.handler_seconds, name)
-            # Of a call that named rows the failure was counted; rows that nobody handles are passed without a call.
-            if event.rows and self._failed.get(event.poller) != event.batch_id:
-                self._calls.add(1, {**name, "outcome": "returned"})
-        elif isinstance(event, HandlerFailed):
-            self._failed[event.poller] = event.batch_id
-            self._calls.add(1, {**name, "outcome": "failed"})
-        elif isinstance(event, RowDeliveredLater):
-            self._calls.add(1, {**name, "outcome": "returned"})
-        elif isinstance(event, Rechecked):
-            self._late.set(event.late, name)
-        elif isinstance(event, TickFailed):
-            self._ticks.add(1, {**name, "outcome": event.error_type})
+        record = self._of.get(type(event))
+        if record is not None:
+            record(event, name)
         if event.level >= logging.WARNING:
             self._events.add(1, {**name, "event": event.name})
 
-    def _finished(self, event: TickFinished, name: dict[str, Any]) -> None:
+    def expect(self, poller: str, *, max_quarantined: int) -> None:
+        """How many rows of this poller may wait, as it is configured."""
+        self._limits[poller] = max_quarantined
+
+    def row_settled(self, poller: str, action: str, rows: int = 1) -> None:
+        """What became of rows that failed: aside, condemned, delivered, replayed or discarded."""
+        self._settled.add(rows, {"poller.name": poller, "action": action})
+
+    def health(self, poller: str, *, late_seconds: float | None, healthy: bool) -> None:
+        """Somebody looked at its health."""
+        name = {"poller.name": poller}
+        self._gauges.set("poller.health.late", late_seconds or 0.0, name)
+        self._gauges.set("poller.health.unhealthy", int(not healthy), name)
+
+    def dispatched(
+        self, app: str, *, due: int, late_seconds: float, probes: int, messages: Mapping[str, int], seconds: float
+    ) -> None:
+        """A round of the dispatcher was done; `messages`: how many were sent, by the reason."""
+        name = {"poller.app": app}
+        self._rounds.add(1, {**name, "outcome": "done"})
+        self._round.record(seconds, name)
+        self._probes.add(probes, name)
+        for why, sent in messages.items():
+            self._messages.add(sent, {**name, "why": why})
+        self._gauges.set("poller.dispatch.due", due, name)
+        self._gauges.set("poller.dispatch.late", late_seconds, name)
+
+    def not_dispatched(self, app: str) -> None:
+        """A round of the dispatcher failed."""
+        self._rounds.add(1, {"poller.app": app, "outcome": "failed"})
+
+    def _committed(self, event: BatchCommitted, name: dict[str, str]) -> None:
+        self._rows.add(event.rows, name)
+        self._batches.add(1, name)
+        self._handler.record(event.handler_seconds, name)
+        # Of a call that named rows the failure was counted; rows that nobody handles are passed without a call.
+        if event.rows and self._failed.get(event.poller) != event.batch_id:
+            self._calls.add(1, {**name, "outcome": "returned"})
+
+    def _call_failed(self, event: HandlerFailed, name: dict[str, str]) -> None:
+        self._failed[event.poller] = event.batch_id
+        self._calls.add(1, {**name, "outcome": "failed"})
+
+    def _delivered_later(self, event: RowDeliveredLater, name: dict[str, str]) -> None:
+        self._calls.add(1, {**name, "outcome": "returned"})
+        self.row_settled(event.poller, "delivered")
+
+    def _finished(self, event: TickFinished, name: dict[str, str]) -> None:
         self._ticks.add(1, {**name, "outcome": event.outcome})
-        if event.lag_seconds is not None:
-            self._lag.set(event.lag_seconds, name)
-        if event.pending is not None:
-            self._pending.set(event.pending, name)
-        if event.aside is not None:
-            self._aside.set(event.aside, name)
-        if event.quarantined is not None:
-            self._waiting.set(event.quarantined, name)
-        age = (event.bound or {}).get("age_seconds")
-        if age is not None:
-            self._bound_age.set(age, {**name, "bound.kind": (event.bound or {}).get("kind", "")})
+        if event.outcome == "held_elsewhere" and event.error != BUSY_HERE:
+            self._acquired.add(1, {**name, "outcome": "held_elsewhere"})
+            self._gauges.forget(("poller.name", event.poller))
+        gauge = self._gauges.set
+        gauge("poller.lag", event.lag_seconds, name)
+        gauge("poller.pending", event.pending, name)
+        gauge("poller.aside", event.aside, name)
+        gauge("poller.quarantine.pending", event.quarantined, name)
+        gauge("poller.quarantine.limit", self._limits.get(event.poller), name)
+        bound = event.bound or {}
+        gauge("poller.bound.age", bound.get("age_seconds"), {**name, "bound.kind": str(bound.get("kind", ""))})
+
+
+@cache
+def recorded() -> MetricsObserver:
+    """The observer of this process: all its pollers share the instruments."""
+    return MetricsObserver()
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from poller.journal.quarantine.record import QuarantineRecord
 from poller.journal.quarantine.records import Quarantine
 from poller.model import aside, transitions
 from poller.model.document import Change, State, WaitingRow
+from poller.observability.otel import recorded
 
 KIND = "quarantine discard"
 
@@ -47,6 +48,7 @@ def discard(
     if output.changed and output.after is not None:
         token, generation = output.after.fencing_token, output.after.generation
         unlisted = [row.id for row in output.rows]
+        recorded().row_settled(poller.name, "discarded", len(unlisted))
         notes = settle(
             records,
             unlisted,

@@ -2,66 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import metrics, trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry import trace
 
 from poller import Batch, Poller, TickResult
-from poller.config.types import BoundChoice
 from poller.errors import SourceError
-from poller.observability import BatchCommitted, HandlerFailed, RowDeliveredLater, TickFinished, otel
-from poller.sources import SqlSource
-from poller.stores import MemoryStore
-
-_READER = InMemoryMetricReader()
-_SPANS = InMemorySpanExporter()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def sdk() -> None:
-    """An application installs its providers once per process."""
-    metrics.set_meter_provider(MeterProvider([_READER]))
-    tracing = TracerProvider()
-    tracing.add_span_processor(SimpleSpanProcessor(_SPANS))
-    trace.set_tracer_provider(tracing)
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """The table `orders` with seven rows of a second each; what is written stays, statement by statement."""
-    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = wal")
-        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
-        connection.executemany(
-            "INSERT INTO orders VALUES (?, ?)", [(i, f"2026-01-01T00:00:0{i}.000Z") for i in range(7)]
-        )
-        yield connection
-
-
-@contextlib.contextmanager
-def polled(table: sqlite3.Connection, *, bound: BoundChoice = "none", **keys: Any) -> Iterator[Poller]:
-    file = table.execute("PRAGMA database_list").fetchone()[2]
-    delay = {"commit_delay": keys.pop("commit_delay")} if "commit_delay" in keys else {}
-    source = SqlSource(
-        f"sqlite:///{file}", table="orders", cursor_column="updated_at", cursor_time_zone="UTC", pk_columns=["id"],
-        bound=bound, **delay,
-    )  # fmt: skip
-    settings = {"name": "orders", "batch_size": 3, **keys}
-    poller = Poller(source=source, store=MemoryStore(), app_name="shop", observers=(), **settings)
-    yield poller
-    poller.close()
+from poller.observability import (
+    BatchCommitted,
+    HandlerFailed,
+    LeaseLostEvent,
+    RowDeliveredLater,
+    RowSetAside,
+    StaleCommitRefused,
+    TickFinished,
+    otel,
+)
+from tests.support.telemetry import SPANS as _SPANS
+from tests.support.telemetry import ours, points, polled
 
 
 @pytest.fixture
@@ -70,28 +33,19 @@ def orders(table: sqlite3.Connection) -> Iterator[Poller]:
         yield poller
 
 
-def ours() -> dict[str, Any]:
-    """The poller's own metrics by name."""
-    data = _READER.get_metrics_data()
-    scopes = [scope for resource in (data.resource_metrics if data else ()) for scope in resource.scope_metrics]
-    return {one.name: one for scope in scopes if scope.scope.name == "poller" for one in scope.metrics}
-
-
-def points(metric: str) -> dict[tuple[tuple[str, Any], ...], Any]:
-    found: dict[tuple[tuple[str, Any], ...], Any] = {}
-    for point in ours()[metric].data.data_points if metric in ours() else ():
-        value = getattr(point, "value", None)
-        found[tuple(sorted((point.attributes or {}).items()))] = point.count if value is None else value
-    return found
-
-
 def test_every_documented_metric_is_exported_and_no_other(table: sqlite3.Connection) -> None:
     assert otel.__doc__ is not None
-    listed = otel.__doc__.partition("Traces:")[0].replace("`poller.name`", "")
+    listed = re.sub("`poller.(name|app)`", "", otel.__doc__.partition("Traces:")[0])
     with polled(table, bound="exact", audit_window="2h") as poller:
         poller.tick(lambda batch: None)
         poller.recheck()
         poller.emit(finished("orders", aside=0, quarantined=0))
+        tenure: Any = {"poller": "orders", "at": datetime.now(UTC), "owner_id": "w", "fencing_token": 1}
+        poller.emit(LeaseLostEvent(reason="deadline", **tenure))
+        poller.emit(StaleCommitRefused(batch_id="b", reason="deadline", **tenure))
+        poller.emit(RowSetAside(row="7", behind=False, error=None, **tenure))
+        otel.recorded().health("orders", late_seconds=3.0, healthy=True)
+        otel.recorded().dispatched("shop", due=1, late_seconds=0.0, probes=1, messages={"rows": 1}, seconds=0.1)
         table.execute("DROP TABLE orders")
         with pytest.raises(SourceError):
             poller.tick(lambda batch: None)
@@ -101,6 +55,9 @@ def test_every_documented_metric_is_exported_and_no_other(table: sqlite3.Connect
         "poller.handler.duration",
         "poller.lag",
         "poller.bound.age",
+        "poller.health.late",
+        "poller.dispatch.duration",
+        "poller.dispatch.late",
     }
 
 
