@@ -75,6 +75,7 @@ def test_the_dispatchers_connection_counts(reader: Reader, tmp_path: Path) -> No
     for mode, severity, fix in (("timer", "ok", ""), ("queue", "warn", "connections = 1")):
         file = tmp_path / "poller.toml"
         file.write_text(f"""
+app_name = "shop"
 connections = 2
 functions.mode = "{mode}"
 state.store = "blob"
