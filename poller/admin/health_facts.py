@@ -11,7 +11,8 @@ from poller.lease.state_file import Copy
 from poller.model import aside, backoff
 from poller.model.changes import kept_by
 from poller.model.document import State
-from poller.model.health import Facts, Rows, Rule, is_ahead
+from poller.model.health import Rule
+from poller.model.health_memory import Facts, Rows, is_ahead
 from poller.model.schedule import Schedule
 from poller.ports import Bound, Lag, Page
 

@@ -22,7 +22,8 @@ from poller.lease.state_file import Copy
 from poller.model import aside, backoff
 from poller.model.cursor import Cursor
 from poller.model.escape import shown
-from poller.model.health import Facts, Rows, Rule, Seen, judge, remembered
+from poller.model.health import Rule, judge
+from poller.model.health_memory import Facts, Rows, Seen, remembered
 from poller.model.schedule import Schedule
 from poller.ports import Bound, Lag, Source
 

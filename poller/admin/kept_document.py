@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller.admin.health import Health
-from poller.model.health import Seen
+from poller.model.health_memory import Seen
 from poller.model.limits import LARGEST_BODY, NotBoundedJson, read_json
 from poller.model.stamps import Stamp
 

@@ -23,7 +23,7 @@ from poller.admin.health_round import Looks, WiredApp
 from poller.admin.kept_document import Claim, Document, parsed, written
 from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.lease.server_clock import ServerClock
-from poller.model.health import Seen
+from poller.model.health_memory import Seen
 from poller.observability.otel import recorded
 from poller.ports import Found, StateStore, Unchanged
 

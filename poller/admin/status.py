@@ -24,7 +24,8 @@ from poller.lease.state_file import Copy
 from poller.model.changes import cancelled_worker, kept_by
 from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError
-from poller.model.health import Facts, judge, remembered
+from poller.model.health import judge
+from poller.model.health_memory import Facts, remembered
 from poller.model.redact import error_line
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp

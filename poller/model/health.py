@@ -12,7 +12,8 @@ poller all day, and one of business hours at night. An explicit `max_lag` is abs
 
 - A time as cursor: the row became readable no earlier than it was stamped, and than the bound's usual distance after
   that. That moment is taken. But a row that was stamped before an earlier look, at which none was readable, committed
-  late (its transaction was open until then, or it was stamped in the past): then the first look that saw one is taken.
+  late (its transaction was open until then, or it was stamped in the past): then the first look that saw one is taken;
+  since the last progress, unless the bound of an earlier one had passed the row already.
   Rows older than the document, of a first load, or than its last reset, were readable when it was made, or reset.
 - A number (integer, rowversion, xid) says nothing. With earlier looks: the first that saw rows, since one that saw none
   or since the last progress. At the first look ever: the last progress, which is the last commit, reset, or the making
@@ -42,18 +43,14 @@ as a number of seconds. The asker's clock counts nowhere.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
-
+from poller.model.health_memory import Facts, Rows, Seen, ago, covers
 from poller.model.schedule import Schedule
-from poller.model.stamps import Stamp
 
 PATIENCE = 300.0
 """Seconds, beside `lease_ttl`, that a row may be late while nothing is committed."""
-SLACK = 60.0
-"""Seconds: what is stamped farther ahead of the store's clock is of a clock that was wrong, and counts for nothing."""
 CLOSE = 60.0
 """Seconds: two looks so close to each other, and to a quarter of how late a row may be, say when a row became readable
 that only the second one saw."""
@@ -110,91 +107,6 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """What a look found in the database.
-
-    Attributes:
-        readable: whether a row below the bound waits. above: whether rows wait, and all of them above the bound.
-        age: of the oldest row that waits, by the database's clock; None where the cursor is not a time.
-        bound_age: how far the bound lies behind the database's clock. held: whether somebody holds it back.
-        below_checkpoint: the server has not come as far as the checkpoint.
-    """
-
-    readable: bool
-    above: bool = False
-    age: float | None = None
-    bound_age: float | None = None
-    held: bool = False
-    below_checkpoint: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What one look found.
-
-    Attributes:
-        now: the store's clock. exists: whether there is a document.
-        blocked: the quarantine is full. trouble: the document could not be read, or is of another source.
-        committed_at: when the checkpoint moved last, was made or reset. generation: of the checkpoint.
-        began: nothing was committed since the document was made or reset, so `committed_at` is when that was.
-        changed_at: an operator's last change. retry_at: when the next call may be made after one that failed; it may
-            have passed.
-        aside_due_at: since when a row that is set aside may be tried again; None where none may. aside_due: how many
-            may.
-        at_work_since: since when a worker has held the live lease, in the first try of a batch; None where nobody does.
-        rows: None where the database was not asked, or did not answer.
-    """
-
-    now: datetime
-    exists: bool = True
-    paused: bool = False
-    halted: bool = False
-    blocked: bool = False
-    trouble: bool = False
-    committed_at: datetime | None = None
-    generation: int = 0
-    began: bool = False
-    changed_at: datetime | None = None
-    retry_at: datetime | None = None
-    aside_due_at: datetime | None = None
-    aside_due: int = 0
-    at_work_since: datetime | None = None
-    rows: Rows | None = None
-
-    @property
-    def progress(self) -> datetime | None:
-        """The last thing that counts as progress; the end of a pause after a failure may lie ahead."""
-        known = [at for at in (self.committed_at, self.changed_at, self.retry_at) if at is not None]
-        return max(known, default=None)
-
-
-class Seen(BaseModel):
-    """What looks remember of a poller for later ones; moments by the store's clock.
-
-    Attributes:
-        clear_at: the last look at which no row was readable. waiting_since: since when rows were, in an unbroken run of
-            looks. above_since: since when rows waited and none was readable.
-        unborn_since: the first look at which there was no document. began_at: when it was made or reset, in this
-            `generation`.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    clear_at: Stamp | None = None
-    waiting_since: Stamp | None = None
-    above_since: Stamp | None = None
-    unborn_since: Stamp | None = None
-    began_at: Stamp | None = None
-    generation: int = 0
-
-    def until(self, now: datetime) -> Seen:
-        """Without what would lie ahead: it was written by a clock that was wrong."""
-        fields = ("clear_at", "waiting_since", "above_since", "unborn_since", "began_at")
-        ahead = [name for name in fields if (at := getattr(self, name)) is not None and is_ahead(at, now)]
-        return self.model_copy(update=dict.fromkeys(ahead)) if ahead else self
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the rule says.
 
@@ -216,37 +128,6 @@ class Verdict:
     def healthy(self) -> bool:
         """Whether nobody needs to do anything."""
         return self.kind not in UNHEALTHY
-
-
-def is_ahead(at: datetime, now: datetime) -> bool:
-    """Whether a moment that should have been lies so far ahead that its clock was wrong."""
-    return (at - now).total_seconds() > SLACK
-
-
-def remembered(before: Seen | None, facts: Facts) -> Seen:
-    """What to remember after a look. A database that did not answer changes nothing of it."""
-    seen, now = (before or Seen()).until(facts.now), facts.now
-    if facts.trouble:
-        return seen
-    learned: dict[str, datetime | int | None] = {"unborn_since": None if facts.exists else seen.unborn_since or now}
-    if facts.exists and (facts.began or seen.generation != facts.generation):
-        learned |= {"began_at": facts.committed_at if facts.began else None, "generation": facts.generation}
-    if facts.rows is not None and facts.rows.readable:
-        learned |= {"above_since": None, "waiting_since": _waiting_since(seen, facts)}
-    elif facts.rows is not None:
-        above_since = (seen.above_since or now) if facts.rows.above else None
-        learned |= {"clear_at": now, "waiting_since": None, "above_since": above_since}
-    return seen.model_copy(update=learned)
-
-
-def _waiting_since(seen: Seen, facts: Facts) -> datetime:
-    """The first look that saw a row that may be read, since the last that saw none and since the last commit."""
-    since, committed_at = seen.waiting_since, facts.committed_at
-    if since is not None:
-        return facts.now if committed_at is not None and committed_at > since else since
-    is_first = seen.clear_at is None and facts.exists
-    tells_nothing = facts.rows is None or facts.rows.age is None
-    return committed_at or facts.now if is_first and tells_nothing else facts.now
 
 
 def judge(facts: Facts, rule: Rule, seen: Seen) -> Verdict:
@@ -337,7 +218,10 @@ def _never_ran(facts: Facts, rule: Rule, seen: Seen, rows: Rows) -> Verdict:
 def _since(facts: Facts, seen: Seen, rule: Rule) -> datetime:
     """Since when rows wait, where they do not say: the first look that saw them, or the look before that, which saw
     none, or the commit before that, where that was just before: they came between the two."""
-    first = seen.waiting_since or facts.now
+    return _shortly_before(seen.waiting_since or facts.now, facts, seen, rule)
+
+
+def _shortly_before(first: datetime, facts: Facts, seen: Seen, rule: Rule) -> datetime:
     before = [at for at in (seen.clear_at, facts.committed_at) if at is not None and at <= first]
     last = max(before, default=first)
     return last if (first - last).total_seconds() <= min(CLOSE, rule.allowed / 4) else first
@@ -348,11 +232,13 @@ def _readable_at(facts: Facts, rows: Rows, seen: Seen, rule: Rule) -> datetime:
     since = _since(facts, seen, rule)
     if rows.age is None:
         return min(facts.now, max(since, facts.committed_at or since))
-    delay = 0.0 if rows.held else rows.bound_age or 0.0
-    at = _before(facts.now, max(0.0, rows.age - delay))
+    delay = min(seen.distance or 0.0, rows.bound_age or 0.0) if rows.held else rows.bound_age or 0.0
+    at = ago(facts.now, max(0.0, rows.age - delay))
     committed_late = seen.clear_at is not None and at < seen.clear_at
     changed_since = seen.waiting_since is not None and at > seen.waiting_since  # a row waited then, and none was passed
-    if committed_late or changed_since:
+    if committed_late and seen.run_since is not None and covers(seen, ago(facts.now, rows.age)):
+        at = _shortly_before(seen.run_since, facts, seen, rule)
+    elif committed_late or changed_since:
         at = since
     if seen.began_at is not None:
         at = max(at, seen.began_at)
@@ -371,11 +257,3 @@ def _overdue(now: datetime, since: datetime, rule: Rule) -> tuple[float | None, 
     """How many seconds ago the first moment of the schedule after `since` was, or when it will be."""
     due = rule.schedule.next_after(since)
     return (None, due) if due > now else ((now - due).total_seconds(), None)
-
-
-def _before(now: datetime, seconds: float) -> datetime:
-    """So many seconds before now; the first moment there is, where that lies beyond."""
-    try:
-        return now - timedelta(seconds=seconds)
-    except OverflowError:
-        return datetime.min.replace(tzinfo=now.tzinfo)

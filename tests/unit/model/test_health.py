@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from poller.model.health import Facts, Rows, Rule, Seen, Verdict, judge, remembered
+from poller.model.health import Rule, Verdict, judge
+from poller.model.health_memory import Facts, Rows, Seen, remembered
 from poller.model.schedule import Schedule
 
 NOON = datetime(2026, 4, 7, 12, 0, 0, tzinfo=UTC)  # a Tuesday
@@ -43,7 +44,8 @@ class Asker:
     def look(self) -> Verdict:
         waits = self.oldest is not None and self.oldest <= self.now
         age = (self.now - self.oldest).total_seconds() if waits and self.oldest and self.timed else None
-        rows = Rows(readable=waits and not self.above, above=waits and self.above, age=age, held=self.above)
+        readable = waits and not self.above
+        rows = Rows(readable=readable, above=waits and self.above, age=age, bound_age=0.0, held=self.above)
         facts = Facts(
             now=self.now,
             exists=self.exists,
@@ -189,6 +191,31 @@ def test_a_first_load_is_as_late_as_its_document_is_old() -> None:
     assert not asker.wait(600).healthy
 
 
+@pytest.mark.parametrize("exists", [True, False], ids=["a reset", "a first load"])
+def test_a_load_that_began_and_committed_between_two_looks(exists: bool) -> None:
+    """Neither look saw its document before the first commit."""
+    asker = Asker(Rule(schedule=EVERY, max_lag=600), exists=exists, oldest=None if exists else after(-9e7))
+    asker.look()
+    asker.oldest, asker.generation, asker.exists = after(-9e7), int(exists), True
+    asker.now = asker.committed_at = after(15)
+    assert asker.wait(500).healthy
+    asker.committed_at = asker.now
+    assert not asker.wait(300).healthy
+
+
+def test_max_lag_counts_from_the_end_of_a_long_transaction() -> None:
+    """It wrote so many rows that they are delivered for half an hour: each commit leaves some."""
+    asker = Asker(Rule(schedule=EVERY, max_lag=600), oldest=after(1), above=True)
+    asker.wait(3600)
+    asker.above, ended = False, asker.now
+    while asker.look().healthy:
+        asker.committed_at = asker.now
+        asker.oldest = after(10, asker.oldest or NOON)
+        asker.wait(60)
+        assert (asker.now - ended).total_seconds() < 1200
+    assert (asker.now - ended).total_seconds() > 600
+
+
 def test_years_of_rows_at_the_first_look_without_a_document() -> None:
     """Nobody knows since when it has been deployed."""
     asker = Asker(Rule(schedule=EVERY), exists=False, oldest=after(-10 * 365 * 86_400))
@@ -250,6 +277,38 @@ def test_max_lag_counts_also_while_it_backs_off() -> None:
     asker = Asker(Rule(schedule=EVERY, max_lag=600), oldest=NOON, facts={"retry_at": after(3600)})
     assert asker.wait(600).healthy
     assert asker.wait(60).kind == "max_lag"
+
+
+def test_rows_set_aside_are_late_when_nobody_tries_them_again() -> None:
+    """They are past the checkpoint: the table shows none that waits."""
+    asker = Asker(Rule(schedule=EVERY), facts={"aside_due_at": NOON, "aside_due": 2})
+    assert asker.wait(360).kind == "due"
+    assert asker.wait(30).kind == "not_retried"
+    asker.facts["at_work_since"] = asker.now
+    assert asker.wait(3 * 270).healthy, "it tries one after the other, and then rows"
+    assert not asker.wait(120).healthy
+
+
+def test_a_row_that_committed_late_and_was_not_seen_before_is_new() -> None:
+    """Its bound is not known: what shows is a stamp of long before a look at which no row was there."""
+    asker = Asker(Rule(schedule=EVERY, max_lag=600))
+    asker.wait(3600)
+    asker.facts = {"rows": Rows(readable=True, age=3000)}
+    assert asker.look().healthy
+    assert not asker.wait(700).healthy
+
+
+def test_the_usual_distance_counts_while_somebody_holds_the_bound() -> None:
+    """Rows are readable an hour after they are stamped; then a transaction stays open."""
+    asker = Asker(Rule(schedule=EVERY, max_lag=600), facts={"rows": Rows(readable=False, above=True, bound_age=3600)})
+    asker.look()
+    asker.now = after(86_400)
+    asker.look()
+    asker.now, asker.facts = after(15, asker.now), {"rows": Rows(readable=True, age=3610, bound_age=3605, held=True)}
+    assert asker.look().late == pytest.approx(10, abs=10)
+    asker.committed_at = asker.now = after(900, asker.now)
+    asker.facts = {"rows": Rows(readable=True, age=4510, bound_age=4505, held=True)}
+    assert asker.look().late == pytest.approx(910, abs=10)
 
 
 def test_rows_above_an_open_transaction_are_reported() -> None:
