@@ -89,7 +89,14 @@ def test_two_functions_however_many_pollers(queued: Folder) -> None:
     assert trigger["queueName"] in queued.defaults
 
 
-def test_dispatch_sends_what_work_delivers(queued: Folder, azurite: Azurite) -> None:
+@pytest.mark.parametrize("store", ["blob", "table"])
+def test_dispatch_sends_what_work_delivers(
+    queued: Folder, azurite: Azurite, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if store == "table":
+        pytest.importorskip("azure.data.tables")
+        monkeypatch.setenv("Storage", azurite.connection_string_with_all)
+        queued.state = f'store = "table"\nconnection = "Storage"\ntable = "{azurite.table_name()}"'
     worker = queued.worker()
     worker.invoke("dispatch")
     sent = texts(queued, azurite)

@@ -127,6 +127,12 @@ class Azurite:
         self.start_tables()
         return self.tables_via(f"http://127.0.0.1:{self.table_port}/{ACCOUNT}")
 
+    @property
+    def connection_string_with_all(self) -> str:
+        """The same account with its queues and its tables, which are started."""
+        tables = self.connection_string_with_tables.removeprefix(self.connection_string)
+        return f"{self.connection_string_with_queues}{tables}"
+
     def start_tables(self) -> None:
         """Start the table service, unless it runs."""
         if not self._tables.running:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
+import pytest
+
 from poller.stores import BlobStore
 from tests.support.azurite import Azurite
 from tests.support.dispatching import Shop
@@ -43,4 +45,25 @@ def test_a_round_after_work_reads_what_changed_alone(shop: Make, azurite: Azurit
     mark = azurite.mark()
     many.round(dispatcher)
     assert requests(azurite, mark, container) == {"LIST": 1, "GET": 1}
+    store.close()
+
+
+def test_on_tables_an_idle_round_is_one_query_too(shop: Make, azurite: Azurite) -> None:
+    pytest.importorskip("azure.data.tables")
+    from poller.stores import TableStore
+
+    store = TableStore.from_connection_string(azurite.connection_string_with_tables, azurite.table_name())
+    many = shop(10, store=store)
+    dispatcher = many.started()
+    many.rows("p3")
+    many.round(dispatcher)
+    assert many.poller("p3").tick().rows == 1
+    many.round(dispatcher)
+    many.round(dispatcher)
+
+    mark = azurite.mark(tables=True)
+    output = many.round(dispatcher)
+    assert (output.asked, output.sent) == (10, [])
+    (request,) = azurite.requests(mark, tables=True)
+    assert "filter=PartitionKey" in request.query
     store.close()

@@ -105,6 +105,7 @@ RUN_BY: dict[str, list[str]] = {
         "not run: there is no Docker engine; test_security.py looks at the image's user and at what a run writes",
     ],
     "docs/sources.md": [ACCEPTED, DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],
+    "docs/stores.md": [ACCEPTED],
     "examples/functions/README.md": [
         "not run: `func` is no Python package; test_wheel.py installs the wheel, test_example.py fires the timer",
         DOCS + "test_the_function_examples_readme_names_its_settings",
