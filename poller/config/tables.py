@@ -145,6 +145,15 @@ class AppConfig(Options):
     connections: int = Field(default=4, ge=1, le=1000)
     """The most connections that this process has to one database as one user, for all pollers that read from it."""
 
+    telemetry: Literal["otlp", "azure-monitor", "prometheus"] | None = None
+    """Where `poller run`, `poller dispatch` and Functions export metrics and traces to; each needs the extra of its
+    name. `otlp`: a collector, by OpenTelemetry's variables. `azure-monitor`: Application Insights, by
+    `APPLICATIONINSIGHTS_CONNECTION_STRING`. `prometheus`: metrics alone, at an HTTP endpoint; not in Functions.
+    Default: what OpenTelemetry's variables say, else nowhere."""
+
+    telemetry_port: int | None = Field(default=None, ge=1, le=65535)
+    """The port of Prometheus's endpoint. Default: `OTEL_EXPORTER_PROMETHEUS_PORT`, else 9464."""
+
     functions: FunctionsOptions = FunctionsOptions()
     """How an Azure Functions app runs its pollers."""
 

@@ -15,6 +15,7 @@ instances run one timer at once when it is lost, and then our lease decides who 
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -82,9 +83,24 @@ def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = Fals
         from poller.functions.endpoints import add_endpoints
 
         add_endpoints(timers, app, names, wrong=wrong)
+    if app is not None:
+        _export(app)
     if "FUNCTIONS_WORKER_RUNTIME" in os.environ:  # the host sets it for its workers
         collect_less()
     return timers
+
+
+def _export(app: App) -> None:
+    """Metrics and traces, where they are asked for. What is missing for them is logged: rows are delivered without."""
+    from poller.worker.exporting import export_telemetry
+
+    try:
+        telemetry = export_telemetry(app.config, app.path, here=("otlp", "azure-monitor"))
+    except ConfigError as error:
+        logger.error("%s", error)
+    else:
+        if telemetry is not None:
+            atexit.register(telemetry.close)
 
 
 def _add_timers(

@@ -49,6 +49,7 @@ from poller.observability.events import (
 from poller.observability.gauges import Gauges
 
 _SCOPE = "poller"
+_REASONS = ("taken_over", "deadline", "broken", "cancelled", "deleted", "replaced")
 
 
 class MetricsObserver:
@@ -67,6 +68,7 @@ class MetricsObserver:
         self._gauges = gauges
         self._limits: dict[str, int] = {}
         self._failed: dict[str, str] = {}
+        self._begun: set[str] = set()
         self._ticks = count("poller.ticks", description="ticks by outcome")
         self._rows = count("poller.rows", unit="{row}", description="rows delivered and committed")
         self._batches = count("poller.batches", description="batches delivered and committed")
@@ -111,11 +113,29 @@ class MetricsObserver:
     def __call__(self, event: PollerEvent) -> None:
         """Record one event. Instruments never raise."""
         name = {"poller.name": event.poller}
+        if event.poller not in self._begun:
+            self._begin(event.poller)
         record = self._of.get(type(event))
         if record is not None:
             record(event, name)
         if event.level >= logging.WARNING:
             self._events.add(1, {**name, "event": event.name})
+
+    def _begin(self, poller: str) -> None:
+        """What alerts count begins at 0: from nothing to 1 is no increase to those who read it."""
+        self._begun.add(poller)
+        name = {"poller.name": poller}
+        self._rows.add(0, name)
+        self._batches.add(0, name)
+        for label, values, counters in (
+            ("outcome", ("returned", "failed"), (self._calls,)),
+            ("outcome", ("taken", "taken_over", "held_elsewhere"), (self._acquired,)),
+            ("outcome", ("idle", "delivered", "handler_failed", "blocked", "halted"), (self._ticks,)),
+            ("reason", _REASONS, (self._lost, self._stale)),
+        ):
+            for counter in counters:
+                for value in values:
+                    counter.add(0, {**name, label: value})
 
     def expect(self, poller: str, *, max_quarantined: int) -> None:
         """How many rows of this poller may wait, as it is configured."""
@@ -136,6 +156,7 @@ class MetricsObserver:
     ) -> None:
         """A round of the dispatcher was done; `messages`: how many were sent, by the reason."""
         name = {"poller.app": app}
+        self._rounds.add(0, {**name, "outcome": "failed"})
         self._rounds.add(1, {**name, "outcome": "done"})
         self._round.record(seconds, name)
         self._probes.add(probes, name)

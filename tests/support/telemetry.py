@@ -69,3 +69,8 @@ def of_poller(metric: str, name: str, label: str = "", reader: InMemoryMetricRea
     """A metric's values for one poller, by the value of a label."""
     every = [(dict(labels), value) for labels, value in points(metric, reader).items()]
     return {str(labels.get(label, "")): value for labels, value in every if labels.get("poller.name") == name}
+
+
+def counted(metric: str, name: str, label: str) -> dict[str, Any]:
+    """A counter's values for one poller, by the value of a label, less what never happened."""
+    return {of: value for of, value in of_poller(metric, name, label).items() if value}

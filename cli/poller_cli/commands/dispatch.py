@@ -33,10 +33,11 @@ def dispatch(
     from poller import worker
     from poller.dispatch.wiring import open_dispatcher
     from poller.errors import ConfigError
+    from poller.worker.exporting import exported
     from poller_cli.output.log import log_to_stderr
 
     log_to_stderr(debug=session.debug)
-    with session.app() as app:
+    with session.app() as app, exported(app.config, app.path):
         if app.config.functions.mode != "queue":
             raise ConfigError(
                 f'{app.path}: functions.mode: is "timer", where nobody reads work messages.',

@@ -72,6 +72,7 @@ def run(
     """
     from poller import worker
     from poller.runtime import collect_less
+    from poller.worker.exporting import exported
     from poller_cli.output.events import EventPrinter
     from poller_cli.output.log import log_to_stderr
     from poller_cli.terminal.printing import claim_stdout, do_without_stdout
@@ -96,6 +97,7 @@ def run(
     with (
         signals,
         session.app(observers=observers) as app,
+        exported(app.config, app.path),
         _served(app, http, http_token_file),
         progress or nullcontext(),
     ):

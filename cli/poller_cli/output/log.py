@@ -26,5 +26,5 @@ def log_to_stderr(*, debug: bool) -> None:
     handler.setFormatter(LogLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     logging.getLogger("poller").setLevel(logging.DEBUG if debug else logging.INFO)
-    for chatty in ("azure", "urllib3", "sqlalchemy"):
+    for chatty in ("azure", "urllib3", "sqlalchemy", "opentelemetry"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

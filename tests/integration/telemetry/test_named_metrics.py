@@ -20,7 +20,7 @@ from poller.observability.gauges import KEPT
 from poller.observability.otel import MetricsObserver
 from poller.stores import MemoryStore
 from tests.support.dispatching import APP, Shop
-from tests.support.telemetry import of_poller, points, polled
+from tests.support.telemetry import counted, of_poller, points, polled
 
 NOW: Any = {"at": datetime(2026, 4, 7, tzinfo=UTC)}
 
@@ -33,8 +33,8 @@ def test_a_stale_owners_commit_and_its_lost_lease_are_counted(table: sqlite3.Con
 
     with polled(table, name="stale", store=store) as poller, polled(table, name="stale", store=store) as operator:
         assert poller.tick(fence).outcome == "lease_lost"
-    assert of_poller("poller.stale_writes", "stale", "reason") == {"broken": 1}
-    assert of_poller("poller.lease.losses", "stale", "reason") == {"broken": 1}
+    assert counted("poller.stale_writes", "stale", "reason") == {"broken": 1}
+    assert counted("poller.lease.losses", "stale", "reason") == {"broken": 1}
 
 
 def test_who_takes_the_lease_and_who_finds_it_held_is_counted(table: sqlite3.Connection) -> None:
@@ -54,7 +54,7 @@ def test_who_takes_the_lease_and_who_finds_it_held_is_counted(table: sqlite3.Con
         ))  # fmt: skip
     assert outcomes == ["held_elsewhere", "held_elsewhere"]
     taken = {"taken": 1, "taken_over": 1, "held_elsewhere": 1}
-    assert of_poller("poller.lease.acquisitions", "lease", "outcome") == taken, "its own batch is not elsewhere"
+    assert counted("poller.lease.acquisitions", "lease", "outcome") == taken, "its own batch is not elsewhere"
 
 
 def test_what_becomes_of_rows_that_failed_is_counted(table: sqlite3.Connection) -> None:
@@ -70,7 +70,7 @@ def test_what_becomes_of_rows_that_failed_is_counted(table: sqlite3.Connection) 
         first, second = poller.quarantine.list().pending
         poller.quarantine.replay(first.id, handler=lambda batch: None)
         poller.quarantine.discard(second.id)
-    rows = of_poller("poller.quarantine.rows", "rows", "action")
+    rows = counted("poller.quarantine.rows", "rows", "action")
     assert rows == {"condemned": 2, "replayed": 1, "discarded": 1}
 
 

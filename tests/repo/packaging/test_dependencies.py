@@ -14,8 +14,12 @@ OPTIONAL = {
     for extra, requirements in project()["optional-dependencies"].items()
     for requirement in requirements
 }
-# Named by nobody's import: data for zoneinfo, and drivers that SQLAlchemy imports by the URL.
-BY_NAME_ONLY = {"tzdata", "psycopg", "pymysql", "pyodbc", "oracledb", "opentelemetry-sdk"}
+# Named by nobody's import: data for zoneinfo, drivers that SQLAlchemy imports by the URL, and exporters of telemetry.
+BY_NAME_ONLY = {
+    *("tzdata", "psycopg", "pymysql", "pyodbc", "oracledb", "opentelemetry-sdk"),
+    *("opentelemetry-exporter-otlp-proto-http", "azure-monitor-opentelemetry-exporter"),
+    "opentelemetry-exporter-prometheus",
+}
 DEVELOPMENT = requirements("requirements-dev.in")
 PEERS = requirements("benchmarks/requirements.txt")
 OURS = {"poller", "poller_cli", "tests", "benchmarks", "scripts", "examples", *sys.stdlib_module_names}

@@ -1,0 +1,246 @@
+"""`telemetry` in poller.toml, or OpenTelemetry's variables: what arrives where, from a real `poller run`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poller.errors import ConfigError
+from poller.functions import create_app
+from poller.observability import telemetry
+from poller.observability.telemetry import Wanted, wanted
+from tests.support.collector import collector
+from tests.support.services import free_port, wait_until
+
+POLLER = [sys.executable, "-m", "poller_cli.main"]
+KEY = "0123abcd-0000-4000-8000-5ec2e75ec2e7"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "handlers.py").write_text("def on_orders(batch): ...\n")
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop, shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+        shop.execute("INSERT INTO orders VALUES (1, '2026-01-01 00:00:00.000')")
+    configure(tmp_path, "")
+    return tmp_path
+
+
+def configure(folder: Path, top: str) -> None:
+    (folder / "poller.toml").write_text(
+        f"""
+        app_name = "shop"
+        {top}
+        [state]
+        store = "sql"
+        [pollers.orders]
+        handler = "handlers:on_orders"
+        schedule = "* * * * * *"
+        [pollers.orders.source]
+        url = "sqlite:///shop.db"
+        table = "orders"
+        cursor_column = "updated_at"
+        cursor_time_zone = "UTC"
+        pk_columns = ["id"]
+        """
+    )
+
+
+def environ(**variables: str) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "APPLICATIONINSIGHTS"))}
+    return {**ours, "NO_PROXY": "127.0.0.1", **variables}
+
+
+def once(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [*POLLER, "run", "--once"]
+    return subprocess.run(
+        command, cwd=folder, env=environ(**variables), capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def missing(module: str) -> None:
+    raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+
+def installed(module: str, extra: str) -> Any:
+    return pytest.importorskip(module, reason=f"poller[{extra}] is not installed")
+
+
+def test_a_collector_gets_metrics_and_spans_when_the_run_ends(folder: Path) -> None:
+    installed("opentelemetry.exporter.otlp.proto.http", "otlp")
+    with collector() as found:
+        ended = once(folder, OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
+    assert ended.returncode == 0, ended.stderr
+    metrics = import_module("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+    traces = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    (resource,) = metrics.ExportMetricsServiceRequest.FromString(found.got("/v1/metrics")).resource_metrics
+    names = {metric.name for scope in resource.scope_metrics for metric in scope.metrics}
+    assert {"poller.ticks", "poller.rows", "poller.lag", "poller.lease.acquisitions"} <= names
+    attributes = {one.key: one.value.string_value for one in resource.resource.attributes}
+    assert attributes["service.name"] == "shop"
+    (resource,) = traces.ExportTraceServiceRequest.FromString(found.got("/v1/traces")).resource_spans
+    spans = {span.name: span for scope in resource.scope_spans for span in scope.spans}
+    assert spans["poller.handle"].parent_span_id == spans["poller.tick"].span_id
+
+
+def test_application_insights_gets_metrics_and_spans(folder: Path) -> None:
+    installed("azure.monitor.opentelemetry.exporter", "azure-monitor")
+    configure(folder, 'telemetry = "azure-monitor"')
+    with collector() as found:
+        ended = once(
+            folder,
+            APPLICATIONINSIGHTS_CONNECTION_STRING=f"InstrumentationKey={KEY};IngestionEndpoint={found.url}/",
+            APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL="true",
+            APPLICATIONINSIGHTS_CONTROLPLANE_DISABLED="true",
+            APPLICATIONINSIGHTS_SDKSTATS_DISABLED="true",
+        )
+        sent = b"".join(found.got(path) for path in found.bodies).decode()
+    assert ended.returncode == 0, ended.stderr
+    assert {"poller.ticks", "poller.lag"} <= set(re.findall(r'"name": ?"(poller\.[a-z.]+)"', sent)), ended.stderr
+    assert "poller.handle" in sent
+    assert KEY not in ended.stderr
+
+
+def test_prometheus_reads_an_endpoint_of_this_machine(folder: Path) -> None:
+    installed("opentelemetry.exporter.prometheus", "prometheus")
+    port = free_port()
+    configure(folder, f'telemetry = "prometheus"\n        telemetry_port = {port}')
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    text = ""
+
+    def counted() -> bool:
+        nonlocal text
+        try:
+            text = opener.open(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+        except OSError:
+            return False
+        return 'outcome="delivered"' in text and "poller_handler_duration_seconds_bucket" in text
+
+    with subprocess.Popen([*POLLER, "run"], cwd=folder, env=environ(), stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(counted, "the first tick's metrics")
+            listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    assert re.findall(rf"([0-9A-F]+):{port:04X} 0+:0000 0A", listening) == ["0100007F"]
+    assert 'service_name="shop"' in text
+
+
+def test_an_apps_own_provider_stays(folder: Path) -> None:
+    installed("opentelemetry.exporter.otlp.proto.http", "otlp")
+    configure(folder, 'telemetry = "otlp"')
+    (folder / "handlers.py").write_text(
+        "import sys\n"
+        "from opentelemetry import metrics\n"
+        "from opentelemetry.sdk.metrics import MeterProvider\n"
+        "from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader\n"
+        "out = ConsoleMetricExporter(out=sys.stderr)\n"
+        "metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(out)]))\n"
+        "def on_orders(batch): ...\n"
+    )
+    with collector() as found:
+        ended = once(folder, OTEL_EXPORTER_OTLP_ENDPOINT=found.url)
+    assert ended.returncode == 0
+    assert '"name": "poller.ticks"' in ended.stderr
+    assert "Overriding" not in ended.stderr
+    assert set(found.bodies) == {"/v1/traces"}, "it has none for spans"
+
+
+def test_a_collector_that_is_away_fails_no_poll(folder: Path) -> None:
+    installed("opentelemetry.exporter.otlp.proto.http", "otlp")
+    gone = f"http://me:hunter2@127.0.0.1:{free_port()}/?api_key=hunter2"
+    ended = once(folder, OTEL_EXPORTER_OTLP_ENDPOINT=gone, OTEL_EXPORTER_OTLP_TIMEOUT="1")
+    assert ended.returncode == 0, ended.stderr
+    assert "outcome=delivered" in ended.stderr
+    assert "hunter2" not in ended.stderr
+
+
+def test_a_port_that_is_taken_fails_no_poll(folder: Path) -> None:
+    installed("opentelemetry.exporter.prometheus", "prometheus")
+    configure(folder, 'telemetry = "prometheus"')
+    with collector() as taken:
+        ended = once(folder, OTEL_EXPORTER_PROMETHEUS_PORT=taken.url.rpartition(":")[2])
+    assert ended.returncode == 0
+    assert "Telemetry is not exported: OSError" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        ("otlp", "opentelemetry-exporter-otlp-proto-http"),
+        ("azure-monitor", "azure-monitor-opentelemetry-exporter"),
+        ("prometheus", "opentelemetry-exporter-prometheus"),
+    ],
+)
+def test_a_missing_extra_is_named(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "import_module", missing)
+    monkeypatch.setattr(telemetry, "_provided", lambda signal: False)
+    monkeypatch.setenv("APPLICATIONINSIGHTS_CONNECTION_STRING", f"InstrumentationKey={KEY}")
+    with pytest.raises(ConfigError, match=re.escape(package)) as refused:
+        telemetry.set_up(Wanted(metrics=name), app_name="shop", file="poller.toml")
+    assert refused.value.next_step == f'pip install "poller[{name}]"'
+    assert KEY not in str(refused.value)
+
+
+def test_azure_monitor_without_its_address_is_an_error(folder: Path) -> None:
+    configure(folder, 'telemetry = "azure-monitor"')
+    ended = once(folder)
+    assert ended.returncode == 2
+    assert "APPLICATIONINSIGHTS_CONNECTION_STRING" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("choice", "variables", "expected"),
+    [
+        (None, {}, Wanted()),
+        ("otlp", {}, Wanted("otlp", "otlp")),
+        ("prometheus", {}, Wanted("prometheus", None)),
+        ("prometheus", {"OTEL_TRACES_EXPORTER": "otlp"}, Wanted("prometheus", "otlp")),
+        ("otlp", {"OTEL_TRACES_EXPORTER": "none"}, Wanted("otlp", None)),
+        ("otlp", {"OTEL_SDK_DISABLED": "true"}, Wanted()),
+        ("prometheus", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, Wanted("prometheus", None)),
+        (None, {"OTEL_METRICS_EXPORTER": "console, prometheus"}, Wanted("prometheus", None)),
+        (None, {"OTEL_METRICS_EXPORTER": "console"}, Wanted()),
+        (None, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, Wanted("otlp", "otlp")),
+        (None, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, Wanted(None, "otlp")),
+        (None, {"APPLICATIONINSIGHTS_CONNECTION_STRING": "x"}, Wanted()),
+    ],
+    ids=str,
+)
+def test_what_was_asked_for(choice: str | None, variables: Mapping[str, str], expected: Wanted) -> None:
+    assert wanted(choice, variables) == expected
+
+
+def test_no_sdk_is_imported_before_it_is_asked_for(folder: Path) -> None:
+    """Not by the library, nor by a short command whose file asks for telemetry."""
+    configure(folder, 'telemetry = "otlp"')
+    code = "import sys; from poller_cli.main import execute as do; do(['status']); print(*sys.modules, sep=',')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environ(), capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not [name for name in done.stdout.splitlines()[-1].split(",") if name.startswith("opentelemetry.sdk")]
+
+
+def test_functions_poll_without_a_missing_extra(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(folder, 'telemetry = "otlp"')
+    monkeypatch.setattr(telemetry, "import_module", missing)
+    monkeypatch.setattr(telemetry, "_provided", lambda signal: False)
+    app = create_app(folder / "poller.toml")
+    assert [function.get_function_name() for function in app.get_functions()] == ["orders"]
+    assert 'pip install "poller[otlp]"' in caplog.text
