@@ -287,8 +287,10 @@ class Dispatcher:
         guessed = sent.why in _GUESSES and why == "rows"  # there may have been none when its worker looked
         pause = UNKNOWN_EVERY if guessed or why == "not known" else RESEND
         passed = self._runtime.monotonic() - sent.moment
-        if passed >= pause.total_seconds() or why in _REPORTS:
-            return passed >= pause.total_seconds()
+        if passed >= pause.total_seconds():
+            return True
+        if why in _REPORTS or (why == "no document" and sent.at - self._new.get(name, sent.at) > RESEND):
+            return False
         options = self._pollers.options.get(name)
         return options is not None and passed >= options.timing.ttl + options.timing.margin and self._is_all_taken()
 

@@ -148,6 +148,7 @@ class Shop:
         self.others: dict[str, dict[str, Any]] = {}
         self.wrong: dict[str, str] = {}
         self.seen: list[tuple[str, int]] = []
+        self.written: set[tuple[str, int]] = set()
         self.made: dict[str, Poller] = {}
         self._rows = 0
         with closing(sqlite3.connect(self.path)) as database, database:
@@ -182,6 +183,7 @@ class Shop:
         with closing(sqlite3.connect(self.path)) as database, database:
             for name in pollers:
                 self._rows += 1
+                self.written.add((name, self._rows))
                 database.execute("insert into orders values (?, ?, ?)", (self._rows, name, at))
 
     def dispatcher(self, queue: Queue | None = None) -> Dispatcher:

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import pytest
 
 from poller.dispatch.messages import WorkMessage
-from poller.dispatch.probes import TOLD, Answer
 from poller.errors import StoreUnavailable
 from poller.model import transitions
 from poller.model.document import decode, encode
@@ -244,20 +243,6 @@ def test_a_document_of_another_source_is_left_to_its_worker(shop: Make) -> None:
     assert [(one.poller, one.why) for one in many.round(dispatcher).sent] == [("p0", "unreadable")]
 
 
-def test_what_only_an_operator_mends_is_told_every_five_minutes(shop: Make) -> None:
-    """An unreadable document of a nightly poller, and nobody who looks for hours."""
-    many = shop(1, schedule="0 0 2 * * *")
-    dispatcher = many.started()
-    found = many.store.read(state_name("p0"))
-    many.store.write(state_name("p0"), b"{", if_tag=found.tag)  # type: ignore[union-attr]
-    many.clock.passes(14 * 3600)
-    sent = 0
-    for _ in range(360):
-        sent += len(many.round(dispatcher).sent)
-        many.queue.take()
-    assert sent == 12
-
-
 def test_a_poller_that_cannot_be_made_takes_no_other_along(shop: Make) -> None:
     many = shop(2)
     dispatcher = many.started()
@@ -322,63 +307,6 @@ def test_rows_that_are_left_are_sent_for_though_the_queue_fails(shop: Make) -> N
     many.queue.send = sends  # type: ignore[method-assign]
     many.work().do(base64.b64decode(WorkMessage(APP, "p0", many.clock.now).encode()))
     assert many.queue.take() == ["p0"]
-
-
-class OneDatabase(Told):
-    """A database that is asked as the real one is: `away`, or with so many statements in time that do not answer."""
-
-    def __init__(self) -> None:
-        super().__init__("rows")
-        self.away = False
-        self.locked: set[str] = set()
-
-    def ask(self, questions: Any) -> dict[str, Answer]:
-        answers: dict[str, Answer] = {}
-        for one in questions:
-            failed = list(answers.values()).count("failed")
-            if self.away:
-                answers[one.poller] = "failed" if failed < TOLD else "away"
-            elif failed >= 4:
-                answers[one.poller] = "later"
-            else:
-                answers[one.poller] = "failed" if one.poller in self.locked else self.default
-        return answers
-
-
-def test_an_outage_sends_few_messages_and_each_poller_in_turn(shop: Make) -> None:
-    """Every message of these occupies a worker for as long as a connection takes to fail."""
-    database = OneDatabase()
-    many = shop(40, prober=database)
-    database.default = "none"
-    dispatcher = many.started()
-    database.away = True
-    told: list[str] = []
-    for _ in range(60):  # ten minutes
-        told += [one.poller for one in many.round(dispatcher).sent]
-        many.queue.take()
-    assert len(told) <= 20 * TOLD
-    assert set(told) == set(many.names)
-    database.away, database.default = False, "rows"
-    found = {one.poller for _ in range(4) for one in many.round(dispatcher).sent if one.why == "rows"}
-    assert len(found) >= 40 - 4 * TOLD, "and all of them soon, once it is back"
-    for _ in range(3):
-        found |= {one.poller for one in many.round(dispatcher).sent}
-    assert found == set(many.names)
-
-
-def test_however_many_tables_are_locked_others_are_served(shop: Make) -> None:
-    database = OneDatabase()
-    many = shop(60, prober=database)
-    database.default = "none"
-    dispatcher = many.started()
-    database.locked = set(many.names[:50])
-    many.clock.passes(10)
-    many.round(dispatcher, after=5)
-    for _ in range(40):
-        many.round(dispatcher, after=5)
-    database.default = "rows"
-    served = {one.poller for _ in range(3) for one in many.round(dispatcher, after=5).sent if one.why == "rows"}
-    assert served == set(many.names[50:])
 
 
 def test_poisoned_messages_are_logged_and_removed(shop: Make, caplog: pytest.LogCaptureFixture) -> None:
