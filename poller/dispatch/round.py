@@ -305,28 +305,29 @@ class Dispatcher:
         return self._all_taken
 
     def _send(self, wanted: list[tuple[_Candidate, Why]], now: datetime) -> tuple[list[SentOutput], StoreError | None]:
-        """Send a message for each, side by side; what was sent, and the first failure."""
+        """Send a message for each, side by side; what was sent, and a failure."""
+        failed: list[StoreError] = []
 
         def send(one: _Candidate) -> StoreError | None:
+            if len(failed) >= _AT_ONCE:
+                return failed[-1]  # the queue is away, and each attempt takes seconds: the next round tries
             try:
                 self._queue.send(WorkMessage(self._pollers.app_name, one.poller, one.since))
             except StoreError as error:
+                failed.append(error)
                 return error
             return None
 
         candidates = [one for one, _ in wanted]
-        if len(candidates) < 2:
-            failures = list(map(send, candidates))
-        else:
-            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="poller-dispatch") as pool:
-                failures = list(pool.map(send, candidates))
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="poller-dispatch") as pool:  # it makes threads on demand
+            failures = list(pool.map(send, candidates))
         sent = []
-        for (one, why), failed in zip(wanted, failures, strict=True):
-            if failed is None:
+        for (one, why), failure in zip(wanted, failures, strict=True):
+            if failure is None:
                 sent.append(SentOutput(poller=one.poller, due=one.since, why=why))
                 tag = self._documents.tag(one.poller)
                 self._sent[one.poller] = _Sent(why, tag, now, self._runtime.monotonic())
-        return sent, next((failed for failed in failures if failed is not None), None)
+        return sent, failed[0] if failed else None
 
     def _take_poison(self) -> int:
         """Log the messages whose invocation failed, and remove them: each is sent again, if it is due."""

@@ -1,4 +1,4 @@
-"""Whatever happens to messages, workers, dispatchers and clocks: every row arrives in order, and soon once it is calm."""
+"""Whatever happens to messages, workers, dispatchers and clocks: every row arrives in order, and soon after it."""
 
 from __future__ import annotations
 

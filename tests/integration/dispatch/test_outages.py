@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import pytest
+
+from poller.dispatch.messages import WorkMessage
 from poller.dispatch.probes import TOLD, Answer
+from poller.errors import StoreUnavailable
 from poller.ports import Found
 from tests.support.dispatching import APP, Shop, Told
 
@@ -67,6 +71,24 @@ def test_however_many_tables_are_locked_others_are_served(shop: Make) -> None:
     database.default = "rows"
     served = {one.poller for _ in range(3) for one in many.round(dispatcher, after=5).sent if one.why == "rows"}
     assert served == set(many.names[50:])
+
+
+def test_a_queue_that_is_away_does_not_hold_up_the_round(shop: Make) -> None:
+    """Each message that fails takes seconds, and there may be hundreds."""
+    many = shop(60, prober=Told("rows"))
+    dispatcher = many.started()
+    tried: list[str] = []
+
+    def fails(message: WorkMessage) -> None:
+        tried.append(message.poller)
+        raise StoreUnavailable("No usable answer came for the queue.", document="queue")
+
+    send, many.queue.send = many.queue.send, fails  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        many.round(dispatcher)
+    assert len(tried) <= 16
+    many.queue.send = send  # type: ignore[method-assign]
+    assert len(many.round(dispatcher, after=1).sent) == 60
 
 
 def test_who_never_ran_is_told_of_rarely_once_that_failed(shop: Make) -> None:
