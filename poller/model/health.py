@@ -13,7 +13,8 @@ poller all day, and one of business hours at night. An explicit `max_lag` is abs
 - A time as cursor: the row became readable no earlier than it was stamped, and than the bound's usual distance after
   that. That moment is taken. But a row that was stamped before an earlier look, at which none was readable, committed
   late (its transaction was open until then, or it was stamped in the past): then the first look that saw one is taken;
-  since the last progress, unless the bound of an earlier one had passed the row already.
+  since the last progress, unless the bound of an earlier one had passed the row already. And no row was readable at a
+  look whose bound somebody held back below it.
   Rows older than the document, of a first load, or than its last reset, were readable when it was made, or reset.
 - A number (integer, rowversion, xid) says nothing. With earlier looks: the first that saw rows, since one that saw none
   or since the last progress. At the first look ever: the last progress, which is the last commit, reset, or the making
@@ -46,7 +47,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from poller.model.health_memory import Facts, Rows, Seen, ago, covers
+from poller.model.health_memory import Facts, Rows, Seen, ago, covers, was_held_back
 from poller.model.schedule import Schedule
 
 PATIENCE = 300.0
@@ -240,6 +241,8 @@ def _readable_at(facts: Facts, rows: Rows, seen: Seen, rule: Rule) -> datetime:
         at = _shortly_before(seen.run_since, facts, seen, rule)
     elif committed_late or changed_since:
         at = since
+    if seen.held_at is not None and was_held_back(seen, ago(facts.now, rows.age)):
+        at = max(at, seen.held_at)
     if seen.began_at is not None:
         at = max(at, seen.began_at)
     return min(at, facts.now)

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from poller.model.stamps import Stamp
 
+GRAIN = 1.0
+"""Seconds by which a row may seem to be above a bound that it was below: it is aged a moment later."""
 SLACK = 60.0
 """Seconds: what is stamped farther ahead of the store's clock is of a clock that was wrong, and counts for nothing."""
 
@@ -80,6 +82,8 @@ class Seen(BaseModel):
             looks. above_since: since when rows waited and none was readable.
         run_since, run_below: the first look since `clear_at` that saw rows, and its bound: a row stamped before that
             could be read then. Of a later look, once the rows below that bound are delivered.
+        held_at, held_below: the last look at which somebody held the bound back, and the bound: a row stamped after
+            that could not be read then.
         distance: how many seconds the bound lay behind the database's clock when nobody held it back.
         unborn_since: the first look at which there was no document. began_at: when it was made or reset, in this
             `generation`.
@@ -92,6 +96,8 @@ class Seen(BaseModel):
     above_since: Stamp | None = None
     run_since: Stamp | None = None
     run_below: Stamp | None = None
+    held_at: Stamp | None = None
+    held_below: Stamp | None = None
     distance: float | None = Field(default=None, ge=0.0)
     unborn_since: Stamp | None = None
     began_at: Stamp | None = None
@@ -99,7 +105,7 @@ class Seen(BaseModel):
 
     def until(self, now: datetime) -> Seen:
         """Without what would lie ahead: it was written by a clock that was wrong."""
-        fields = ("clear_at", "waiting_since", "above_since", "run_since", "unborn_since", "began_at")
+        fields = ("clear_at", "waiting_since", "above_since", "run_since", "held_at", "unborn_since", "began_at")
         ahead = [name for name in fields if (at := getattr(self, name)) is not None and is_ahead(at, now)]
         return self.model_copy(update=dict.fromkeys(ahead)) if ahead else self
 
@@ -123,8 +129,11 @@ def remembered(before: Seen | None, facts: Facts) -> Seen:
             "began_at": facts.committed_at if facts.began or anew else None,
             "generation": facts.generation,
         }
-    if facts.rows is not None and not facts.rows.held and facts.rows.bound_age is not None:
-        learned["distance"] = max(0.0, facts.rows.bound_age)
+    if facts.rows is not None and facts.rows.bound_age is not None:
+        if facts.rows.held:
+            learned |= {"held_at": now, "held_below": ago(now, facts.rows.bound_age)}
+        else:
+            learned["distance"] = max(0.0, facts.rows.bound_age)
     if facts.rows is not None and facts.rows.readable:
         learned |= {"above_since": None, "waiting_since": _waiting_since(seen, facts)}
         learned |= _run(seen, now, facts.rows)
@@ -156,6 +165,11 @@ def _run(seen: Seen, now: datetime, rows: Rows) -> dict[str, datetime | float | 
 def covers(seen: Seen, stamped: datetime) -> bool:
     """Whether a row that was stamped then was below the bound at `run_since`."""
     return seen.run_since is not None and seen.run_below is not None and stamped <= seen.run_below
+
+
+def was_held_back(seen: Seen, stamped: datetime) -> bool:
+    """Whether a row that was stamped then was above the bound at `held_at`."""
+    return seen.held_below is not None and (stamped - seen.held_below).total_seconds() > GRAIN
 
 
 def ago(now: datetime, seconds: float) -> datetime:

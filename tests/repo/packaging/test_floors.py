@@ -115,10 +115,11 @@ def test_a_sqlite_poller_loads_no_other_dialect(tmp_path: Path) -> None:
     assert of(seen, "sqlglot", "azure") == []
 
 
-def test_who_asks_no_database_loads_none(azurite: Azurite, tmp_path: Path) -> None:
+def test_who_asks_no_database_loads_none(azurite: Azurite, container: str, tmp_path: Path) -> None:
     """What only looks at a store in a cloud (`poller history`) does not wait for a database's toolkit to load."""
     (tmp_path / "poller.toml").write_text(
-        'app_name = "shop"\n[state]\nconnection = "STORE"\n[pollers.orders.source]\nurl = "sqlite:///shop.db"\n'
+        f'app_name = "shop"\n[state]\nconnection = "STORE"\ncontainer = "{container}"\n'
+        '[pollers.orders.source]\nurl = "sqlite:///shop.db"\n'
         'table = "orders"\ncursor_column = "updated_at"\ncursor_time_zone = "UTC"\npk_columns = ["id"]\n'
     )
     store = f"import os; os.environ['STORE'] = {azurite.connection_string!r}"

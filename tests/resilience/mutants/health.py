@@ -49,6 +49,13 @@ HEALTH = (
         "test_a_row_that_committed_late_and_was_not_seen_before_is_new",
     ),
     _mutant(
+        "what a transaction held back is as late as its stamp",
+        _RULE,
+        "        at = max(at, seen.held_at)",
+        "        pass",
+        "test_what_a_transaction_held_back_beside_others_is_not_late",
+    ),
+    _mutant(
         "a row that is changed again and again is always new",
         _RULE,
         "elif committed_late or changed_since:",

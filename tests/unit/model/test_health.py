@@ -311,6 +311,23 @@ def test_the_usual_distance_counts_while_somebody_holds_the_bound() -> None:
     assert asker.look().late == pytest.approx(910, abs=10)
 
 
+def test_what_a_transaction_held_back_beside_others_is_not_late() -> None:
+    """Older rows could be read all the while, so that no look saw none."""
+    asker = Asker(Rule(schedule=EVERY, max_lag=600))
+    asker.look()
+    for seconds in range(0, 3600, 60):
+        asker.now = asker.committed_at = after(seconds)
+        asker.facts = {"rows": Rows(readable=True, age=30.0 + seconds, bound_age=29.0 + seconds, held=True)}
+        asker.look()
+    asker.now = asker.committed_at = after(3600)
+    asker.facts = {"rows": Rows(readable=True, age=3500.0, bound_age=0.0)}
+    assert asker.look().late == pytest.approx(60, abs=10)
+    assert asker.wait(500).healthy
+    asker.facts = {"rows": Rows(readable=True, age=4200.0, bound_age=0.0)}
+    asker.now = after(4300)
+    assert asker.look().kind == "max_lag"
+
+
 def test_rows_above_an_open_transaction_are_reported() -> None:
     asker = Asker(Rule(schedule=EVERY, max_lag=60), oldest=NOON, above=True)
     assert asker.unhealthy_after(7200) is None

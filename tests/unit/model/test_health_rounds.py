@@ -169,7 +169,7 @@ class World:
         since = [at + shift for at in since]
         late = max(self._overdue(at) or 0.0 for at in since)
         progress = max(at for at in (self.committed, self.changed, self.retry, self.created) if at is not None)
-        stalled = max(self._overdue(max(at, progress)) or 0.0 for at in since)
+        stalled = max(self._overdue(max(at, progress + max(0.0, shift))) or 0.0 for at in since)
         return late, stalled
 
     def _overdue(self, since: float) -> float | None:
