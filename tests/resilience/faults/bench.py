@@ -14,7 +14,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import DeliveryError, State, decode
 from poller.model.timing import Timing
 from poller.observability import Emitter, PollerEvent
-from poller.ports import Found, Runtime
+from poller.ports import Found, Runtime, StateStore
 from poller.runtime import SystemRuntime
 from poller.stores import BlobStore
 from tests.resilience.faults.proxy import FaultProxy
@@ -63,21 +63,34 @@ def _read(file: StateFile) -> Copy | None:
 
 @dataclass
 class Bench:
-    """One document behind the proxy. `file` and `tenure` make more users of it; each has a memory of its own."""
+    """One document behind the proxy, in a blob or in a table. `file` and `tenure` make more users of it; each has a
+    memory of its own."""
 
     azurite: Azurite
     proxy: FaultProxy
     container: str
     ttl: float = 6.0
     events: list[PollerEvent] = field(default_factory=list)
-    stores: dict[bool, BlobStore] = field(default_factory=dict)
+    tables: bool = False
+    stores: dict[bool, StateStore] = field(default_factory=dict)
 
-    def store(self, *, direct: bool = False) -> BlobStore:
+    def store(self, *, direct: bool = False) -> StateStore:
         """Through the proxy, or past it. One of each: clients take time to make, and nothing is remembered in them."""
         if direct not in self.stores:
-            speaks_to = self.azurite if direct else self.proxy
-            self.stores[direct] = BlobStore.from_connection_string(speaks_to.connection_string, self.container)
+            self.stores[direct] = self._table(direct) if self.tables else self._blobs(direct)
         return self.stores[direct]
+
+    def _blobs(self, direct: bool) -> StateStore:
+        speaks_to = self.azurite if direct else self.proxy
+        return BlobStore.from_connection_string(speaks_to.connection_string, self.container)
+
+    def _table(self, direct: bool) -> StateStore:
+        from poller.stores import TableStore
+
+        speaks_to = self.azurite.connection_string_with_tables
+        if not direct:
+            speaks_to = self.azurite.tables_via(self.proxy.endpoint)
+        return TableStore.from_connection_string(speaks_to, self.container)
 
     def file(self, *, direct: bool = False, runtime: Runtime | None = None) -> StateFile:
         return StateFile(

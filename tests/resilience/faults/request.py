@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import time
 from collections import Counter
@@ -9,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from poller.stores.table.keys import name_of
 from tests.resilience.faults.fault import Fault
 from tests.resilience.faults.wire import Headers, Message
 
@@ -16,9 +19,16 @@ STATE = "/state/"
 """Paths of state documents contain this (design: `state/{app_name}/{poller_name}.json`)."""
 
 
+_ENTITY = re.compile(r"(/[^/]+/\w+)\(PartitionKey='(.*)',RowKey='(.*)'\)")
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as the client sent it. `number` counts arrivals from 1, and starts again at `reset`."""
+    """One request as the client sent it. `number` counts arrivals from 1, and starts again at `reset`.
+
+    One about an entity of a table is shown as it would be for a blob of that name, so that plans and budgets are the
+    same: /account/table/state/shop/orders.json. `inserts`: it is a POST there, and is shown as a PUT.
+    """
 
     number: int
     method: str
@@ -26,13 +36,20 @@ class Request:
     query: str
     headers: Headers = field(repr=False)
     body: bytes = field(repr=False)
+    inserts: bool = False
 
     @classmethod
     def of(cls, number: int, message: Message) -> Request:
         """Read off the request line; the path is unquoted."""
         method, target, _ = message.start.split(" ", 2)
         url = urlsplit(target)
-        return cls(number, method, unquote(url.path), url.query, message.headers, message.body)
+        path = unquote(url.path)
+        if entity := _ENTITY.fullmatch(path):
+            path = f"{entity[1]}/{name_of(entity[2], entity[3])}"
+        inserted = json.loads(message.body) if method == "POST" and message.body.startswith(b"{") else {}
+        if inserts := "PartitionKey" in inserted:
+            method, path = "PUT", f"{path}/{name_of(inserted['PartitionKey'], inserted['RowKey'])}"
+        return cls(number, method, path, url.query, message.headers, message.body, inserts)
 
     def header(self, name: str) -> str | None:
         """A header's value, its name in any case."""
@@ -57,7 +74,7 @@ class Request:
     @property
     def is_create(self) -> bool:
         """Whether it writes a blob only if there is none."""
-        return self.is_blob_write and self.if_none_match == "*"
+        return self.inserts or (self.is_blob_write and self.if_none_match == "*")
 
     @property
     def blob(self) -> str:

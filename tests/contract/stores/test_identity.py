@@ -1,4 +1,4 @@
-"""The blob store with an identity instead of a key: a real Azurite on https, that checks the token it is given."""
+"""Stores with an identity instead of a key: a real Azurite on https, that checks the token it is given."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from poller.errors import StoreDenied, WriteConflict
 from poller.ports import Found, Unchanged
 from poller.stores import BlobStore
 from tests.contract.stores.certificate import certificate
-from tests.support.azurite import ACCOUNT, find_azurite, find_node
+from tests.support.azurite import ACCOUNT, find_azurite, find_node, script_of
 from tests.support.services import Service, Unavailable, free_port, listening, unavailable
 
 
@@ -35,14 +35,14 @@ class Token:
         return AccessToken(f"{text}.c2lnbmF0dXJl", now + 3600)
 
 
-@pytest.fixture(scope="module")
-def account_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    home, port = tmp_path_factory.mktemp("azurite"), free_port()
+def served(home: Path, service: str) -> Iterator[str]:
+    """The https address of an account, which one service of Azurite serves."""
+    port = free_port()
     cert, key = certificate(home)
     try:
-        script = find_azurite()
+        script = find_azurite() if service == "blob" else script_of(service, find_azurite())
         launcher: list[str | Path] = [find_node()] if script.suffix == ".js" else []
-        command = [*launcher, script, "--blobPort", str(port), "--inMemoryPersistence", "--disableTelemetry"]
+        command = [*launcher, script, f"--{service}Port", str(port), "--inMemoryPersistence", "--disableTelemetry"]
         # No --skipApiVersionCheck: this is how somebody on a laptop starts it.
         secured = ["--oauth", "basic", "--cert", str(cert), "--key", str(key)]
         server = Service("Azurite", [*command, *secured], log=home / "log")
@@ -53,6 +53,16 @@ def account_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patched.setenv("REQUESTS_CA_BUNDLE", str(cert))
         yield f"https://127.0.0.1:{port}/{ACCOUNT}"
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def account_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served(tmp_path_factory.mktemp("azurite"), "blob")
+
+
+@pytest.fixture
+def tables_url(tmp_path: Path) -> Iterator[str]:
+    yield from served(tmp_path, "table")
 
 
 def test_a_document_is_created_changed_and_read_with_a_token(account_url: str) -> None:
@@ -76,3 +86,23 @@ def test_a_token_for_something_else_is_denied(account_url: str) -> None:
         store.read("state/a.json")
     assert caught.value.next_step
     store.close()
+
+
+def test_tables_are_changed_and_read_with_a_token_too(tables_url: str) -> None:
+    pytest.importorskip("azure.data.tables")
+    from poller.stores import TableStore
+
+    store = TableStore.from_identity(tables_url, credential=Token())
+    first = store.write("state/shop/a.json", b"1", if_tag=None)
+    second = store.write("state/shop/a.json", b"2", if_tag=first.tag)
+    with pytest.raises(WriteConflict):
+        store.write("state/shop/a.json", b"3", if_tag=first.tag)
+    assert isinstance(store.read("state/shop/a.json", unless=second.tag), Unchanged)
+    store.append("audit/shop/a.jsonl", "line")
+    assert store.lines("audit/shop/a.jsonl") == ["line"]
+    store.close()
+    denied = TableStore.from_identity(tables_url, credential=Token("https://graph.microsoft.com"))
+    with pytest.raises(StoreDenied) as caught:
+        denied.read("state/shop/a.json")
+    assert caught.value.next_step
+    denied.close()
