@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from sqlalchemy.engine import URL, Engine
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
 
 from poller import forks
 from poller.config import PollerConfig, SourceKeywords, SourceOptions
@@ -396,9 +396,9 @@ class SqlSource:
                 self._session.bounding.drop()
                 if database.read_leniently(error):
                     continue
-                if isinstance(error, DBAPIError):
+                if isinstance(error, DBAPIError | PendingRollbackError):
                     database.discard()
-                    fault = self._dialect.classify(error)
+                    fault = self._fault_of(error)
                     if fault is Fault.DISCONNECTED:
                         database.renew()
                     again = (fault is Fault.DISCONNECTED and database.rested) or (
@@ -417,6 +417,10 @@ class SqlSource:
                 database.end_work(failed=True)
                 raise failure from None
             may_retry = False
+
+    def _fault_of(self, error: DBAPIError | PendingRollbackError) -> Fault:
+        """The latter is said of a connection that broke before, where that was taken for a lack of privileges."""
+        return self._dialect.classify(error) if isinstance(error, DBAPIError) else Fault.DISCONNECTED
 
     def _failure(self, fault: Fault, failed: BaseException) -> SourceError:
         if fault in QUOTING_FAULTS and not self.error_text:

@@ -103,7 +103,8 @@ def look(connection: Connection, sessions_sql: sa.TextClause, own: Collection[in
             " trx_mysql_thread_id = connection_id() as ours from information_schema.innodb_trx"
         ).all()
     finally:
-        connection.exec_driver_sql("commit")
+        if not connection.invalidated:  # it broke: what broke it is the error, not that nothing can be said any more
+            connection.exec_driver_sql("commit")
     prepared = connection.exec_driver_sql("xa recover").all()
     return Look(
         clock=utc(sessions[0].clock),

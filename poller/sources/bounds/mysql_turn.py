@@ -99,6 +99,8 @@ def _holder(connection: Connection, name: str) -> int | None:
 def _release(connection: Connection, name: str) -> None:
     """Twice if need be: a lock that stayed would keep all others from looking."""
     for _ in range(2):
+        if connection.invalidated:
+            return
         with contextlib.suppress(DBAPIError):  # a connection that broke has lost its lock
             connection.exec_driver_sql(f"select release_lock('{name}')")
             return
