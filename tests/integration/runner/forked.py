@@ -19,6 +19,7 @@ from typing import Any
 
 from poller import Batch, Poller
 from poller.observability import LeaseAcquired
+from poller.ports import StateStore
 from poller.sources import SqlSource
 from poller.stores import BlobStore, SqlStore
 
@@ -50,7 +51,11 @@ def forks_in_handler(batch: Batch, *, ledger: str) -> None:
         handle(batch, ledger=ledger)
 
 
-def store_of(asked: dict[str, Any]) -> BlobStore | SqlStore:
+def store_of(asked: dict[str, Any]) -> StateStore:
+    if "table" in asked:
+        from poller.stores import TableStore
+
+        return TableStore.from_connection_string(asked["store"], asked["table"])
     if "container" in asked:
         return BlobStore.from_connection_string(asked["store"], container=asked["container"])
     return SqlStore(asked["store"])

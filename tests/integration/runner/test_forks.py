@@ -23,6 +23,7 @@ from poller.databases import samplers
 from poller.handler import load
 from poller.lease.heartbeat import Heartbeat
 from poller.observability import TickFailed
+from poller.ports import StateStore
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
 from poller.stores import BlobStore, MemoryStore, SqlStore
@@ -55,17 +56,21 @@ def run(folder: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
     return lines
 
 
-@pytest.mark.parametrize("kind", ["blob", "sql", "sqlite"])
+@pytest.mark.parametrize("kind", ["blob", pytest.param("table", marks=pytest.mark.soak), "sql", "sqlite"])
 def test_after_a_fork_parent_and_children_share_nothing(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """The fork is in the handler: each child returns from it, with a copy of its parent's lease."""
-    store: BlobStore | SqlStore
+    store: StateStore
     asked = {"source": request.getfixturevalue("sqlite_url" if kind == "sqlite" else "postgres_db")}
     if kind == "blob":
         azurite: Azurite = request.getfixturevalue("azurite")
         asked |= {"store": azurite.connection_string, "container": request.getfixturevalue("container")}
         store = BlobStore.from_connection_string(asked["store"], container=asked["container"])
+    elif kind == "table":
+        azurite = request.getfixturevalue("azurite")
+        asked |= {"store": azurite.connection_string_with_tables, "table": azurite.table_name()}
+        store = forked.store_of(asked)
     else:
         asked |= {"store": asked["source"] if kind == "sql" else f"sqlite:///{tmp_path / 'state.db'}"}
         store = SqlStore(asked["store"])
