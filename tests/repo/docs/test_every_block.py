@@ -16,6 +16,7 @@ HTTP = "tests/repo/docs/test_http.py::"
 ONCE = "tests/repo/docs/test_effectively_once.py::"
 NO_CLIENT = "not run: needs a client library that is not installed here, and an account"
 DRAWING = "not run: a drawing"
+NO_CLOUD = "not run: changes a machine, a cluster or a subscription; names in it are held by test_deployment.py::"
 
 EVERY_ONE = {
     "docs/cli.md": "tests/repo/docs/test_cli_page.py::test_each_commands_example_is_one_that_it_takes",
@@ -49,6 +50,14 @@ RUN_BY: dict[str, list[str]] = {
         "not run: there is no Windows",
     ],
     "docs/dependencies.md": [],
+    "docs/deployment.md": [
+        NO_CLOUD + "test_the_session_with_azd_sets_what_the_template_reads",
+        NO_CLOUD + "test_the_deployment_of_container_apps_names_its_parameters",
+        NO_CLOUD + "test_the_deployment_of_container_apps_names_its_parameters",
+        NO_CLOUD + "test_the_session_with_kubectl_makes_the_secret_that_pods_read",
+        NO_CLOUD + "test_the_session_with_systemd_installs_what_the_unit_names",
+        NO_CLOUD + "test_the_extras_shown_are_the_packages",
+    ],
     "docs/effectively-once.md": [
         ONCE + "test_the_example_prints_what_the_page_says",
         ONCE + "test_an_older_version_changes_nothing",
