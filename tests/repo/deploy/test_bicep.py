@@ -7,12 +7,13 @@ import json
 import re
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pathspec import GitIgnoreSpec
 
 from poller.config import PollerConfig
-from poller.stores.blob import account
+from poller.stores.azure import account
 from tests.repo.deploy.bicep import Template
 from tests.repo.deploy.files import DEPLOY, documents
 from tests.support.services import REPOSITORY
@@ -116,21 +117,22 @@ def settings(template: Path, given: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("template", "client", "queues"),
-    [
-        ("azure/infra/functions.bicep", "identityClientId", True),
-        ("container-apps/main.bicep", "identityClientId", False),
-    ],
+    ("template", "services"),
+    [("azure/infra/functions.bicep", ["blob", "queue", "table"]), ("container-apps/main.bicep", ["blob", "table"])],
     ids=["functions", "container-apps"],
 )
-def test_the_settings_are_those_that_poller_reads(template: str, client: str, queues: bool) -> None:
-    given = {f"{one}Endpoint": f"https://shop.{one}.core.windows.net/" for one in ("blob", "queue", "table")}
+@pytest.mark.parametrize("service", ["blob", "table"])
+def test_the_settings_are_those_that_poller_reads(
+    template: str, services: list[str], service: Literal["blob", "table"]
+) -> None:
+    urls = {one: f"https://shop.{one}.core.windows.net/" for one in ("blob", "queue", "table")}
+    given = {f"{one}Endpoint": url for one, url in urls.items()} | {"identityClientId": "an-id"}
 
-    found = account.from_environment("AzureWebJobsStorage", settings(DEPLOY / template, {**given, client: "an-id"}))
+    found = account.from_environment("AzureWebJobsStorage", settings(DEPLOY / template, given), service=service)
 
     assert isinstance(found, account.Identity)
-    assert (found.account_url, found.client_id, found.credential) == (given["blobEndpoint"], "an-id", "managedidentity")
-    assert found.queue_url == (given["queueEndpoint"] if queues else None)
+    assert (found.client_id, found.credential) == ("an-id", "managedidentity")
+    assert dict(found.urls) == {one: urls[one] for one in services}
 
 
 def test_what_is_deleted_by_age_is_never_state_or_history() -> None:

@@ -38,7 +38,7 @@ def test_the_parameters_are_those_of_the_template() -> None:
     defaults = dict(re.findall(r"^param (\w+) \w+ = (.*)$", template.text, re.MULTILINE))
     (table,) = re.findall(r"^\| parameter \|.*?(?=\n\n)", TEXT, re.MULTILINE | re.DOTALL)
     rows = [line.split("|")[1:3] for line in table.splitlines()[2:]]
-    shown = {}
+    shown: dict[str, str] = {}
     for names, values in rows:
         found, given = re.findall(r"`(\w+)`", names), [one.strip(" `") for one in values.split(",")]
         shown |= dict(zip(found, given if len(given) == len(found) else given * len(found), strict=True))
