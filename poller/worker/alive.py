@@ -41,6 +41,8 @@ class AliveFile:
                 raise OSError("it is a link")
             if self.path.is_dir():
                 raise OSError("it is a folder")
+            if self.path.exists() and not self.path.is_file():  # /dev/null would be replaced for the whole machine
+                raise OSError("it is a device, pipe or socket")
             self._write()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -98,3 +99,11 @@ def test_at_the_end_it_is_gone(path: Path, clock: Clockwork) -> None:
     alive.remove()
     alive.remove()
     assert not path.exists()
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    """Nor is a device: as root, /dev/null would be a file from then on, for the whole machine."""
+    os.mkfifo(pipe := tmp_path / "alive")
+    with pytest.raises(ConfigError, match="it is a device, pipe or socket"):
+        AliveFile(pipe)
+    assert pipe.is_fifo()
