@@ -43,7 +43,7 @@ def polled(table: sqlite3.Connection, *, bound: BoundChoice = "none", **keys: An
         bound=bound, **delay,
     )  # fmt: skip
     settings: dict[str, Any] = {"name": "orders", "batch_size": 3, "store": MemoryStore(), **keys}
-    poller = Poller(source=source, app_name="shop", observers=(), **settings)
+    poller = Poller(source=source, app_name="shop", **{"observers": (), **settings})
     yield poller
     poller.close()
 
