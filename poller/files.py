@@ -33,6 +33,8 @@ def write_whole(file: Path, text: str | bytes, *, overwrite: bool) -> None:
     """
     if file.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and nothing is written through one: give the file that it leads to")
+    if overwrite and file.exists() and not (file.is_file() or file.is_dir()):
+        raise OSError(errno.EINVAL, "it is a device, pipe or socket, and would be replaced")
     part = file.with_name(f".{file.name}.{secrets.token_hex(8)}.part") if file.name else file
     try:
         write_new(part, text)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from poller import files
 from poller.errors import ConfigError
 from poller.worker import AliveFile
 from tests.integration.runner.clockwork import Clockwork
@@ -106,4 +107,11 @@ def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "alive")
     with pytest.raises(ConfigError, match="it is a device, pipe or socket"):
         AliveFile(pipe)
+    assert pipe.is_fifo()
+
+
+def test_a_pipe_is_not_overwritten_by_an_export(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "exported")
+    with pytest.raises(OSError, match="it is a device, pipe or socket"):
+        files.write_whole(pipe, "text", overwrite=True)
     assert pipe.is_fifo()
