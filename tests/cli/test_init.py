@@ -176,7 +176,7 @@ def test_on_a_terminal_it_asks_and_proposes(project: Project, sqlite_url: str) -
         (r"never NULL\) \[id\]:", ""),
         (r"Application", "shop"),
         (r"Poller \[orders\]:", "sales"),
-        (r"sql, blob\) \[sql\]:", ""),
+        (r"sql, blob, table\) \[sql\]:", ""),
     ):
         asked.expect(question)
         asked.sendline(answer)
