@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -91,6 +91,11 @@ def poller_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+LogFormatOption = Annotated[
+    Literal["text", "json"],
+    typer.Option(help="How stderr is written: lines for people, or a JSON object a line, with the span's ids."),
+]
+
 NamesArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="NAME", help="Which pollers; default: all.", autocompletion=poller_names),
@@ -155,9 +160,10 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
             json=as_json or session.json,
             debug=debug or session.debug,
         )
-        from poller_cli.terminal.printing import complain, copy_with
+        from poller_cli.terminal.printing import complain, copy_with, say_as
 
         by_default = session.config == Path(os.environ.get("POLLER_CONFIG") or DEFAULT_CONFIG)
+        say_as(None)
         copy_with(*([] if by_default else ["-c", str(session.config)]))
         if session.json or function.__name__ != "run":
             sys.stdout.flush()  # one that is closed is an error before anything is done

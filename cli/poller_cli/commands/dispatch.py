@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.session import Session
+from poller_cli.session import LogFormatOption, Session
 
 if TYPE_CHECKING:
     from poller.app import App
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def dispatch(
     session: Session,
     once: Annotated[bool, typer.Option("--once", help="One round, then exit.")] = False,
+    log_format: LogFormatOption = "text",
 ) -> int:
     """Look which pollers are due, and send a work message for each that has rows: what the function `dispatch` does
     where `[functions] mode = "queue"`.
@@ -36,7 +37,7 @@ def dispatch(
     from poller.worker.exporting import exported
     from poller_cli.output.log import log_to_stderr
 
-    log_to_stderr(debug=session.debug)
+    log_to_stderr(debug=session.debug, as_json=log_format == "json")
     with session.app() as app, exported(app.config, app.path):
         if app.config.functions.mode != "queue":
             raise ConfigError(

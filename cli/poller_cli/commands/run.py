@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from poller_cli import exits
-from poller_cli.session import NamesArgument, Session, owns_process
+from poller_cli.session import LogFormatOption, NamesArgument, Session, owns_process
 
 if TYPE_CHECKING:
     from poller.app import App
@@ -62,6 +62,7 @@ def run(
         Path | None,
         typer.Option(metavar="PATH", help="Touch this file every 5 s while the process goes round: for a probe."),
     ] = None,
+    log_format: LogFormatOption = "text",
 ) -> int:
     """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise.
 
@@ -88,10 +89,11 @@ def run(
         debug=session.debug,
         quiet_errors=mode != "forever",
         stop=stop,
+        json_log=log_format == "json",
     )
-    log_to_stderr(debug=session.debug)
+    log_to_stderr(debug=session.debug, as_json=log_format == "json")
     in_hand = worker.BatchesInHand()
-    progress = _progress(session)
+    progress = None if log_format == "json" else _progress(session)
     observers: list[Observer] = [in_hand, printer] if progress is None else [in_hand, printer, progress]
     signals = worker.stopped_by_signals(stop, in_hand, exit_code=exits.FAILED)
     with (
@@ -174,10 +176,10 @@ def _served(app: App, address: str | None, token_file: Path | None) -> Iterator[
         yield
         return
     from poller.http import serve
-    from poller_cli.terminal.printing import complain
+    from poller_cli.terminal.printing import notice
 
     with serve(app, address, token_file=token_file) as server:
-        complain(f"Health is answered at {server.url}")
+        notice(f"Health is answered at {server.url}")
         yield
 
 

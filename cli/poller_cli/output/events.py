@@ -19,6 +19,7 @@ from poller.model.redact import redact, shortened
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
 from poller_cli.output.digest import MANY, Digest
 from poller_cli.output.event_words import words
+from poller_cli.output.json_log import of_event
 from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import (
     coloured,
@@ -45,6 +46,7 @@ class EventPrinter:
         debug: also show people what happens all the time, such as every heartbeat.
         quiet_errors: leave failed ticks to the caller, who reports them.
         stop: set where JSON can no longer be written: nobody would know what is done from then on.
+        json_log: stderr has JSON too (`--log-format json`).
 
     Attributes:
         output_closed: whether that was so.
@@ -59,7 +61,9 @@ class EventPrinter:
         debug: bool,
         quiet_errors: bool,
         stop: threading.Event | None = None,
+        json_log: bool = False,
     ) -> None:
+        self._json_log = json_log
         self._json_lines = json_lines
         self._level = logging.DEBUG if debug else logging.INFO
         if json_lines is not None and not debug:
@@ -77,7 +81,7 @@ class EventPrinter:
 
     def expect(self, pollers: int) -> None:
         """There are so many: on a terminal, the ticks of many are counted rather than listed."""
-        if pollers > MANY and is_terminal(sys.stderr) and self._level == logging.INFO:
+        if pollers > MANY and not self._json_log and is_terminal(sys.stderr) and self._level == logging.INFO:
             self._digest = Digest()
 
     def finish(self) -> None:
@@ -97,7 +101,8 @@ class EventPrinter:
             self._count(event.at)
             if event.level >= self._level and not self._is_repetition(event) and not counted:
                 with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-                    print(self._line(event), *self._trace(event), sep="\n", file=sys.stderr, flush=True)
+                    lines = [of_event(event)] if self._json_log else [self._line(event), *self._trace(event)]
+                    print(*lines, sep="\n", file=sys.stderr, flush=True)
 
     def _count(self, at: datetime | None) -> None:
         """Say what was counted, where it is time for that."""

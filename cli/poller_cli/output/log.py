@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from poller_cli.output.events import LogLines
+from poller_cli.terminal.printing import say_as
 
 
 class _CurrentStderr(logging.Handler):
@@ -20,10 +21,17 @@ class _CurrentStderr(logging.Handler):
                 self.handleError(record)
 
 
-def log_to_stderr(*, debug: bool) -> None:
-    """Show what handlers and libraries log, in the form that events have."""
+def log_to_stderr(*, debug: bool, as_json: bool = False) -> None:
+    """Show what handlers and libraries log, in the form that events have; `as_json`: all that goes to stderr is JSON,
+    one object a line."""
     handler = _CurrentStderr()
-    handler.setFormatter(LogLines())
+    if as_json:
+        from poller_cli.output import json_log
+
+        handler.setFormatter(json_log.JsonLines())
+        say_as(json_log.said)
+    else:
+        handler.setFormatter(LogLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     logging.getLogger("poller").setLevel(logging.DEBUG if debug else logging.INFO)
     for chatty in ("azure", "urllib3", "sqlalchemy", "opentelemetry"):

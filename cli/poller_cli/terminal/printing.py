@@ -12,6 +12,7 @@ import shutil
 import sys
 import textwrap
 import traceback
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
 from poller.model.escape import cut, escape, escape_lines
@@ -142,19 +143,42 @@ def copyable(text: str) -> str:
     return _COMMAND.sub(lambda found: found[0] + _options, text)
 
 
+_said_as: Callable[[str, str], str] | None = None
+
+
+def say_as(form: Callable[[str, str], str] | None) -> None:
+    """What goes to stderr has this form from now on, made of a level and a text; None: lines for people."""
+    global _said_as
+    _said_as = form
+
+
+def _said(level: str, text: str) -> bool:
+    """Whether it was said in another form."""
+    if _said_as is None:
+        return False
+    print(_said_as(level, text), file=sys.stderr, flush=True)
+    return True
+
+
 def complain(text: str) -> None:
     """One line on stderr, beginning with the program's name."""
+    if _said("ERROR", one_line(copyable(text))):
+        return
     print(f"{coloured('poller:', 'red', sys.stderr)} {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 
 def show_trace(of: BaseException | str) -> None:
     """An error's traceback on stderr, for `--debug`, secrets removed; or one that was kept as text."""
     trace = of if isinstance(of, str) else "".join(traceback.format_exception(of))
+    if _said("ERROR", escape_lines(redact(trace))):
+        return
     print(escape_lines(redact(trace)), end="", file=sys.stderr, flush=True)
 
 
 def notice(text: str) -> None:
     """One line on stderr that is not an error."""
+    if _said("INFO", one_line(copyable(text))):
+        return
     print(f"poller: {one_line(copyable(text))}", file=sys.stderr, flush=True)
 
 

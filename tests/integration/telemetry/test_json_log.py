@@ -1,0 +1,60 @@
+"""`poller run --log-format json`: each line of stderr is an object, with the ids of the current span."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+HANDLERS = """
+import logging
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+trace.set_tracer_provider(TracerProvider())
+
+def on_orders(batch):
+    logging.getLogger("shop").warning("paid %s", "a\\n2026 ERROR \\x1b[31m\\x7f\\u2028 password=hunter2")
+    raise ValueError("no \\x9b stock, password=hunter2")
+"""
+
+
+def test_each_line_is_an_object_with_the_ids_of_its_span(tmp_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop, shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+        shop.execute("INSERT INTO orders VALUES (1, '2026-01-01 00:00:00.000')")
+    (tmp_path / "poller.toml").write_text(
+        """
+        app_name = "shop"
+        [state]
+        store = "sql"
+        [pollers.orders]
+        handler = "handlers:on_orders"
+        [pollers.orders.source]
+        url = "sqlite:///shop.db"
+        table = "orders"
+        cursor_column = "updated_at"
+        cursor_time_zone = "UTC"
+        pk_columns = ["id"]
+        """
+    )
+    command = [sys.executable, "-m", "poller_cli.main", "run", "--once", "--log-format", "json"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+
+    assert ended.returncode == 1
+    assert b"hunter2" not in ended.stderr
+    assert all(32 <= byte < 127 or byte == 10 for byte in ended.stderr)
+    lines = [json.loads(line) for line in ended.stderr.decode().splitlines()]
+    by_event = {line.get("event", line["logger"]): line for line in lines}
+    logged, failed, tick = by_event["shop"], by_event["handler_failed"], by_event["tick"]
+    assert logged["message"].isprintable() or logged["message"].replace("\n", "").isprintable()
+    assert (logged["level"], failed["level"], failed["poller"]) == ("WARNING", "ERROR", "orders")
+    assert "on_orders" in failed["trace"]
+    assert len(logged["trace_id"]) == 32
+    assert logged["trace_id"] == failed["trace_id"] == tick["trace_id"]
+    assert len({logged["span_id"], tick["span_id"]}) == 2
+    assert "message" in lines[-1], "the console's own last word is an object too"
