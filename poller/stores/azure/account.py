@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from poller import entra
 from poller.errors import ConfigError
 from poller.tls import is_loopback
 
@@ -165,14 +166,8 @@ def _identity(prefix: str, settings: Mapping[str, str]) -> Identity | None:
     }
     if not urls.keys() - {"queue"}:
         return None
-    credential = (setting("credential") or "default").lower()
-    if credential not in {"default", "managedidentity"}:
-        raise ConfigError(
-            f"{prefix}__credential is not a supported way to sign in.",
-            key=KEY,
-            next_step=f"Set it to managedidentity, or leave {prefix}__credential out.",
-        )
-    return Identity(urls, setting("clientId"), credential)
+    who = entra.read_identity(prefix, settings, key=KEY)
+    return Identity(urls, who.client_id, who.credential)
 
 
 def _parts(connection_string: str) -> dict[str, str]:
