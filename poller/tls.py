@@ -50,12 +50,10 @@ def of_database(url: URL, environ: Mapping[str, str]) -> list[Finding]:
     Args:
         url: of the database. environ: libpq's variables, for what the URL does not say.
     """
-    family = {"mariadb": "mysql", "postgres": "postgresql"}.get(url.get_backend_name(), url.get_backend_name())
-    judge = {"postgresql": _postgresql, "mysql": _mysql, "mssql": _mssql}.get(family)
-    if judge is None:
+    judged = judge(url, environ)
+    if judged is None:
         return []
-    options = {name.lower(): value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
-    hosts, why = judge(url, options, environ)
+    hosts, why = judged
     away = [host for host in hosts if not _is_here(host)]
     if not away:
         return [ok(CHECK, "the connection to the database does not leave this machine")]
@@ -64,7 +62,26 @@ def of_database(url: URL, environ: Mapping[str, str]) -> list[Finding]:
     message = (
         f"The connection to {', '.join(away)} is not verified ({why}): others in between can answer as the server."
     )
-    return [warn(CHECK, message, _STEPS[family])]
+    return [warn(CHECK, message, advice(url))]
+
+
+def judge(url: URL, environ: Mapping[str, str]) -> tuple[list[str], str] | None:
+    """The hosts that a connection goes to (none: a socket of this machine), and why a server there is not verified,
+    empty where it is; None for an unknown kind of database. Takes what `of_database` takes."""
+    judged_by = {"postgresql": _postgresql, "mysql": _mysql, "mssql": _mssql}.get(_family(url))
+    if judged_by is None:
+        return None
+    options = {name.lower(): value if isinstance(value, str) else ",".join(value) for name, value in url.query.items()}
+    return judged_by(url, options, environ)
+
+
+def advice(url: URL) -> str:
+    """What makes a connection to such a database verify the server."""
+    return _STEPS[_family(url)]
+
+
+def _family(url: URL) -> str:
+    return {"mariadb": "mysql", "postgres": "postgresql"}.get(url.get_backend_name(), url.get_backend_name())
 
 
 def of_address(address: str) -> list[Finding]:

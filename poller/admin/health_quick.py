@@ -58,9 +58,9 @@ class QuickLooks:
             return False
         subject = source.subject
         with self._lock:
-            if subject.url not in self._databases:
-                self._databases[subject.url] = threading.Lock(), Lookout(subject, TIMEOUT)
-            turn, lookout = self._databases[subject.url]
+            if subject.database not in self._databases:
+                self._databases[subject.database] = threading.Lock(), Lookout(subject, TIMEOUT)
+            turn, lookout = self._databases[subject.database]
         if not turn.acquire(timeout=TURN):
             return False
         try:

@@ -75,6 +75,7 @@ class SourceKeywords(TypedDict, total=False):
     bound_wait: timedelta | str
     bound_ignore_users: Sequence[str]
     json: Literal["parsed", "text"]
+    identity: bool | str
     format: Literal["rows", "arrow"]
 
 

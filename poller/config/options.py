@@ -310,6 +310,11 @@ class SourceOptions(Options):
     """What PostgreSQL's `json` and `jsonb` columns hold: Python's values, or the server's text, which costs less. The
     other databases' drivers return text."""
 
+    identity: bool | Text = False
+    """Sign in to the database with a Microsoft Entra identity instead of a password. `true`: the app's own, or that of
+    the client id in `AZURE_CLIENT_ID`; a text such as `"ORDERS_DB"`: that of the app settings `ORDERS_DB__clientId` and
+    `ORDERS_DB__credential`. Needs verified TLS, and a `url` without a password."""
+
     format: Literal["rows", "arrow"] = "rows"
     """What a batch holds. `rows`: one dict per row. `arrow`: also `batch.table`, a `pyarrow.Table`; `batch.rows` is
     made where the handler asks for it. Needs the extra `arrow`; `json` is then `text`."""

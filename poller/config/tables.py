@@ -39,7 +39,13 @@ class SourceConfig(SourceOptions, _Address):
         return {**self.model_dump(exclude_unset=True), "url": self.url.get_secret_value()}
 
 
-_STORES_WITH = {"connection": ("blob", "table"), "container": ("blob",), "table": ("table",), "url": ("sql",)}
+_STORES_WITH = {
+    "connection": ("blob", "table"),
+    "container": ("blob",),
+    "table": ("table",),
+    "url": ("sql",),
+    "identity": ("sql",),
+}
 """The stores for which a key of `[state]` means something."""
 
 
@@ -63,6 +69,9 @@ class StateOptions(Options):
 
     url: SecretStr | None = Field(default=None, min_length=1)
     """For `sql`: the database, as any SQLAlchemy URL. Default: `sqlite:///state.db` beside `poller.toml`."""
+
+    identity: bool | Text = False
+    """For `sql`: sign in with a Microsoft Entra identity instead of a password, as a source's `identity` does."""
 
     @property
     def lists(self) -> bool:

@@ -86,7 +86,7 @@ class DatabaseProber:
         groups: dict[Hashable, list[tuple[Question, SqlSource]]] = {}
         for one in questions:
             if isinstance(one.source, SqlSource):
-                groups.setdefault(one.source.subject.url, []).append((one, one.source))
+                groups.setdefault(one.source.subject.database, []).append((one, one.source))
             else:
                 answers[one.poller] = "failed"
         asked = [(group, *self._begin(url, group)) for url, group in groups.items()]

@@ -15,8 +15,9 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from poller import forks
-from poller.databases import pools, urls
+from poller.databases import pools, tokens, urls
 from poller.databases.pools import Loan, Pool, Session
+from poller.entra import Identity
 from poller.errors import SourceUnavailable
 from poller.sources.bounds import places
 from poller.sources.dialects import Dialect, read_only
@@ -46,15 +47,17 @@ def read_url(url: str | URL | Engine) -> URL:
     return urls.read_url(url, key="url")
 
 
-def make_engine(url: URL, dialect: Dialect, timeout: timedelta) -> Engine:
-    """An engine without a pool, for one connection that is held.
+def make_engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity | None = None) -> Engine:
+    """An engine without a pool, for one connection that is held. `identity`: signs in, instead of a password.
 
-    Raises: ConfigError naming `url`, where the driver is not installed.
+    Raises: ConfigError naming `url`, where the driver is not installed, or `identity`, where it cannot be used there.
     """
-    return _engine(url, dialect, timeout, poolclass=NullPool)
+    return _engine(url, dialect, timeout, identity, poolclass=NullPool)
 
 
-def make_pool(url: URL, dialect: Dialect, timeout: timedelta, connections: int) -> Pool | None:
+def make_pool(
+    url: URL, dialect: Dialect, timeout: timedelta, connections: int, identity: Identity | None = None
+) -> Pool | None:
     """The process's pool for this URL; None for SQLite, whose connections cost nothing, and which locks per process.
 
     Raises: as `make_engine`.
@@ -67,6 +70,7 @@ def make_pool(url: URL, dialect: Dialect, timeout: timedelta, connections: int) 
             url,
             dialect,
             timeout,
+            identity,
             poolclass=QueuePool,
             pool_size=pools.MOST,
             max_overflow=0,
@@ -76,16 +80,22 @@ def make_pool(url: URL, dialect: Dialect, timeout: timedelta, connections: int) 
             query_cache_size=pools.STATEMENTS_KEPT,
         )
 
-    return pools.pool_of(url, make, place=place(identify(url)), connections=connections)
+    return pools.pool_of(url, make, place=place(identify(url)), connections=connections, beside=identity)
 
 
-def _engine(url: URL, dialect: Dialect, timeout: timedelta, **options: Any) -> Engine:
+def _engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity | None, **options: Any) -> Engine:
     def connect_args(chosen: URL) -> dict[str, Any]:
         args = dialect.connect_args(chosen.get_driver_name(), timeout)
         return {name: value for name, value in args.items() if name not in chosen.query or name in dialect.forced}
 
-    return urls.open_engine(
-        url, connect_args, key="url", hide_parameters=True, skip_autocommit_rollback=True, **options
+    return tokens.open_engine(
+        url,
+        connect_args,
+        key="url",
+        identity=identity,
+        hide_parameters=True,
+        skip_autocommit_rollback=True,
+        **options,
     )
 
 

@@ -16,6 +16,8 @@ from typing import Any
 from sqlalchemy.engine import URL, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from poller.databases.tokens import NoToken
+from poller.entra import Identity
 from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from poller.ports import Bound
@@ -47,13 +49,20 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Subject:
-    """What the statements over one source are made of. `url`: the database, or an engine that was given."""
+    """What the statements over one source are made of. `url`: the database, or an engine that was given; `identity`:
+    signs in there, instead of a password."""
 
     url: URL | Engine
     dialect: Dialect
     options: Options
     relation: Relation
     quote: Callable[[str], str]
+    identity: Identity | None = None
+
+    @property
+    def database(self) -> Hashable:
+        """Equal for all that one `Lookout` can ask."""
+        return self.url, self.identity
 
 
 @dataclass(frozen=True)
@@ -70,12 +79,12 @@ class Lookout:
     """One connection to one database. Used by one thread at a time.
 
     Args:
-        first: any of the sources; all others have its URL. timeout: of each statement.
+        first: any of the sources; all others are of its `database`. timeout: of each statement.
     """
 
     def __init__(self, first: Subject, timeout: timedelta) -> None:
         url, dialect = first.url, first.dialect
-        engine = url if isinstance(url, Engine) else make_engine(url, dialect, timeout)
+        engine = url if isinstance(url, Engine) else make_engine(url, dialect, timeout, first.identity)
         self._database = Database(engine, dialect, timeout)
         self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
 
@@ -172,6 +181,8 @@ class Lookout:
 
     def _fault(self, error: Exception) -> Fault:
         self._database.close()
+        if isinstance(error, NoToken):
+            return Fault.LOGIN
         if not isinstance(error, DBAPIError):
             return Fault.OTHER
         fault: Fault = self._database.dialect.classify(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -17,8 +18,8 @@ from poller import forks
 from poller.config import PollerConfig, SourceKeywords, SourceOptions
 from poller.config.keywords import signature
 from poller.config.problems import located
-from poller.databases import pools
-from poller.errors import ConfigError, PollerError, SourceError
+from poller.databases import pools, tokens
+from poller.errors import ConfigError, PollerError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.model.durations import format_duration
 from poller.model.fingerprint import SourceDescription
@@ -87,12 +88,19 @@ class SqlSource:
             )
         may_set = calls_functions(o.filter, o.query, dialect.family)
         given = isinstance(url, Engine)
-        pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections)
+        identity = tokens.chosen(o.identity, os.environ, key="identity")
+        if given and identity is not None:
+            raise ConfigError(
+                "`identity` goes with a URL, not with an Engine, which signs in in its own way.",
+                key="identity",
+                next_step="Give the URL, or remove `identity`.",
+            )
+        pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections, identity)
 
         def engine() -> Engine:
             if isinstance(url, Engine):
                 return url
-            return make_engine(parsed, dialect, o.query_timeout) if pool is None else pool.engine
+            return make_engine(parsed, dialect, o.query_timeout, identity) if pool is None else pool.engine
 
         first = engine()
         quote = quoter(first)
@@ -108,7 +116,7 @@ class SqlSource:
                 return Session(database, o, relation, quote)
             return _tables(database, o, relation, quote, own_engine=not given)
 
-        self._subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote)
+        self._subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
         self._session = session(first)
         self._another_session: Callable[[], Session] = lambda: session(engine())
         self._said: Whereabouts | None = None
@@ -408,7 +416,7 @@ class SqlSource:
                     self._session.forget()
                 elif isinstance(error, SQLAlchemyError):
                     database.discard()
-                    failure = self._failure(Fault.OTHER, error)
+                    failure = self._unsigned(error) or self._failure(Fault.OTHER, error)
                 elif isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
                     failure = self._failure(Fault.RANGE, error)
                 else:
@@ -429,7 +437,10 @@ class SqlSource:
             text = driver_text(failed) if isinstance(failed, DBAPIError) else str(failed)
             detail = self._scrub(text).rstrip(".")
         o, known = self._options, self._session.known
-        where = Where(what=o.what, place=place(self._identity), timeout=format_duration(o.query_timeout))
+        identity = tokens.identity_of(self._session.database.engine)
+        if identity is not None and fault is Fault.UNREACHABLE and tokens.speaks_of_token(detail):
+            fault = Fault.LOGIN
+        where = Where(o.what, place(self._identity), format_duration(o.query_timeout), str(identity or ""))
         error = to_error(fault, detail, where)
         if fault is Fault.NO_COLUMN:
             found = re.search(r"column:?\s+[\"'`]?(?:\w+\.)?(\w+)", detail, re.IGNORECASE)
@@ -437,6 +448,13 @@ class SqlSource:
             if found and known is not None:
                 error.next_step = f"{did_you_mean(found[1], known.names)} {error.next_step}".strip()
         return error
+
+    def _unsigned(self, failed: SQLAlchemyError) -> SourceError | None:
+        """The error where no token is to be had."""
+        if not isinstance(failed, tokens.NoToken):
+            return None
+        what = self._options.what
+        return SourceUnavailable(f"{what}: {failed.message}.", table=what, next_step=failed.next_step)
 
     def _refuse_foreign(self, cursor: Cursor | None) -> None:
         if cursor is None:

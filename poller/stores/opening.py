@@ -27,7 +27,7 @@ def open_store(state: StateOptions, environ: Mapping[str, str], *, file: str = "
 
             if state.url is None:
                 raise ConfigError("is missing.", key="url")
-            return SqlStore(state.url.get_secret_value())
+            return SqlStore(state.url.get_secret_value(), identity=state.identity)
     except ConfigError as error:
         raise located(error, "state", file) from None
     from poller.stores.memory import MemoryStore

@@ -8,6 +8,7 @@ import re
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller import tls
+from poller.databases import tokens
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.bounds.base import on_copy
 from poller.sources.bounds.postgresql import REFRESHED
@@ -43,8 +44,9 @@ def privileges(subject: Subject) -> list[Finding]:
 
 
 def transport(subject: Subject) -> list[Finding]:
-    """Whether a connection that leaves this machine verifies the server, by its URL."""
-    return tls.of_database(subject.session.database.engine.url, os.environ)
+    """Whether a connection that leaves this machine verifies the server, by its URL; who signs in with a token."""
+    engine = subject.session.database.engine
+    return [*tls.of_database(engine.url, os.environ), *tokens.findings(engine)]
 
 
 def _version(subject: Subject) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import tokens
 from poller.errors import SourceError, SourceUnavailable
 from poller.sources.dialects.read_only import NEXT_STEP
 
@@ -92,11 +93,12 @@ def driver_text(error: DBAPIError) -> str:
 
 @dataclass(frozen=True)
 class Where:
-    """What the error messages name."""
+    """What the error messages name. `identity`: whose token was given, empty for a password."""
 
     what: str
     place: str
     timeout: str
+    identity: str = ""
 
 
 def to_error(fault: Fault, detail: str, where: Where) -> SourceError:
@@ -124,7 +126,7 @@ def _described(fault: Fault, detail: str, where: Where) -> tuple[str, str]:
         case Fault.DISCONNECTED | Fault.BUSY:
             return f"{place} gave no answer", _REACH
         case Fault.LOGIN:
-            return f"{place} refused the login", "Check the user and the password in `url`."
+            return _refused(where)
         case Fault.NO_DATABASE if "not a database" in detail:
             return f"{place} cannot be read", "Check the path in `url`."
         case Fault.NO_DATABASE:
@@ -143,6 +145,12 @@ def _described(fault: Fault, detail: str, where: Where) -> tuple[str, str]:
             return "a value is out of the column's range", step
         case _:
             return "the database refused the query", "Check `filter` and `query`, and run `poller check`."
+
+
+def _refused(where: Where) -> tuple[str, str]:
+    if where.identity:
+        return f"{where.place} refused the token of {where.identity}", tokens.REFUSED
+    return f"{where.place} refused the login", "Check the user and the password in `url`."
 
 
 _REACH = "Check that it runs, and the host and port in `url`."

@@ -40,6 +40,7 @@ _NUMBERS = {
     2002: Fault.UNREACHABLE,
     2003: Fault.UNREACHABLE,
     2005: Fault.UNREACHABLE,
+    2026: Fault.UNREACHABLE,  # no TLS, where it is required
     2006: Fault.DISCONNECTED,
     2013: Fault.DISCONNECTED,
     2055: Fault.DISCONNECTED,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from poller.databases.tokens import identity_of
 from poller.ports import Bound, Page, Row, Table
 from poller.sources.arrow import pyarrow
 from poller.sources.arrow.kinds import Kind, loads_of, several_dimensions
@@ -305,6 +306,8 @@ class TableSession(Session):
         database = self.database
         if not self._own_engine:
             raise Unusable("the source was given an engine, which may set up its connections in its own way")
+        if identity_of(database.engine) is not None:  # ADBC's driver takes it in an address only
+            raise Unusable("it would need the token of `identity` in a URL")
         if database.driver_connection().info.parameter_status("server_encoding") == "SQL_ASCII":
             raise Unusable("the database has the encoding SQL_ASCII")
         if not self.bounding.holds_session():

@@ -23,7 +23,8 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DisconnectionError
 
-from poller.databases.urls import open_engine, read_url, use_utf8mb4
+from poller.databases import tokens
+from poller.databases.urls import read_url, use_utf8mb4
 from poller.errors import ConfigError
 from poller.files import OTHERS, create_private
 from poller.model.finding import Finding, ok, warn
@@ -35,20 +36,21 @@ _SECONDS_A_CONNECTION_LIVES = 120
 _ABSENT: WeakKeyDictionary[Engine, Callable[[], bool]] = WeakKeyDictionary()
 
 
-def engine_for(url: str, directory: Path) -> Engine:
+def engine_for(url: str, directory: Path, identity: bool | str = False) -> Engine:
     """A new engine. A relative SQLite path is in `directory`. Its file is created, but no folder: with a mistyped path
-    every row would be delivered again.
+    every row would be delivered again. `identity`: as of `[state]`.
 
-    Raises: ConfigError (not a URL, no such driver, an in-memory SQLite database).
+    Raises: ConfigError (not a URL, no such driver, an in-memory SQLite database, an identity that cannot be used).
     """
     parsed = read_url(url, key=KEY)
     backend = parsed.get_backend_name()
     if backend == "sqlite":
         parsed = _sqlite_file(parsed, directory)
-    engine = open_engine(
+    engine = tokens.open_engine(
         parsed,
         _connect_args,
         key=KEY,
+        identity=tokens.chosen(identity, os.environ, key="state.identity"),
         isolation_level="AUTOCOMMIT",
         skip_autocommit_rollback=True,
         pool_recycle=_SECONDS_A_CONNECTION_LIVES,

@@ -11,11 +11,15 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from poller.databases import tokens
 from poller.databases.errors import codes
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
 
 # PostgreSQL's SQLSTATEs: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _DENIED_STATES = {"28000", "28P01", "42501"}
+_LOGIN_STATES = {"28000", "28P01"}
+_LOGIN_NUMBERS = {1045, 1698, 18456}
+_LOGIN_TEXT = re.compile(r"password authentication failed|no pg_hba\.conf entry|login failed", re.IGNORECASE)
 _PASSING_STATES = {"25006"}  # read-only: a standby, or a server that is failing over
 # MariaDB's: https://mariadb.com/kb/en/mariadb-error-code-reference/ ; SQL Server's: 229, 18456
 _DENIED_NUMBERS = {1044, 1045, 1130, 1142, 1143, 1227, 1698, 229, 18456}
@@ -62,6 +66,22 @@ def translate(
         )
     step = "If another program made its tables, set another prefix."
     return StoreError(f"The statement for {place} was not accepted: {said}.", document=name, next_step=step)
+
+
+def without_access(error: SQLAlchemyError, place: str, name: str, identity: object) -> StoreUnavailable | None:
+    """The error where no connection was made for want of a token, or since the server refused one; None for any other.
+    The next connection takes a fresh one, so it is an outage. `identity`: whose token it is."""
+    if isinstance(error, tokens.NoToken):
+        message, step = f"{place} cannot be reached: {error.message}.", error.next_step
+    else:
+        original: Any = getattr(error, "orig", None)
+        state, number = codes(original)
+        said = _first_line(original if original is not None else error, None)
+        refused = state in _LOGIN_STATES or number in _LOGIN_NUMBERS or _LOGIN_TEXT.search(said)
+        if not refused and not (isinstance(error, OperationalError) and tokens.speaks_of_token(said)):
+            return None
+        message, step = f"{place} refused the token of {identity}: {said}.", tokens.REFUSED
+    return StoreUnavailable(message, document=name, next_step=step, sent=False)
 
 
 def _passes(error: SQLAlchemyError, state: str | None, number: int | None) -> bool:

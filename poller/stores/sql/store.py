@@ -22,6 +22,7 @@ from sqlalchemy import inspect as inspect_database
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from poller import forks, tls
+from poller.databases import tokens
 from poller.databases.errors import says_no_table
 from poller.databases.urls import abandon
 from poller.errors import ConfigError, StoreError, StoreUnavailable, WriteConflict
@@ -29,7 +30,7 @@ from poller.model.finding import Finding
 from poller.model.limits import LARGEST_BODY
 from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
 from poller.stores.sql.engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait, rights
-from poller.stores.sql.errors import UNSURE, translate
+from poller.stores.sql.errors import UNSURE, translate, without_access
 from poller.stores.sql.schema import schema_for
 
 _T = TypeVar("_T")
@@ -43,11 +44,19 @@ class SqlStore:
         url_or_engine: a SQLAlchemy URL (`sqlite:///state.db`), or an engine, which `close` leaves open.
         prefix: of the tables' names.
         directory: of a relative SQLite path; the working directory when None.
+        identity: with whose tokens a URL without a password signs in, as `[state] identity`.
 
-    Raises: ConfigError (not a URL, no such driver, not a table's name).
+    Raises: ConfigError (not a URL, no such driver, not a table's name, an identity that cannot be used there).
     """
 
-    def __init__(self, url_or_engine: str | Engine, *, prefix: str = "poller", directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        url_or_engine: str | Engine,
+        *,
+        prefix: str = "poller",
+        directory: Path | None = None,
+        identity: bool | str = False,
+    ) -> None:
         if _PREFIX.fullmatch(prefix) is None:
             raise ConfigError(
                 f"{prefix!r} cannot begin the name of a table.",
@@ -56,7 +65,7 @@ class SqlStore:
             )
         self._owned = isinstance(url_or_engine, str)
         if isinstance(url_or_engine, str):
-            self._engine = engine_for(url_or_engine, directory or Path.cwd())
+            self._engine = engine_for(url_or_engine, directory or Path.cwd(), identity)
         else:
             self._engine = url_or_engine.execution_options(isolation_level="AUTOCOMMIT")
         forks.before(self._leave_nothing_open)
@@ -179,7 +188,11 @@ class SqlStore:
 
     def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - the same for all documents
         """Whether the connection verifies the server, and whether others may read a file, for `poller check`."""
-        return [*tls.of_database(self._engine.url, os.environ), *rights(self._engine)]
+        return [
+            *tls.of_database(self._engine.url, os.environ),
+            *tokens.findings(self._engine),
+            *rights(self._engine),
+        ]
 
     def locate(self, name: str) -> str:
         """See `StateStore.locate`."""
@@ -309,8 +322,11 @@ class SqlStore:
         return WriteConflict(f"{self.locate(name)} is not the version this write was for.", document=name)
 
     def _translated(self, error: SQLAlchemyError, name: str, *, reading: bool = False) -> StoreError:
+        place, identity = self.locate(name), tokens.identity_of(self._engine)
+        if identity is not None and (unsigned := without_access(error, place, name, identity)) is not None:
+            return unsigned
         password = self._engine.url.password
-        return translate(error, self.locate(name), name, secret=str(password) if password else None, reading=reading)
+        return translate(error, place, name, secret=str(password) if password else None, reading=reading)
 
 
 def _is_broken(error: SQLAlchemyError) -> bool:

@@ -57,11 +57,19 @@ def test_a_circle_is_found_wherever_an_import_stands(hidden: str) -> None:
     }
 
 
-@pytest.mark.parametrize("module", ["azure.storage", "azure.data", "azure.identity", "azure.core"])
-def test_only_stores_and_the_queue_import_azure_storage(module: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "others"),
+    [
+        ("azure.storage", {"poller/dispatch/queues.py"}),
+        ("azure.data", set()),
+        ("azure.identity", {"poller/entra.py"}),
+        ("azure.core", {"poller/dispatch/queues.py", "poller/entra.py"}),
+    ],
+)
+def test_only_stores_and_the_queue_import_azure_storage(module: str, others: set[str]) -> None:
+    """And one module makes credentials."""
     stores = tuple(f"poller/stores/{one}/" for one in ("azure", "blob", "table"))
-    rest = {path for path in importers(module) if not path.startswith(stores)}
-    assert rest <= {"poller/dispatch/queues.py"}
+    assert {path for path in importers(module) if not path.startswith(stores)} <= others
 
 
 def loaded(*code: str, cwd: Path | None = None) -> set[str]:
@@ -88,6 +96,12 @@ TABLES = ("pyarrow", "adbc_driver_manager", "adbc_driver_postgresql")
 def test_the_embedded_poller_loads_no_azure_package() -> None:
     """A laptop's first run, and `poller --help`, do not wait for a cloud's client to load."""
     assert of(loaded("import poller.stores, poller.sources.sql_source", COMMAND.format(["--help"])), "azure") == []
+
+
+def test_a_source_with_an_identity_loads_azures_client_when_it_connects() -> None:
+    url = "postgresql://poller@shop.postgres.database.azure.com/shop?sslmode=verify-full"
+    made = f'SqlSource("{url}", table="t", cursor_column="at", pk_columns=["id"], identity=True)'
+    assert of(loaded("from poller.sources import SqlSource", made), "azure") == []
 
 
 WRITERS_OF_OTHER_PAGES = ("markdown_it", "pygments")

@@ -1,0 +1,1 @@
+"""Databases that are signed into with an identity."""
