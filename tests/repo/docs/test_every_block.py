@@ -17,6 +17,7 @@ ONCE = "tests/repo/docs/test_effectively_once.py::"
 NO_CLIENT = "not run: needs a client library that is not installed here, and an account"
 DRAWING = "not run: a drawing"
 NO_CLOUD = "not run: changes a machine, a cluster or a subscription; names in it are held by test_deployment.py::"
+NO_AZURE = "not run: it needs a database server in Azure"
 
 EVERY_ONE = {
     "docs/cli.md": "tests/repo/docs/test_cli_page.py::test_each_commands_example_is_one_that_it_takes",
@@ -109,6 +110,10 @@ RUN_BY: dict[str, list[str]] = {
     "docs/security.md": [
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",
+        "tests/repo/docs/test_security.py::test_the_identities_as_shown_may_be_sent_tokens",
+        NO_AZURE,
+        NO_AZURE,
+        NO_AZURE,
         "not run: there is no Docker engine; test_security.py looks at the image's user and at what a run writes",
     ],
     "docs/sources.md": [ACCEPTED, DOCS + "test_the_fingerprints_test_vector_is_what_is_computed"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -11,7 +12,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from poller.config import load_config
+from poller.databases.tokens import chosen
+from poller.sources import SqlSource
 from poller.stores import SqlStore
+from poller.stores.opening import open_store
 from tests.cli.project import Project
 from tests.integration.sources.tables import execute, make_orders
 from tests.repo.docs.blocks import ROOT, blocks
@@ -95,6 +100,18 @@ def test_the_pages_roles_suffice_and_the_source_is_only_read(
     assert project.run("reset-to-beginning", "orders", "--yes").code == 0
     with pytest.raises(sa.exc.DBAPIError, match=r"(?i)denied|read-only"):
         execute(as_user["poller_source"], "delete from orders")
+
+
+def test_the_identities_as_shown_may_be_sent_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILL_DB__clientId", "11111111-2222-3333-4444-555555555555")
+    (tmp_path / "poller.toml").write_text(blocks(PAGE, "toml")[0].text)
+    config = load_config(tmp_path / "poller.toml", {})
+    with closing(open_store(config.state, {})) as store:
+        assert isinstance(store, SqlStore)
+        assert "identity" in {one.check for one in store.checkup("x")}
+    orders = config.pollers["orders"]
+    SqlSource.from_config(orders, "orders").close()
+    assert "client id 11111111-2222" in str(chosen(orders.source.identity, os.environ, key="identity"))
 
 
 def test_the_image_runs_as_a_number_and_installs_by_hash() -> None:

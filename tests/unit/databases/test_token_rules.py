@@ -218,12 +218,12 @@ def test_sql_servers_driver_gets_the_token_as_an_attribute(
     monkeypatch: pytest.MonkeyPatch, issuer: Issuer, odbc: Odbc
 ) -> None:
     monkeypatch.setenv("AZURE_CLIENT_ID", CLIENT)
-    source, tokens = source_of(MSSQL), []
+    source, tokens, said = source_of(MSSQL), [], ""
     for number in (1, 2):
         tokens.append(issuer.rotate(number))
         with pytest.raises(SourceUnavailable) as refused:
             source.page(None, 1)
-    said = f"{refused.value} {refused.value.next_step}"
+        said += f"{refused.value} {refused.value.next_step}"
     assert "shop.database.windows.net" in said
     assert f"refused the token of the identity with client id {CLIENT}" in said
     assert not any(token in said for token in tokens)
