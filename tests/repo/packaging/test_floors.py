@@ -98,7 +98,7 @@ def test_the_embedded_poller_loads_no_azure_package() -> None:
     assert of(loaded("import poller.stores, poller.sources.sql_source", COMMAND.format(["--help"])), "azure") == []
 
 
-def test_a_source_with_an_identity_loads_azures_client_when_it_connects() -> None:
+def test_a_source_with_an_identity_loads_no_azure_to_begin_with() -> None:
     url = "postgresql://poller@shop.postgres.database.azure.com/shop?sslmode=verify-full"
     made = f'SqlSource("{url}", table="t", cursor_column="at", pk_columns=["id"], identity=True)'
     assert of(loaded("from poller.sources import SqlSource", made), "azure") == []
