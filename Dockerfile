@@ -17,10 +17,11 @@ ARG EXTRAS=""
 # Nothing is installed that these files do not name by its hash, what builds the wheel included.
 COPY requirements-hashes.txt ./
 COPY deploy/extras extras
-RUN cp requirements-hashes.txt all.txt && IFS=, && for extra in ${EXTRAS}; do \
+RUN touch more.txt && IFS=, && for extra in ${EXTRAS}; do \
       case "${extra}" in postgres | mysql) continue ;; esac; \
-      cat "extras/${extra}.txt" >> all.txt || exit 1; \
+      cat "extras/${extra}.txt" >> more.txt || exit 1; \
     done && \
+    sort -u -o more.txt more.txt && cat requirements-hashes.txt more.txt > all.txt && \
     pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement all.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY poller poller

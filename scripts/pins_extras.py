@@ -3,7 +3,8 @@ its hash.
 
 Run as `python scripts/pins_extras.py`, after `scripts/pins.py --hashes`. The versions are those of
 requirements-dev.txt, with which the tests ran. Named are the wheels for the image's Python on Linux, x86_64 and
-aarch64; nothing is built from source there. No address is written.
+aarch64; nothing is built from source there. No address is written. A package is one line, so that one which two extras
+need is easily named once.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def main() -> None:
         for name in sorted({name for found in needed for name in found} - present):
             (version,) = {found[name][0] for found in needed}
             hashes = sorted({found[name][1] for found in needed})
-            lines.append(" \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{one}" for one in hashes)]) + "\n")
+            lines.append(" ".join([f"{name}=={version}", *(f"--hash=sha256:{one}" for one in hashes)]) + "\n")
         if lines:
             (FOLDER / f"{extra}.txt").write_text("".join(lines), encoding="utf-8")
 
