@@ -31,7 +31,7 @@ def test_every_file_has_a_row_that_says_how_it_was_checked() -> None:
         for file in files
         if not named(path := str(file.relative_to(DEPLOY)), file.name, file.suffix)
         and not path.startswith(("extras/", "kubernetes/keda/kustomization"))
-        and path.split("/")[0] in FOLDERS
+        and path.split("/", maxsplit=1)[0] in FOLDERS
     ]
     assert missing == []
 
