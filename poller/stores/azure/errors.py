@@ -149,6 +149,14 @@ def no_such_service(place: str, name: str, advice: Advice) -> StoreUnavailable:
     )
 
 
+def not_created(refusal: StoreError, what: str, name: str, error: Exception) -> StoreError:
+    """The refusal for a container or table that is not there and could not be made."""
+    refusal.message = f"The {what} does not exist, and creating it failed. {refusal.message}"
+    if status_of(error) in {401, 403}:
+        refusal.next_step = f"Create the {what} {name} yourself, or permit it: {refusal.next_step}"
+    return refusal
+
+
 def reason_of(error: BaseException) -> str:
     """Why there was no answer, without any URL: the system's reason, and the exception's type."""
     seen: list[BaseException] = [error]

@@ -25,10 +25,17 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from poller.model.redact import redact
+from poller.ports import DEFAULT_TIMEOUT, Timeout
 
 SLOWEST = 100_000
 """Bytes per second: an answer may take the read timeout, and one second more for this many bytes of it."""
 _SECONDS_IDLE_BEFORE_PROBE = 30
+
+
+def seconds(timeout: Timeout | None) -> dict[str, Any]:
+    """The keywords with `timeout` for one call: `connect` once, `read` for each receive."""
+    chosen = timeout or DEFAULT_TIMEOUT
+    return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
 
 
 # --- answers: under one time limit as a whole, and with complete headers

@@ -9,7 +9,8 @@ from poller import tls
 from poller.errors import StoreDenied
 from poller.model.finding import Finding, error, ok, warn
 from poller.stores.azure.errors import FAILURES, code_of, status_of
-from poller.stores.blob.container import Container, seconds
+from poller.stores.azure.transport import seconds
+from poller.stores.blob.container import Container
 
 _NO_SUCH_TAG = '"0x0"'
 """No version of any blob has it: a request under this condition is never carried out."""

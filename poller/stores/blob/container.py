@@ -14,9 +14,9 @@ from azure.storage.blob import BlobClient, BlobType, ContainerClient
 
 from poller import forks
 from poller.errors import ConfigError, StoreError, StoreUnavailable
-from poller.ports import DEFAULT_TIMEOUT, Timeout
-from poller.stores.azure.errors import FAILURES, code_of, no_such_service, status_of, translate
-from poller.stores.azure.transport import WholeAnswers
+from poller.ports import Timeout
+from poller.stores.azure.errors import FAILURES, code_of, no_such_service, not_created, translate
+from poller.stores.azure.transport import WholeAnswers, seconds
 from poller.stores.blob.advice import BLOBS
 
 PAGE = 5000
@@ -53,12 +53,6 @@ def client_options(container: str) -> dict[str, Any]:
         "max_single_put_size": _MEGABYTES_64,
         "max_single_get_size": _MEGABYTES_64,
     }
-
-
-def seconds(timeout: Timeout | None) -> dict[str, Any]:
-    """The keywords with `timeout` for one call: `connect` once, `read` for each receive."""
-    chosen = timeout or DEFAULT_TIMEOUT
-    return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
 
 
 class ListedBlob(NamedTuple):
@@ -156,11 +150,7 @@ class Container:
         except FAILURES as error:
             if code_of(error) == "ContainerAlreadyExists":
                 return
-            refusal = self.translated(error, "")
-            refusal.message = f"The container does not exist, and creating it failed. {refusal.message}"
-            if status_of(error) in {401, 403}:
-                refusal.next_step = f"Create the container {self.name} yourself, or permit it: {refusal.next_step}"
-            raise refusal from None
+            raise not_created(self.translated(error, ""), "container", self.name, error) from None
 
     def translated(self, error: Exception, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
         """The error to raise, `from None`: the SDK's texts may hold a signed address."""

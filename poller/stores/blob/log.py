@@ -15,7 +15,8 @@ from azure.storage.blob import ContentSettings
 from poller.errors import StoreUnavailable
 from poller.ports import Timeout
 from poller.stores.azure.errors import FAILURES, code_of, status_of
-from poller.stores.blob.container import Container, seconds
+from poller.stores.azure.transport import seconds
+from poller.stores.blob.container import Container
 
 BLOCKS_PER_APPEND_BLOB = 50_000  # the service's own limit
 FIRST_PIECE = 65_536

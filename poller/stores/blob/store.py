@@ -33,10 +33,10 @@ from poller.stores.azure.account import (
 from poller.stores.azure.credentials import credential_of, default_credential
 from poller.stores.azure.errors import FAILURES, code_of, status_of
 from poller.stores.azure.times import header_time, plausible
-from poller.stores.azure.transport import WholeAnswers
+from poller.stores.azure.transport import WholeAnswers, seconds
 from poller.stores.blob.address import read_address
 from poller.stores.blob.checkup import examine
-from poller.stores.blob.container import Container, check_container, client_options, seconds
+from poller.stores.blob.container import Container, check_container, client_options
 from poller.stores.blob.log import BLOCKS_PER_APPEND_BLOB, BlobLog, is_later_part
 
 if TYPE_CHECKING:

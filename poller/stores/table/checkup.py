@@ -8,7 +8,8 @@ from poller import tls
 from poller.errors import StoreDenied
 from poller.model.finding import Finding, error, ok
 from poller.stores.azure.errors import FAILURES, code_of, status_of
-from poller.stores.table.entities import Entities, seconds
+from poller.stores.azure.transport import seconds
+from poller.stores.table.entities import Entities
 from poller.stores.table.keys import keys_of
 
 _NO_SUCH_TAG = "W/\"datetime'2000-01-01T00%3A00%3A00.0000000Z'\""

@@ -13,10 +13,10 @@ from azure.data.tables import TableClient, TableEntity
 
 from poller import forks
 from poller.errors import ConfigError, StoreError, StoreUnavailable
-from poller.ports import DEFAULT_TIMEOUT, Timeout
+from poller.ports import Timeout
 from poller.stores.azure.account import KEY
-from poller.stores.azure.errors import FAILURES, code_of, no_such_service, status_of, translate
-from poller.stores.azure.transport import WholeAnswers
+from poller.stores.azure.errors import FAILURES, code_of, no_such_service, not_created, translate
+from poller.stores.azure.transport import WholeAnswers, seconds
 from poller.stores.table.advice import TABLES, TOO_LARGE
 from poller.stores.table.bodies import too_large
 
@@ -41,12 +41,6 @@ def check_table(table: str) -> str:
             next_step="Use 3 to 63 letters and digits that begin with a letter, such as dbstate.",
         )
     return table
-
-
-def seconds(timeout: Timeout | None) -> dict[str, Any]:
-    """The keywords with `timeout` for one call: `connect` once, `read` for each receive."""
-    chosen = timeout or DEFAULT_TIMEOUT
-    return {"connection_timeout": chosen.connect, "read_timeout": chosen.read}
 
 
 class Entities:
@@ -149,11 +143,7 @@ class Entities:
         except FAILURES as error:
             if code_of(error) == "TableAlreadyExists":
                 return
-            refusal = self.translated(error, "")
-            refusal.message = f"The table does not exist, and creating it failed. {refusal.message}"
-            if status_of(error) in {401, 403}:
-                refusal.next_step = f"Create the table {self.name} yourself, or permit it: {refusal.next_step}"
-            raise refusal from None
+            raise not_created(self.translated(error, ""), "table", self.name, error) from None
 
     def translated(self, error: Exception, name: str, *, creating: bool = False, reading: bool = False) -> StoreError:
         """The error to raise, `from None`: the SDK's texts may hold a signed address."""

@@ -37,10 +37,10 @@ from poller.stores.azure.account import (
 from poller.stores.azure.credentials import credential_of, default_credential
 from poller.stores.azure.errors import FAILURES, code_of, status_of
 from poller.stores.azure.times import header_time, plausible
-from poller.stores.azure.transport import WholeAnswers
+from poller.stores.azure.transport import WholeAnswers, seconds
 from poller.stores.table.bodies import body_in, check_size, properties_of
 from poller.stores.table.checkup import examine
-from poller.stores.table.entities import OPTIONS, Entities, check_table, seconds
+from poller.stores.table.entities import OPTIONS, Entities, check_table
 from poller.stores.table.keys import LONGEST, Keys, beginning_with, keys_of, lines_of, name_of
 from poller.stores.table.log import LOG, TableLog
 

@@ -170,8 +170,8 @@ MUTANTS = (
     Mutant(
         "a row that follows is tried before its key's head",
         "model/aside.py",
-        "    ready = [row for row in state.aside if first.get(row.key) is row and _is_due(row, now, limits)]",
-        "    ready = [row for row in state.aside if row.key in first and _is_due(row, now, limits)]",
+        "    return [row for row in state.aside if first.get(row.key) is row and _is_due(row, now, limits)]",
+        "    return [row for row in state.aside if row.key in first and _is_due(row, now, limits)]",
         "of its key waits",
     ),
     Mutant(
