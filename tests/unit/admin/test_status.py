@@ -137,7 +137,7 @@ def test_a_check_finds_what_is_missing_and_writes_nothing(shop: Path, store: Mem
         findings = findings_of(poller)
 
     assert findings["handler"].severity == "warn"
-    assert findings["storage"].fix == '[state] store = "sql" or "blob"'
+    assert findings["storage"].fix == '[state] store = "sql", "blob" or "table"'
     assert "CREATE INDEX" in findings["index"].fix
     assert list(store.names("")) == []
 
