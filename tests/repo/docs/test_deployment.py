@@ -13,7 +13,7 @@ PAGE = "docs/deployment.md"
 TEXT = (ROOT / PAGE).read_text()
 DEPLOY = ROOT / "deploy"
 FOLDERS = {"azure", "container-apps", "kubernetes", "systemd"}
-"""Of the page; dashboards and alerts are those of docs/monitoring.md."""
+"""Of the page; dashboards and alerts are those of docs/telemetry.md."""
 AZD, CONTAINER_APPS, KUBERNETES, SYSTEMD, IMAGE = (one.text for one in blocks(PAGE, "sh"))
 
 
