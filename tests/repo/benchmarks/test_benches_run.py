@@ -146,6 +146,7 @@ def test_starts_are_measured_against_the_first(
     assert [one["what"].partition(":")[0] for one in (first, *others)][: len(measured)] == measured
 
 
+@pytest.mark.soak
 def test_what_many_pollers_take_is_measured_beyond_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from tests.repo.docs.blocks import ROOT
 COMMANDS = dict(docs_cli._commands(build(), ""))
 
 
+@pytest.mark.soak
 def test_the_page_is_up_to_date() -> None:
     done = subprocess.run([sys.executable, "-m", "scripts.docs", "--check"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
