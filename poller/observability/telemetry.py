@@ -40,6 +40,7 @@ _PACKAGES = {
     "azure-monitor": "azure-monitor-opentelemetry-exporter",
     "prometheus": "opentelemetry-exporter-prometheus",
 }
+_GRPC = "opentelemetry-exporter-otlp-proto-grpc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +111,17 @@ def set_up(want: Wanted, *, app_name: str, port: int | None = None, file: str = 
     Raises: ConfigError: a package is missing (it names the extra), or the connection string of Azure Monitor. Whatever
         else goes wrong is logged.
     """
-    done = Telemetry()
+    done, name = Telemetry(), ""
     try:
         if want.metrics is not None and not _provided("metrics"):
+            name = want.metrics
             _metrics(want.metrics, done, app_name, port)
         if want.traces is not None and not _provided("traces"):
+            name = want.traces
             _traces(want.traces, done, app_name)
     except ModuleNotFoundError as error:
         done.close()
-        name = want.metrics or want.traces or ""
-        raise ConfigError(
-            f"{file}: telemetry: {name} needs the package {_package(name, error)}, which is not installed.",
-            key="telemetry",
-            file=file,
-            next_step=f'pip install "poller[{name}]"',
-        ) from None
+        raise _missing(name, error, file) from None
     except ConfigError:
         done.close()
         raise
@@ -134,9 +131,16 @@ def set_up(want: Wanted, *, app_name: str, port: int | None = None, file: str = 
     return done
 
 
-def _package(name: str, error: ModuleNotFoundError) -> str:
+def _missing(name: str, error: ModuleNotFoundError, file: str) -> ConfigError:
+    """Of the exporter `name`. OTLP over gRPC is a package that no extra of ours brings."""
     grpc = "proto.grpc" in (error.name or "") or error.name == "grpc"
-    return "opentelemetry-exporter-otlp-proto-grpc" if grpc else _PACKAGES.get(name, str(error.name))
+    package = _GRPC if grpc else _PACKAGES.get(name, str(error.name))
+    return ConfigError(
+        f"{file}: telemetry: {name} needs the package {package}, which is not installed.",
+        key="telemetry",
+        file=file,
+        next_step=f"pip install {package}" if grpc else f'pip install "poller[{name}]"',
+    )
 
 
 def _provided(signal: str) -> bool:

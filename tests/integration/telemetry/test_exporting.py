@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Mapping
-from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from poller.observability import telemetry
 from poller.observability.telemetry import Wanted, wanted
 from tests.support.collector import collector
 from tests.support.services import free_port, wait_until
+from tests.support.shop_folder import configure, write_shop
 
 POLLER = [sys.executable, "-m", "poller_cli.main"]
 KEY = "0123abcd-0000-4000-8000-5ec2e75ec2e7"
@@ -30,32 +29,8 @@ KEY = "0123abcd-0000-4000-8000-5ec2e75ec2e7"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "handlers.py").write_text("def on_orders(batch): ...\n")
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop, shop:
-        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
-        shop.execute("INSERT INTO orders VALUES (1, '2026-01-01 00:00:00.000')")
-    configure(tmp_path, "")
+    write_shop(tmp_path, "def on_orders(batch): ...\n")
     return tmp_path
-
-
-def configure(folder: Path, top: str) -> None:
-    (folder / "poller.toml").write_text(
-        f"""
-        app_name = "shop"
-        {top}
-        [state]
-        store = "sql"
-        [pollers.orders]
-        handler = "handlers:on_orders"
-        schedule = "* * * * * *"
-        [pollers.orders.source]
-        url = "sqlite:///shop.db"
-        table = "orders"
-        cursor_column = "updated_at"
-        cursor_time_zone = "UTC"
-        pk_columns = ["id"]
-        """
-    )
 
 
 def environ(**variables: str) -> dict[str, str]:
@@ -194,6 +169,30 @@ def test_a_missing_extra_is_named(name: str, package: str, monkeypatch: pytest.M
         telemetry.set_up(Wanted(metrics=name), app_name="shop", file="poller.toml")
     assert refused.value.next_step == f'pip install "poller[{name}]"'
     assert KEY not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("want", "protocol", "step"),
+    [
+        (Wanted("prometheus", "otlp"), "http/protobuf", 'pip install "poller[otlp]"'),
+        (Wanted("prometheus", "otlp"), "grpc", "pip install opentelemetry-exporter-otlp-proto-grpc"),
+    ],
+    ids=["extra", "grpc"],
+)
+def test_what_to_install_is_for_the_exporter_that_fails(
+    want: Wanted, protocol: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metrics are there, or are the application's own; what traces need is missing."""
+
+    def no_otlp(module: str) -> None:
+        raise ModuleNotFoundError(name="opentelemetry.exporter.otlp" + ".proto.grpc" * (protocol == "grpc"))
+
+    monkeypatch.setattr(telemetry, "import_module", no_otlp)
+    monkeypatch.setattr(telemetry, "_provided", lambda signal: signal == "metrics")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    with pytest.raises(ConfigError, match="otlp needs the package") as refused:
+        telemetry.set_up(want, app_name="shop", file="poller.toml")
+    assert refused.value.next_step == step
 
 
 def test_azure_monitor_without_its_address_is_an_error(folder: Path) -> None:

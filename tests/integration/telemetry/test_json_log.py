@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
+
+from tests.support.shop_folder import write_shop
 
 HANDLERS = """
 import logging
@@ -23,25 +23,7 @@ def on_orders(batch):
 
 
 def test_each_line_is_an_object_with_the_ids_of_its_span(tmp_path: Path) -> None:
-    (tmp_path / "handlers.py").write_text(HANDLERS)
-    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop, shop:
-        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
-        shop.execute("INSERT INTO orders VALUES (1, '2026-01-01 00:00:00.000')")
-    (tmp_path / "poller.toml").write_text(
-        """
-        app_name = "shop"
-        [state]
-        store = "sql"
-        [pollers.orders]
-        handler = "handlers:on_orders"
-        [pollers.orders.source]
-        url = "sqlite:///shop.db"
-        table = "orders"
-        cursor_column = "updated_at"
-        cursor_time_zone = "UTC"
-        pk_columns = ["id"]
-        """
-    )
+    write_shop(tmp_path, HANDLERS)
     command = [sys.executable, "-m", "poller_cli.main", "run", "--once", "--log-format", "json"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
 
