@@ -9,15 +9,14 @@ import os
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from poller import forks
+from poller import forks, once
 from poller.admin.refusals import Refused, WrongArgument
 from poller.config import AppConfig, load_config
 from poller.config.problems import suggestion
@@ -205,7 +204,9 @@ class App:
         from poller.backfill.survey import survey
 
         pollers, documents = self.several(names)
-        return survey(pollers, self.backfills, documents, null_cursors=null_cursors)
+        return survey(
+            pollers, self.backfills, documents, null_cursors=null_cursors, connections=self.config.connections
+        )
 
     def health(self, names: str | Sequence[str] | None = None) -> Health:
         """Whether the pollers are healthy, computed now from their documents and databases: `poller health`. Call it
@@ -240,7 +241,9 @@ class App:
 
         Raises: ConfigError (an unknown name); LeaseHeld, as `status`.
         """
-        from poller.admin.doctor import Checked
+        from poller.admin.doctor import Checked, look_into
+        from poller.admin.side_by_side import side_by_side
+        from poller.worker.exporting import findings as telemetry_findings
 
         checked: dict[str, Checked] = {}
         made: list[Poller] = []
@@ -255,10 +258,12 @@ class App:
                 made.append(poller)
                 with suppress(PollerError):  # on this thread, as `run` imports it; why it cannot be is a finding
                     _ = poller.handler
-        # No more than one database gives connections: a check that waits for one must not look as if it had failed.
-        with ThreadPoolExecutor(max_workers=min(8, self.config.connections)) as pool:
-            for poller, findings in zip(made, pool.map(lambda poller: poller.check(), made), strict=True):
-                checked[poller.name].findings.extend(findings)
+        with once.command():
+            looks = [look_into(one, load_handler=partial(_handler, one), folder=one.origin.folder) for one in made]
+            found = side_by_side(looks, connections=self.config.connections)
+        of_all = telemetry_findings(self.config, self.path)
+        for poller, findings in zip(made, found, strict=True):
+            checked[poller.name].findings.extend([*findings, *of_all])
         return list(checked.values())
 
     def chosen(self, names: str | Sequence[str] | None) -> list[str]:
@@ -287,6 +292,10 @@ class App:
             poller.close()
         if self._store is not None:
             self._store.close()
+
+
+def _handler(poller: Poller) -> object:
+    return poller.handler
 
 
 def _each(names: str | Sequence[str] | None) -> Sequence[str]:

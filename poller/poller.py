@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
 
+from poller import once
 from poller.config import AppConfig, PollerKeywords, PollerOptions, load_config, poller_options
 from poller.config.keywords import signature
 from poller.config.problems import find_poller
@@ -235,7 +236,7 @@ class Poller:
         """
         from poller.admin.status import look
 
-        with self.alone():
+        with once.command(), self.alone():
             return look(self, null_cursors=null_cursors)
 
     def peek(self, limit: int = 10) -> Peek:
@@ -264,10 +265,10 @@ class Poller:
 
         Raises: LeaseHeld, where a batch of this `Poller` runs in this process. What is wrong is a finding.
         """
-        from poller.admin.doctor import examine
+        from poller.admin.doctor import look_into
 
-        with self.alone():
-            return examine(self, load_handler=lambda: self.handler, folder=self.origin.folder)
+        with once.command():
+            return look_into(self, load_handler=lambda: self.handler, folder=self.origin.folder).ask()
 
     def pause(self, *, reason: str | None = None, by: str | None = None, dry_run: bool = False) -> ChangeOutput:
         """Let no new batch start, in no process; a batch in hand is finished and committed. Call it from any thread.

@@ -370,6 +370,16 @@ class TypedSource(Protocol):
         ...
 
 
+@runtime_checkable
+class DatedSource(Protocol):
+    """A source whose cursors may be times."""
+
+    def dated(self, cursor: Cursor) -> datetime | None:
+        """When a row of this cursor was stamped, in UTC; None where a cursor is not a time. Asks nobody."""
+        ...
+
+
+@runtime_checkable
 class SourceCheckup(Protocol):
     """The result of `checkup`: findings, and how many seconds the database's clock is ahead of ours (None where it was
     not read)."""

@@ -24,6 +24,7 @@ _COMMANDS = (
     "status",
     "health",
     "watch",
+    "dashboard",
     "check",
     "peek",
     "history",

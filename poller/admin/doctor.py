@@ -10,16 +10,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from poller import once
 from poller.admin.counts import rows
 from poller.admin.editor import Operator
 from poller.admin.failing import full
-from poller.admin.wired import WiredPoller, operator_of
+from poller.admin.side_by_side import Look
+from poller.admin.wired import WiredPoller, database_of, gives_sign_of_life, operator_of
 from poller.delivery.ordering import check_ordering_key
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import (
     ConfigError,
     FingerprintMismatch,
     PollerError,
+    SourceUnavailable,
     StateCorrupt,
     StoreDenied,
     StoreError,
@@ -47,7 +50,9 @@ DEFAULT_FUNCTION_TIMEOUT = timedelta(minutes=5)
 class ExaminableStore(Protocol):
     """A store with findings of its own: `BlobStore` has some, and `MemoryStore` ends with its process."""
 
-    def checkup(self, name: str) -> list[Finding]: ...
+    def checkup(self, name: str, *, exists: bool = True) -> list[Finding]:
+        """`name`: of a document; `exists`: whether there is one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +64,21 @@ class Checked:
     refused: PollerError | None = None
 
 
-def examine(poller: WiredPoller, *, load_handler: Callable[[], object], folder: Path) -> list[Finding]:
+def examine(
+    poller: WiredPoller, *, load_handler: Callable[[], object], folder: Path, silent: SourceUnavailable | None = None
+) -> list[Finding]:
     """Everything about one poller. Raises nothing that is a PollerError.
 
     Args:
         load_handler: imports the configured handler. folder: where `host.json` stands, if there is one.
+        silent: why the database is not asked.
     """
     findings = [*_handler(poller, load_handler), *_timing(poller), *_host(poller, folder)]
     copy, store_offset = _storage(poller, findings)
     after = None if copy is None else copy.state.checkpoint.cursor
     mismatch = any(one.check == FINGERPRINT for one in findings)
+    if silent is not None:
+        return findings if mismatch else [*findings, _of(silent, "database")]
     if not mismatch and isinstance(poller.source, InspectableSource):
         if copy is not None and copy.state.bound is not None:
             poller.source.recall(copy.state.bound)
@@ -79,6 +89,22 @@ def examine(poller: WiredPoller, *, load_handler: Callable[[], object], folder: 
         if store_offset is not None and checkup.offset_seconds is not None:
             findings.append(_clocks(store_offset, checkup.offset_seconds))
     return findings
+
+
+def look_into(poller: WiredPoller, *, load_handler: Callable[[], object], folder: Path) -> Look[list[Finding]]:
+    """The same, to be taken beside looks at other pollers. Raises (when taken): LeaseHeld."""
+
+    def ask(silent: SourceUnavailable | None = None) -> list[Finding]:
+        with poller.alone():
+            return examine(poller, load_handler=load_handler, folder=folder, silent=silent)
+
+    return Look(
+        database_of(poller),
+        ask=ask,
+        spare=ask,
+        unavailable=lambda found: any(one.severity == "error" for one in found),
+        lives=lambda: gives_sign_of_life(poller),
+    )
 
 
 def _of(refused: PollerError, check: str) -> Finding:
@@ -172,7 +198,7 @@ def _storage(poller: WiredPoller, findings: list[Finding]) -> tuple[Copy | None,
     findings += _writable(poller, operator)
     if isinstance(poller.store, ExaminableStore):
         try:
-            findings += poller.store.checkup(operator.file.name)
+            findings += poller.store.checkup(operator.file.name, exists=copy is not None)
         except StoreError as refused:
             findings.append(_of(refused, "container"))
     findings += _state(poller, operator, copy, findings)
@@ -182,17 +208,27 @@ def _storage(poller: WiredPoller, findings: list[Finding]) -> tuple[Copy | None,
 def _writable(poller: WiredPoller, operator: Operator) -> list[Finding]:
     """A conditional write that cannot land: the answer shows whether it would have been permitted, and nothing is
     left behind."""
-    name = f"control/{poller.app_name}/{poller.name}.check"
     where = poller.store.locate(operator.file.name)
+    key = poller.store, poller.app_name, "writable"
     try:
-        poller.store.write(name, b"{}", if_tag=NO_SUCH_TAG)
-    except WriteConflict:
-        return [ok("storage", f"{where}: reading and conditional writing are permitted")]
+        written = once.ask(key, lambda: _is_written(poller), keep=lambda written: not written)
     except StoreDenied as refused:
         return [error("storage", f"Reading is permitted, writing is not. {refused.message}", refused.next_step)]
     except StoreError as refused:
         return [_of(refused, "storage")]
+    if not written:
+        return [ok("storage", f"{where}: reading and conditional writing are permitted")]
     return [error("storage", f"{where}: a write with a false condition was applied.", "Use another store.")]
+
+
+def _is_written(poller: WiredPoller) -> bool:
+    """Whether a write whose condition is false is applied. Raises: StoreError, where none is permitted."""
+    name = f"control/{poller.app_name}/{poller.name}.check"
+    try:
+        poller.store.write(name, b"{}", if_tag=NO_SUCH_TAG)
+    except WriteConflict:
+        return False
+    return True
 
 
 def _state(poller: WiredPoller, operator: Operator, copy: Copy | None, findings: list[Finding]) -> list[Finding]:

@@ -15,7 +15,7 @@ from typing import Protocol
 from poller import forks
 from poller.admin.health_look import Look, Looked, failed
 from poller.admin.health_quick import QuickLooks
-from poller.admin.wired import WiredPoller
+from poller.admin.wired import WiredPoller, database_of
 from poller.errors import PollerError, SourceUnavailable
 from poller.ports import Runtime, StateStore
 
@@ -82,7 +82,7 @@ class Looks:
             look = Look(poller, self._quick)
             if self._hangs(name):
                 look.spare(self._late())
-            waiting[_database(poller)].append(look)
+            waiting[database_of(poller)].append(look)
         with self._round():
             found |= self._run(waiting, now)
         return {name: found[name] for name in names}
@@ -164,8 +164,3 @@ class Looks:
 
     def _late(self) -> SourceUnavailable:
         return SourceUnavailable(f"The database did not answer within {self._timeout:g} s.")
-
-
-def _database(poller: WiredPoller) -> str:
-    """Which database a poller reads, without a connection."""
-    return poller.source.describe().database.model_dump_json()

@@ -19,7 +19,7 @@ from poller.delivery.ordering import check_ordering_key
 from poller.delivery.preflight import check_fingerprint
 from poller.delivery.result import BoundOutput
 from poller.delivery.watches import PENDING_CAP
-from poller.errors import PollerError, SourceError
+from poller.errors import PollerError, SourceError, SourceUnavailable
 from poller.lease.state_file import Copy
 from poller.model.changes import cancelled_worker, kept_by
 from poller.model.cursor import Cursor
@@ -139,11 +139,12 @@ _NEVER_RAN = {
 }
 
 
-def look(poller: WiredPoller, *, null_cursors: bool = True) -> PollerStatus:
+def look(poller: WiredPoller, *, null_cursors: bool = True, silent: SourceUnavailable | None = None) -> PollerStatus:
     """The status of one poller. Raises nothing that is an Exception: what ended the look stands in `error` and
     `failure`, and what was found before it stands beside them.
 
     `null_cursors`: also count rows without a cursor, for which a table without an index on it is read as a whole.
+    `silent`: why the database is not asked.
     """
     operator = operator_of(poller, "status")
     status = PollerStatus(name=poller.name, app_name=poller.app_name, document=operator.file.location)
@@ -154,12 +155,15 @@ def look(poller: WiredPoller, *, null_cursors: bool = True) -> PollerStatus:
             copy = operator.file.read_unless_deleted()
         if copy is None:
             status = status.model_copy(update=_NEVER_RAN)
-            status = status.model_copy(update={"cursor": poller.source.start()})
+            start = None if silent is not None else poller.source.start()
+            status = status.model_copy(update={"cursor": start})
         else:
             status = with_document(status, copy, poller)
             check_fingerprint(poller.name, copy.state, poller.source)
             check_ordering_key(poller.name, copy.state, poller.source, poller.options.ordering_key)
             poller.source.recall(copy.state.bound or {})
+        if silent is not None:
+            raise silent
         status = _rows(status, poller, null_cursors=null_cursors)
         if copy is not None:  # by now the server was asked what the names in the configuration mean
             check_fingerprint(poller.name, copy.state, poller.source)

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from poller.admin.editor import Operator
 from poller.config import PollerOptions
-from poller.ports import Runtime, Source, StateStore
+from poller.errors import PollerError, SourceUnavailable
+from poller.ports import InspectableSource, Runtime, Source, StateStore
 
 
 class WiredPoller(Protocol):
@@ -50,6 +51,25 @@ class WithoutSource:
     def alone(self) -> AbstractContextManager[None]:
         """See `WiredPoller`: there is no source."""
         return nullcontext()
+
+
+def database_of(poller: WiredPoller) -> str:
+    """Which database a poller reads, without a connection."""
+    return poller.source.describe().database.model_dump_json()
+
+
+def gives_sign_of_life(poller: WiredPoller) -> bool:
+    """Whether its database answers something that reads no row. True also of a source that cannot be asked."""
+    if not isinstance(poller.source, InspectableSource):
+        return True
+    try:
+        with poller.alone():
+            poller.source.bound()
+    except SourceUnavailable:
+        return False
+    except PollerError:
+        return True
+    return True
 
 
 def operator_of(

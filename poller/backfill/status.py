@@ -10,7 +10,7 @@ from poller.admin.status import PollerStatus, with_document
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
 from poller.delivery.watches import PENDING_CAP
-from poller.errors import FingerprintMismatch
+from poller.errors import FingerprintMismatch, SourceUnavailable
 from poller.model.cursor import KeyValue
 from poller.model.stamps import Stamp
 
@@ -36,9 +36,9 @@ class BackfillStatus(PollerStatus):
     begun_at: Stamp | None = None
 
 
-def look(document: Document, backfills: Backfills) -> BackfillStatus:
+def look(document: Document, backfills: Backfills, silent: SourceUnavailable | None = None) -> BackfillStatus:
     """The status of one backfill, or of one part; `of` of its document must be known. What cannot be read stands in
-    it, as in `poller.admin.status.look`."""
+    it, as in `poller.admin.status.look`. `silent`: why the database is not asked."""
     of = backfills.live(document)
     status = BackfillStatus(
         name=document.name,
@@ -64,6 +64,8 @@ def look(document: Document, backfills: Backfills) -> BackfillStatus:
             configured=described.fingerprint(),
         )
         return status.failed(mismatch)
+    if silent is not None:
+        return status.failed(silent)
     with of.alone():
         try:
             lag = source.lag(document.state.checkpoint.cursor, cap=PENDING_CAP)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from poller import once
+from poller.admin.side_by_side import Look, side_by_side
 from poller.admin.status import PollerStatus
+from poller.admin.status import look as look_at_poller
+from poller.admin.wired import database_of, gives_sign_of_life
 from poller.backfill.documents import Document
 from poller.backfill.listing import Backfills
 from poller.backfill.status import BackfillStatus, look
 from poller.backfill.wired import LivePoller
-from poller.errors import StoreError
+from poller.errors import SourceUnavailable, StoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +45,20 @@ def survey(
     named: Sequence[Document] = (),
     *,
     null_cursors: bool = True,
+    connections: int = 1,
 ) -> Survey:
     """The status of each, several at a time: one database that does not answer delays no other.
 
     Args:
-        named: backfills that were asked for by name.
+        named: backfills that were asked for by name. connections: how many one database gives.
         null_cursors: also count rows without a cursor; without an index on it the whole table is read for that.
 
     Raises: LeaseHeld, where a batch of one of these pollers runs in this process. What cannot be read stands in each
         status (`error`, `failure`).
     """
-    with ThreadPoolExecutor(max_workers=min(8, max(1, len(pollers)))) as pool:
-        looked = list(pool.map(lambda poller: poller.status(null_cursors=null_cursors), pollers))
+    with once.command():
+        looks = [_of_poller(poller, null_cursors=null_cursors) for poller in pollers]
+        looked = side_by_side(looks, connections=connections)
         documents = {one.name: one for one in named}
         unread, unreadable, not_listed = 0, list[str](), None
         try:
@@ -66,8 +71,7 @@ def survey(
         by_poller: dict[str, list[Document]] = defaultdict(list)
         for document in documents.values():
             by_poller[document.of or ""].append(document)
-        # One poller's one after the other: they share its connection.
-        groups = pool.map(lambda group: [look(one, backfills) for one in group], by_poller.values())
+        groups = side_by_side([_of_group(one, backfills) for one in by_poller.values()], connections=connections)
         found = [one for group in groups for one in group]
     return Survey(
         pollers=looked,
@@ -76,4 +80,30 @@ def survey(
         unread=unread,
         unreadable=unreadable,
         not_listed=not_listed,
+    )
+
+
+def _of_poller(poller: LivePoller, *, null_cursors: bool) -> Look[PollerStatus]:
+    def spare(silent: SourceUnavailable) -> PollerStatus:
+        with poller.alone():
+            return look_at_poller(poller, silent=silent)
+
+    return Look(
+        database_of(poller),
+        ask=lambda: poller.status(null_cursors=null_cursors),
+        spare=spare,
+        unavailable=lambda status: isinstance(status.failure, SourceUnavailable),
+        lives=lambda: gives_sign_of_life(poller),
+    )
+
+
+def _of_group(group: Sequence[Document], backfills: Backfills) -> Look[list[BackfillStatus]]:
+    """One poller's, one after the other: they share its connection."""
+    poller = backfills.live(group[0])
+    return Look(
+        database_of(poller),
+        ask=lambda: [look(one, backfills) for one in group],
+        spare=lambda silent: [look(one, backfills, silent) for one in group],
+        unavailable=lambda found: any(isinstance(one.failure, SourceUnavailable) for one in found),
+        lives=lambda: gives_sign_of_life(poller),
     )

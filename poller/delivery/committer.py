@@ -21,6 +21,7 @@ from poller.lease.state_file import Rewrite
 from poller.lease.tenure import Tenure
 from poller.model.cursor import Cursor
 from poller.model.document import State
+from poller.model.history import noted
 from poller.observability import BatchCommitted
 from poller.ports import Event, Task
 
@@ -172,10 +173,22 @@ class Committer:
             self.notify()
 
     def _put(self, together: Sequence[Done], *, ends: bool) -> None:
+        calls = [call for done in together for call in done.calls]
+        last = self._context.dated(next((done.to for done in reversed(together) if done.to is not None), None))
+
         def change(state: State, now: datetime) -> State:
             for done in together:
                 state = done.change(state, now)
-            return state
+            if not calls:
+                return state
+            return noted(
+                state,
+                rows=sum(call.rows for call in calls),
+                batches=len(calls),
+                handler_seconds=sum(call.seconds for call in calls),
+                last=last,
+                now=now,
+            )
 
         self._tenure.yield_to_operator()
         self._tenure.commit(change, batch_id=together[-1].batch_id, ends=ends)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from datetime import datetime
 
 from poller.config import PollerOptions
 from poller.delivery.watches import BoundWatch, LagWatch
@@ -14,8 +15,9 @@ from poller.journal.delivery_log import DeliveryLog
 from poller.journal.quarantine.prune import Pruner
 from poller.journal.quarantine.records import Quarantine
 from poller.lease.state_file import StateFile
+from poller.model.cursor import Cursor
 from poller.observability import Emitter, Observer
-from poller.ports import Runtime, Source, StateStore
+from poller.ports import DatedSource, Runtime, Source, StateStore
 
 SETTLES = 2.0
 """For so many seconds at most are records waited for that are under way."""
@@ -84,6 +86,11 @@ class Context:
         """Give records that are under way a moment to be written: at most `SETTLES` for each of the two journals."""
         self.audit.settle(SETTLES)
         self.delivery_log.settle(SETTLES)
+
+    def dated(self, cursor: Cursor | None) -> datetime | None:
+        """When the row of a cursor was stamped; None where that is not known, or a cursor is not a time."""
+        source = self.source
+        return None if cursor is None or not isinstance(source, DatedSource) else source.dated(cursor)
 
     @property
     def process(self) -> str:

@@ -52,12 +52,14 @@ class Replayed:
     Attributes:
         done: the handler took it, and it waits no longer. error: how it failed, or why it was not handed over.
         refused: it was not handed over: another version is there, or an earlier row of its key still waits.
+        why: of one that was refused, without a cursor or a place: for pages.
     """
 
     row: WaitingRow
     done: bool = False
     error: str | None = None
     refused: bool = False
+    why: str = ""
 
 
 @dataclass
@@ -86,7 +88,11 @@ class _Content:
 
 
 class _Refused(Exception):
-    """This row is not handed over."""
+    """This row is not handed over. `why`: the text, without a cursor or a place."""
+
+    def __init__(self, text: str, *, why: str = "") -> None:
+        super().__init__(text)
+        self.why = why or text
 
 
 def replay(context: Context, wanted: Replay, handler: Handler, *, by: str, reason: str | None = None) -> None:
@@ -197,7 +203,7 @@ class _Replaying:
             content = self._content(state, row)
         except _Refused as refused:
             self._stopped_keys.add(row.key)
-            return Replayed(row, error=str(refused), refused=True)
+            return Replayed(row, error=str(refused), refused=True, why=refused.why)
         if content.facts.id in self._handed:  # two versions of one row, as the table has it now
             return self._done(row, self._delivery.new_batch_id())
         page = Page((content.row,), (content.cursor,), Bound("none", reason="a row that waited"))
@@ -208,7 +214,7 @@ class _Replaying:
         if call is None:
             limit = self._context.options.handler_limit.total_seconds()
             self._wanted.stopped = f"a row took longer than handler_timeout ({limit:g} s), so its lease is not renewed"
-            return Replayed(row, error="It was not handed over.", refused=True)
+            return Replayed(row, error="It was not handed over.", refused=True, why="The lease ended before.")
         if call.failure is None:
             self._handed.add(content.facts.id)
             return self._done(row, call.batch_id)
@@ -291,7 +297,8 @@ class _Replaying:
             record = self._context.records.read(row.id)
             values = None if record is None else record.values()
         except StateCorrupt as error:
-            raise _Refused(f"{error.message} Replay the table's version (current), or discard it.") from None
+            rest = "Replay the table's version (current), or discard it."
+            raise _Refused(f"{error.message} {rest}", why=f"Its record cannot be read. {rest}") from None
         if record is None or values is None:
             raise _Refused("Its record is missing. Replay the table's version (current), or discard it.")
         if self._wanted.version == "recorded":
@@ -302,8 +309,10 @@ class _Replaying:
         """Raises: _Refused, where the table has this version no longer."""
         now = self._look(row)
         if now is None or now.facts.id != row.id:
-            there = "no such row" if now is None else f"a newer version of it, at {now.cursor}"
-            raise _Refused(f"The table has {there}: say which version is meant, current or as it was.")
+            there = "no such row" if now is None else "a newer version of it"
+            place = "" if now is None else f", at {now.cursor}"
+            rest = ": say which version is meant, current or as it was."
+            raise _Refused(f"The table has {there}{place}{rest}", why=f"The table has {there}{rest}")
 
     def _current(self, state: State, row: WaitingRow) -> _Content:
         now = self._look(row)

@@ -40,6 +40,9 @@ _HIDDEN = 60
 """Seconds for which messages that are looked at are hidden from others."""
 _API_VERSION = "2023-11-03"
 _CONNECT, _READ = 2.0, 5.0
+_NO_MESSAGE = "00000000-0000-0000-0000-000000000000"
+_NONE_SUCH = frozenset({400, 404})
+"""What the service answers for it to whoever may remove messages."""
 
 
 class Queue(Protocol):
@@ -146,6 +149,16 @@ class StorageQueue:
             if code_of(error) == "QueueNotFound":
                 return True
             raise self._translated(error, self.name) from None
+
+    def check(self) -> None:
+        """See that messages may be read and removed here; nothing is changed. Whether one may be sent shows only when
+        one is. Raises: StoreUnavailable, StoreDenied, StoreError."""
+        self.all_taken()
+        try:
+            self._client(self.name).delete_message(_NO_MESSAGE, pop_receipt=_NO_MESSAGE, **_timeouts())
+        except FAILURES as error:
+            if status_of(error) not in _NONE_SUCH:
+                raise self._translated(error, self.name) from None
 
     def take_poison(self) -> list[str]:
         """See `Queue.take_poison`."""

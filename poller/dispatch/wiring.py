@@ -13,7 +13,7 @@ from poller.config.types import LONGEST_QUEUE
 from poller.dispatch.probes import DatabaseProber
 from poller.dispatch.queues import StorageQueue
 from poller.dispatch.round import Dispatcher, Pollers
-from poller.errors import ConfigError
+from poller.errors import ConfigError, StoreError
 from poller.model import queue_host
 from poller.model.finding import Finding, error, ok
 from poller.model.queue_host import Refusal
@@ -95,9 +95,15 @@ def host_refusals(folders: tuple[Path, ...], environ: Mapping[str, str]) -> list
 def findings(app: App, environ: Mapping[str, str]) -> list[Finding]:
     """What `poller check` says of `[functions] mode = "queue"`."""
     try:
-        open_queue(app, environ).close()
+        queue = open_queue(app, environ)
     except ConfigError as refused:
         return [error("functions", refused.message, refused.next_step)]
     refused_by_host = host_refusals((app.path.resolve().parent,), environ)
     found = [error("functions", f"{one.key} in host.json {one.message}.", one.next_step) for one in refused_by_host]
+    try:
+        queue.check()
+    except StoreError as refused:
+        found.append(error("functions", refused.message, refused.next_step))
+    finally:
+        queue.close()
     return found or [ok("functions", f"one dispatcher and the queue {queue_name(app.config)}")]

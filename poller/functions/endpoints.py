@@ -2,7 +2,8 @@
 
 `health` is anonymous: the host hands over its requests with or without a key, and does not say whether a key was valid.
 So it answers with its status alone, unless the caller gives the app's own token (`POLLER_HTTP_TOKEN`). The others have
-the auth level `function`: what comes to us has passed the host with a valid key.
+the auth level `function`: what comes to us has passed the host with a valid key. A change needs ours beside it
+(`POLLER_HTTP_CHANGES_KEY`), in `Authorization`; without that setting there is no function for changes.
 """
 
 from __future__ import annotations
@@ -22,14 +23,24 @@ from poller.errors import ConfigError
 from poller.functions.naming import FunctionNames
 from poller.http import ROUTES, Answer, Endpoints, Hosts, Keys, Request, Route, endpoints_of
 from poller.http.hosts import HOSTS, listed_hosts
-from poller.http.keys import read_token
+from poller.http.keys import ChangesKey, read_changes_key, read_token
 from poller.http.messages import refusal
 
 logger = logging.getLogger("poller")
 
 THREADS = 4
 """That answer requests: none of the worker's pool, which ticks may fill."""
-_NAMES = {"health": "poller_health", "pollers": "poller_list", "poller": "poller_details", "scale": "poller_scale"}
+CHANGING = 2
+"""Threads that wait for changes, which may take some seconds: nobody who looks waits behind them."""
+_NAMES = {
+    "health": "poller_health",
+    "pollers": "poller_list",
+    "poller": "poller_details",
+    "scale": "poller_scale",
+    "dashboard": "poller_dashboard",
+    "dashboard_poller": "poller_dashboard_poller",
+    "change": "poller_change",
+}
 
 
 def add_endpoints(
@@ -46,16 +57,30 @@ def add_endpoints(
         app: to which. of: the application; None where none of its pollers can be made. names: those that are taken.
         wrong: its pollers that cannot be made.
     """
-    endpoints = endpoints_of(of, Keys(_token(), closed=True), Hosts(_hosts()), wrong=wrong)
+    token = _token()
+    endpoints = endpoints_of(of, Keys(token, closed=True), Hosts(_hosts()), wrong=wrong, changes=_changes_key(token))
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="poller-http")
+    changing = ThreadPoolExecutor(CHANGING, thread_name_prefix="poller-changes")
     for route in ROUTES:
-        _add(app, route, endpoints, threads, function=names.beside(_NAMES[route.name]))
+        if not route.changes:
+            _add(app, route, endpoints, threads, function=names.beside(_NAMES[route.name]))
+        elif endpoints.changes is not None:
+            _add(app, route, endpoints, changing, function=names.beside(_NAMES[route.name]))
 
 
 def _token() -> str | None:
     """A wrong setting must not take the timers along: it is logged, and opens nothing."""
     try:
         return read_token(os.environ)
+    except ConfigError as error:
+        logger.error("HTTP endpoints: %s", error)
+        return None
+
+
+def _changes_key(token: str | None) -> ChangesKey | None:
+    """A wrong one is logged, and offers no changes."""
+    try:
+        return read_changes_key(os.environ, token=token)
     except ConfigError as error:
         logger.error("HTTP endpoints: %s", error)
         return None
@@ -99,7 +124,8 @@ def _request(req: func.HttpRequest) -> Request:
     headers = [(str(name).lower(), str(value)) for name, value in req.headers.items()]
     if not any(name == "host" for name, _ in headers):
         headers.append(("host", address.netloc))
-    return Request(req.method, address.path, address.query, tuple(headers), len(req.get_body()))
+    body = req.get_body()
+    return Request(req.method, address.path, address.query, tuple(headers), len(body), body=body)
 
 
 def _response(given: Answer) -> func.HttpResponse:

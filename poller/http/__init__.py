@@ -1,4 +1,4 @@
-"""HTTP endpoints: whether pollers are healthy, and how much waits. They change nothing.
+"""HTTP endpoints: whether pollers are healthy, and how much waits; and changes, where they are offered.
 
     with load_app("poller.toml") as app, serve(app, "8080"):
         run(app.pollers.values())
@@ -9,6 +9,11 @@
 | `GET /api/pollers` | who has a key | the health of every poller |
 | `GET /api/pollers/{name}` | who has a key | the health of one |
 | `GET /api/scale/{name}` | who has a key | `{"pending", "lag_seconds"}`, for a scaler |
+| `GET /api/dashboard` | who has a key | the status page of all pollers, for a browser (`page`) |
+| `GET /api/dashboard/{name}` | who has a key | that of one |
+| `POST /api/dashboard/{name}/changes` | who has a key for changes too | pause, resume, replay, discard (`changes`) |
+
+Nothing but that POST changes anything, and without a key for changes it is not there.
 
 `endpoints` answers a `Request` of `messages` and knows no server. Two serve it: `server`, sockets in this process
 (`poller run --http`), and `poller.functions`, by HTTP functions. The order in which a request is judged:
@@ -16,7 +21,8 @@
 1. its head, byte by byte (`parsing`; in Functions the host does it): a plain 4xx;
 2. its `Host`: one that is neither loopback nor listed is refused (421), so that no page of somebody else's can ask in
    the name of a browser that stands behind the firewall (`hosts`);
-3. its key, before anything is said about paths or names (`keys`): without one, 401 for all that is not anonymous;
+3. its key, before anything is said about paths or names (`keys`): without one, 401 for all that is not anonymous, with
+   a page that asks for the key at and below `/api/dashboard`, whatever is there;
 4. its path, its method, its name, before any I/O;
 5. the answer, from a look that all callers share (`looks`), at most 15 s old.
 

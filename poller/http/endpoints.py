@@ -5,20 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from poller.http.changes import Changes
 from poller.http.hosts import Hosts
 from poller.http.keys import Keys
 from poller.http.looks import NoAnswer, SharedLook
-from poller.http.messages import Answer, Request, answer, answer_with, refusal
+from poller.http.messages import FAULT, Answer, Request, answer, answer_with, refusal
 from poller.http.shown import ShownHealth, ShownPoller
 from poller.observability.events import log_failure
+
+if TYPE_CHECKING:
+    from poller.http.page.detail_looks import DetailLooks
 
 LONGEST_PATH = 1024
 LARGEST_REQUEST = 8192
 """Bytes of a request, its body included."""
+PAGE = "dashboard"
+"""The path of the status page, behind the prefix."""
 PREFIX = "api"
 """What stands before each route; in Functions the host puts its `routePrefix` there."""
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+_MAY_HAVE_CHANGED = frozenset({200, 202, 409, 500, 503})
+"""Answers to a change that was tried. After others, which anybody can provoke, what was read serves on."""
 _CHALLENGE = (("WWW-Authenticate", 'Bearer realm="poller"'),)
 
 
@@ -43,6 +52,7 @@ class Route:
     Attributes:
         name: for the function that serves it. template: its path behind the prefix, as the Functions host writes it.
         answer: what it does. anonymous: it may be asked without a key. methods: it may be asked with these.
+        changes: it is there only where changes are offered.
     """
 
     name: str
@@ -50,6 +60,7 @@ class Route:
     answer: Callable[[Endpoints, Call], Answer] = field(repr=False)
     anonymous: bool = False
     methods: tuple[str, ...] = ("GET", "HEAD")
+    changes: bool = False
 
     def match(self, path: str) -> str | None:
         """The name in a path, empty where the template has none; None for another path. Nothing is decoded: a poller's
@@ -60,11 +71,13 @@ class Route:
 
 
 class Endpoints:
-    """Answers requests about an application's pollers. Nothing here changes anything.
+    """Answers requests about an application's pollers. Only `changes` changes anything.
 
     Args:
         look: the health of an application. names: the pollers that may be named. keys: who may see details.
-        hosts: the names of this server.
+        hosts: the names of this server. changes: those that a page may ask for; None: they are not offered, and their
+            path is like any that is unknown. details: what the store says of a poller; None: its page says its health
+            only.
     """
 
     def __init__(
@@ -73,11 +86,15 @@ class Endpoints:
         names: Collection[str],
         keys: Keys,
         hosts: Hosts,
+        changes: Changes | None = None,
+        details: DetailLooks | None = None,
     ) -> None:
         self._look = look
         self._names = frozenset(names)
         self._keys = keys
         self._hosts = hosts
+        self.changes = changes
+        self._details = details
 
     def __call__(self, request: Request) -> Answer:
         """The answer to a request of a path below `/api`. Raises nothing that is an Exception."""
@@ -88,9 +105,14 @@ class Endpoints:
         """The answer where the host found the route, with the name in its path. `trusted`: it has checked a key."""
         return self._guarded(request, route, name, trusted=trusted)
 
-    def settle(self, seconds: float) -> None:
-        """Wait so many seconds at most for a look that is under way: before the application is closed."""
+    def settle(self, seconds: float, changes: float = 0.0) -> None:
+        """Before the application is closed: wait so many seconds at most for a look that is under way, and for changes,
+        of which none begins any more."""
+        if self.changes is not None:
+            self.changes.settle(changes)
         self._look.settle(seconds)
+        if self._details is not None:
+            self._details.settle(seconds)
 
     def _guarded(self, request: Request, route: Route | None, name: str, *, trusted: bool) -> Answer:
         try:
@@ -99,7 +121,7 @@ class Endpoints:
             given = unknown.answer
         except Exception as error:  # noqa: BLE001 - whatever happens, a caller sees no traceback
             log_failure("http", "A request could not be answered.", error)
-            given = refusal(500, "this is a fault in poller; its log says more")
+            given = refusal(500, FAULT)
         return given.without_body() if request.method == "HEAD" else given
 
     def _refused(self, request: Request) -> Answer | None:
@@ -121,13 +143,13 @@ class Endpoints:
         """Who asks is known before what there is: without a key, all that is not anonymous looks alike."""
         trusted = trusted or self._keys.allow(request)
         if not trusted and (route is None or not route.anonymous):
-            return refusal(401, "a key is needed", _CHALLENGE)
-        if route is None:
-            return _not_found()
+            return _sign_in() if _is_page(request, route) else refusal(401, "a key is needed", _CHALLENGE)
+        if route is None or (route.changes and self.changes is None):
+            return _not_found(request, route)
         if request.method not in route.methods:
             return refusal(405, "another method is needed", [("Allow", ", ".join(route.methods))])
         if "{name}" in route.template and name not in self._names:
-            return _not_found()
+            return _not_found(request, route)
         return route.answer(self, Call(request, name, trusted))
 
     # --- what the routes do
@@ -158,6 +180,36 @@ class Endpoints:
         lag = one.lag_seconds
         return answer(200, {"pending": one.pending, "lag_seconds": 0.0 if lag is None and not one.pending else lag})
 
+    def dashboard(self, call: Call) -> Answer:
+        """The page of all pollers."""
+        from poller.http.page.pages import list_page, unknown_page
+
+        try:
+            return list_page(self._known())
+        except _Unknown as unknown:
+            return unknown_page(call.request.path, unknown.why)
+
+    def dashboard_poller(self, call: Call) -> Answer:
+        """The page of one poller."""
+        from poller.http.page.pages import poller_page, unknown_page
+
+        try:
+            known = self._known()
+        except _Unknown as unknown:
+            return unknown_page(call.request.path, unknown.why)
+        details = None if self._details is None else self._details.take(call.name)
+        session = None if self.changes is None else self.changes.sessions.begin(call.request)
+        return poller_page(known, call.name, details, session)
+
+    def change(self, call: Call) -> Answer:
+        """Pause, resume, replay or discard, as a page of ours asks for it."""
+        if self.changes is None:
+            return _not_found(call.request)
+        given = self.changes(call.request, call.name)
+        if given.status in _MAY_HAVE_CHANGED and self._details is not None:
+            self._details.forget(call.name)  # the page that is loaded next shows what was changed
+        return given
+
     def _one(self, name: str) -> ShownPoller:
         found = self._known().pollers.get(name)
         if found is None:
@@ -179,6 +231,7 @@ class _Unknown(Exception):
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
+        self.why = why
         self.answer = refusal(503, why)
 
 
@@ -190,8 +243,26 @@ def _find(path: str) -> tuple[Route | None, str]:
     return None, ""
 
 
-def _not_found() -> Answer:
-    return refusal(404, "there is nothing here")
+def _is_page(request: Request, route: Route | None) -> bool:
+    """Whether a browser asks: at or below the page's path, whatever may be there. A Functions host, which finds the
+    route, may have a prefix of its own."""
+    place = f"/{PREFIX}/{PAGE}/"
+    below = route.template.startswith(PAGE) if route is not None else f"{request.path}/".startswith(place)
+    return below and request.method in ("GET", "HEAD")
+
+
+def _sign_in() -> Answer:
+    from poller.http.page.pages import sign_in_page
+
+    return sign_in_page(_CHALLENGE)
+
+
+def _not_found(request: Request, route: Route | None = None) -> Answer:
+    if not _is_page(request, route):
+        return refusal(404, "there is nothing here")
+    from poller.http.page.pages import no_page
+
+    return no_page(request.path)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -199,6 +270,9 @@ ROUTES: tuple[Route, ...] = (
     Route("pollers", "pollers", Endpoints.pollers),
     Route("poller", "pollers/{name}", Endpoints.poller),
     Route("scale", "scale/{name}", Endpoints.scale),
+    Route("dashboard", PAGE, Endpoints.dashboard),
+    Route("dashboard_poller", f"{PAGE}/{{name}}", Endpoints.dashboard_poller),
+    Route("change", "dashboard/{name}/changes", Endpoints.change, methods=("POST",), changes=True),
 )
-"""All endpoints. Below `pollers/` and `scale/` stands a poller's name and nothing else, so that no poller can be called
-like an endpoint."""
+"""All endpoints. Below `pollers/`, `scale/` and `dashboard/` stands a poller's name and nothing else, so that no poller
+can be called like an endpoint."""

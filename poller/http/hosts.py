@@ -43,6 +43,12 @@ def is_loopback(name: str) -> bool:
     return (mapped or address).is_loopback
 
 
+def names_loopback(host: str) -> bool:
+    """Whether a `Host` names this machine."""
+    match = _HOST.fullmatch(host)
+    return match is not None and is_loopback(_normal(match["name"]))
+
+
 def listed_hosts(environ: Mapping[str, str]) -> list[str]:
     """What the settings list. Raises: ConfigError (an entry that is not a host's name, such as one with a port)."""
     found = [name for name in (part.strip() for part in environ.get(HOSTS, "").split(",")) if name]

@@ -1,10 +1,12 @@
-"""Who may see details: callers with the token, compared in constant time; it is never logged, and never in a link."""
+"""Who may see details: callers with the token; and who may change something: callers with a key of its own beside it.
+Both are compared in constant time, never logged, and never in a link."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import os
+import secrets
 import stat
 import sys
 from collections.abc import Mapping
@@ -16,6 +18,8 @@ from poller.http.messages import Request
 
 TOKEN = "POLLER_HTTP_TOKEN"  # noqa: S105 - the setting's name
 """The setting that holds the token."""
+CHANGES_KEY = "POLLER_HTTP_CHANGES_KEY"
+"""The setting that holds the key for changes."""
 SHORTEST, LONGEST = 16, 1024
 """Characters of a token."""
 _KEY, _AUTHORIZATION = "x-functions-key", "authorization"
@@ -48,13 +52,36 @@ class Keys:
         return any(len(request.values(name)) > 1 for name in (_KEY, _AUTHORIZATION))
 
 
+class ChangesKey:
+    """The key that allows changes, to whoever may look as well. It is taken from `Authorization: Bearer` alone.
+
+    Args:
+        key: at least 16 printable ASCII characters without a space, and not the token.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._digest = _digest(key)
+        self._secret = key.encode()
+
+    def allow(self, request: Request) -> bool:
+        """Whether the caller may change something."""
+        allowed = False
+        for key in _bearers(request):
+            allowed |= hmac.compare_digest(_digest(key), self._digest)
+        return allowed
+
+    def derived(self, purpose: str) -> bytes:
+        """Another key, which every instance with this one derives alike, and from which this one cannot be found."""
+        return hmac.digest(self._secret, purpose.encode(), "sha256")
+
+
 def _given(request: Request) -> list[str]:
-    keys = request.values(_KEY)
-    for value in request.values(_AUTHORIZATION):
-        scheme, _, key = value.partition(" ")
-        if scheme.lower() == "bearer":
-            keys.append(key.strip(" "))
-    return keys
+    return [*request.values(_KEY), *_bearers(request)]
+
+
+def _bearers(request: Request) -> list[str]:
+    parts = [value.partition(" ") for value in request.values(_AUTHORIZATION)]
+    return [key.strip(" ") for scheme, _, key in parts if scheme.lower() == "bearer"]
 
 
 def _digest(key: str) -> bytes:
@@ -68,19 +95,51 @@ def read_token(environ: Mapping[str, str], file: Path | None = None) -> str | No
     Raises: ConfigError: both are given; a token that is empty, short, or cannot stand in a header; a file that cannot
         be read, or that others than its owner may read.
     """
-    setting = environ.get(TOKEN)
-    if file is None:
-        return None if setting is None else _checked(setting, TOKEN, f"the setting {TOKEN}")
-    if setting is not None:
+    return _read(environ, file, TOKEN, "the token of the HTTP endpoints")
+
+
+def read_changes_key(
+    environ: Mapping[str, str], file: Path | None = None, *, token: str | None = None
+) -> ChangesKey | None:
+    """The key of a file, or of the setting `POLLER_HTTP_CHANGES_KEY`; None where neither is given: no changes.
+
+    Args:
+        token: the one that is enough to read, which this must not be.
+    Raises: ConfigError, as `read_token`.
+    """
+    key = _read(environ, file, CHANGES_KEY, "the key for changes over HTTP")
+    return None if key is None else as_changes_key(key, token=token)
+
+
+def as_changes_key(key: str, *, token: str | None = None) -> ChangesKey:
+    """The key as it is given. Raises: ConfigError, where it is the token."""
+    if token is not None and hmac.compare_digest(_digest(key), _digest(token)):
         raise ConfigError(
-            f"The setting {TOKEN} and a file both give the token of the HTTP endpoints.",
-            key=TOKEN,
-            next_step="Give one of them.",
+            "The key for changes over HTTP is the token of the HTTP endpoints: whoever may look could change.",
+            key=CHANGES_KEY,
+            next_step="Give two different ones.",
         )
-    return _checked(_content(file), str(file), f"the file {file}")
+    return ChangesKey(key)
 
 
-def _content(file: Path) -> str:
+def new_changes_key() -> str:
+    """A random key for changes, for a page that one person opens for a while."""
+    return secrets.token_urlsafe(32)
+
+
+def _read(environ: Mapping[str, str], file: Path | None, setting: str, what: str) -> str | None:
+    """`what`: the token or the key, in words."""
+    given = environ.get(setting)
+    if file is None:
+        return None if given is None else _checked(given, setting, what, f"the setting {setting}")
+    if given is not None:
+        raise ConfigError(
+            f"The setting {setting} and a file both give {what}.", key=setting, next_step="Give one of them."
+        )
+    return _checked(_content(file, what), str(file), what, f"the file {file}")
+
+
+def _content(file: Path, what: str) -> str:
     try:
         # A pipe would be waited for.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -90,20 +149,18 @@ def _content(file: Path) -> str:
                 raise ConfigError(f"{file} is not a regular file.", key=str(file), next_step="Name a file.")
             if sys.platform != "win32" and found.st_mode & OTHERS:
                 raise ConfigError(
-                    f"Others than its owner may use {file}, which holds the token of the HTTP endpoints.",
+                    f"Others than its owner may use {file}, which holds {what}.",
                     key=str(file),
                     next_step=f"Run: chmod 600 {file}",
                 )
             return opened.read(LONGEST + 3).decode("ascii", "replace")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigError(
-            f"{file}: the token of the HTTP endpoints cannot be read: {why}.", key=str(file), next_step="See --help."
-        ) from error
+        raise ConfigError(f"{file}: {what} cannot be read: {why}.", key=str(file), next_step="See --help.") from error
 
 
-def _checked(text: str, key: str, where: str) -> str:
-    """The token, without the line's end. What is wrong with it is said without it."""
+def _checked(text: str, key: str, what: str, where: str) -> str:
+    """The token or key, without the line's end. What is wrong with it is said without it."""
     token = text.removesuffix("\n").removesuffix("\r")
     wrong = (
         f"has fewer than {SHORTEST} characters"
@@ -116,7 +173,7 @@ def _checked(text: str, key: str, where: str) -> str:
     )
     if wrong:
         raise ConfigError(
-            f"The token of the HTTP endpoints, in {where}, {wrong}.",
+            f"{what[0].upper()}{what[1:]}, in {where}, {wrong}.",
             key=key,
             next_step="Make one: python -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )

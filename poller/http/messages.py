@@ -11,6 +11,9 @@ from urllib.parse import unquote_plus
 _CODE = "code"
 """The query's field in which the Functions host takes a key."""
 
+FAULT = "this is a fault in poller; its log says more"
+"""What is said of an exception that nothing foresees."""
+
 ALWAYS = (
     ("Cache-Control", "no-store"),
     ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
@@ -29,8 +32,8 @@ class Request:
     Attributes:
         method: as sent. path: as sent, before the `?`; nothing of it is decoded. query: behind the `?`, without the
             field `code`, in which the Functions host takes a key: nothing below this line ever sees it.
-        headers: names and values, in order; a name may come twice. body_length: in bytes. remote: the caller's address,
-            where it is known.
+        headers: names and values, in order; a name may come twice. body_length: in bytes, as it is declared. body: what
+            came of it. remote: the caller's address, where it is known; nothing that a header claims.
     """
 
     method: str
@@ -39,10 +42,15 @@ class Request:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body_length: int = 0
     remote: str = ""
+    body: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         """Strip the key from the query."""
         object.__setattr__(self, "query", "&".join(p for p in self.query.split("&") if _name(p) != _CODE))
+
+    def with_body(self, body: bytes) -> Request:
+        """The same request, with its body."""
+        return replace(self, body=body, body_length=len(body))
 
     def values(self, name: str) -> list[str]:
         """Of the headers of this name, which is given in lower case."""

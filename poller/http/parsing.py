@@ -58,13 +58,15 @@ def _header(line: bytes) -> tuple[str, str]:
 
 
 def _length(request: Request) -> int:
-    """Of the body, which no endpoint reads. Raises: Malformed."""
+    """Of the body. Raises: Malformed."""
     lengths = request.values("content-length")
     if request.values("transfer-encoding"):
         raise Malformed(400 if lengths else 411, "the length of the body is needed, and no Transfer-Encoding")
     if request.values("expect"):
         raise Malformed(417, "no expectation is met")
     if not lengths:
+        if request.method == "POST":
+            raise Malformed(411, "the length of the body is needed")
         return 0
     if len(lengths) > 1 or _LENGTH.fullmatch(lengths[0]) is None:
         raise Malformed(400, "the length of the body is malformed")

@@ -1,7 +1,9 @@
 """A small server for the endpoints, beside pollers at work: one request per connection, and a limit for everything.
 
 Threads, sockets and bytes are bounded, whatever callers do: at most 32 connections are served at a time, each by one
-thread, for 10 s and 8 kB of request; further ones wait in the operating system's queue, where they cost us nothing.
+thread, for 10 s and 8 kB of request, its body included; further ones wait in the operating system's queue, where they
+cost us nothing. While all places are taken and others wait, callers whose request is not there after half a second are
+ended: a hundred that drip must not keep a load balancer from its answer.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from typing import Self
 from poller.http.addresses import Address
 from poller.http.endpoints import LARGEST_REQUEST
 from poller.http.messages import Answer, Request, refusal
-from poller.http.parsing import END, Malformed, parse
+from poller.http.parsing import Malformed
+from poller.http.receiving import Receiver
 from poller.observability.events import log_failure
 
 WAITING = 128
 """Connections that the operating system keeps until they are served."""
+_PLACE_EVERY = 0.1
+"""Seconds after which a loop that waits for a place looks whether somebody else does too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,14 @@ class Limits:
     Attributes:
         seconds: that a request may take to arrive, and its answer to be taken. connections: served at a time.
         lingering: seconds, and bytes, for which a refused caller may go on sending until it hears so.
+        undisturbed: seconds for which a request may arrive although others wait for the place.
     """
 
     seconds: float = 10.0
     connections: int = 32
     lingering: float = 1.0
     lingering_bytes: int = 65_536
+    undisturbed: float = 0.5
 
 
 class HttpServer:
@@ -57,6 +64,10 @@ class HttpServer:
         self._wake, self._woken = socket.socketpair()
         self._lock = threading.Lock()
         self._serving: dict[threading.Thread, socket.socket] = {}
+        self._arriving: dict[socket.socket, float] = {}
+        """Callers whose request is not there yet, the oldest first, with since when."""
+        self._lingering: dict[socket.socket, float] = {}
+        """Callers who have their answer and have not hung up yet, with since when."""
         self._loop = threading.Thread(target=self._accept_all, name="poller-http", daemon=True)
 
     @property
@@ -108,13 +119,25 @@ class HttpServer:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             while True:
-                self._places.acquire()  # before a caller is taken from the queue, not after
+                while not self._places.acquire(timeout=_PLACE_EVERY):  # before a caller is taken from the queue
+                    if selector.select(0) and not self._stopping.is_set():
+                        self._make_room()
                 taken = False
                 while not (taken or self._stopping.is_set()):
                     selector.select()
                     taken = not self._stopping.is_set() and self._accept()
                 if not taken:
                     return
+
+    def _make_room(self) -> None:
+        """Somebody waits: whose request takes too long is read from no more, nor who has the answer, and its thread
+        ends it."""
+        now = time.monotonic()
+        with self._lock:
+            late = [one for one, since in self._arriving.items() if since <= now - self._limits.undisturbed]
+            for connection in (*late, *(one for one, since in self._lingering.items() if since <= now - _PLACE_EVERY)):
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RD)
 
     def _accept(self) -> bool:
         """Whether a caller was taken, and has the place."""
@@ -159,45 +182,38 @@ class HttpServer:
     def _converse(self, connection: socket.socket, remote: str) -> None:
         """One request and its answer. Raises: OSError."""
         try:
-            head = self._head(connection)
-            if head is None:
+            request = self._received(connection, remote)
+            if request is None:
                 return
-            given = self._answer(parse(head, remote))
+            given = self._answer(request)
         except Malformed as error:
             given = refusal(error.status, error.why)
         connection.settimeout(self._limits.seconds)
         connection.sendall(_written(given))
         self._linger(connection)
 
-    def _head(self, connection: socket.socket) -> bytes | None:
-        """What stands before the body; None of a caller that sends nothing. Raises: Malformed, OSError."""
-        deadline = time.monotonic() + self._limits.seconds
-        got = b""
-        while END not in got:
-            if len(got) > LARGEST_REQUEST:
-                raise Malformed(431, "the headers are too large")
-            if got and not b"A" <= got[:1] <= b"Z":
-                raise Malformed(400, "the request line is malformed")  # TLS, say: its end would never come
-            connection.settimeout(max(0.001, deadline - time.monotonic()))
-            try:
-                more = connection.recv(LARGEST_REQUEST)
-            except TimeoutError:
-                if not got:
-                    return None
-                raise Malformed(408, "the request took too long") from None
-            if not more:
-                if not got:
-                    return None
-                raise Malformed(400, "the request is not whole")
-            got += more
-        head, end, _ = got.partition(END)
-        if len(head) + len(end) > LARGEST_REQUEST:
-            raise Malformed(431, "the headers are too large")
-        return head + end
+    def _received(self, connection: socket.socket, remote: str) -> Request | None:
+        """Raises: Malformed, OSError."""
+        with self._lock:
+            self._arriving[connection] = time.monotonic()
+        try:
+            return Receiver(connection, self._limits.seconds).request(remote)
+        finally:
+            with self._lock:
+                del self._arriving[connection]
 
     def _linger(self, connection: socket.socket) -> None:
         """Read on for a while: closing with bytes unread would tear the answer out of the caller's hands."""
         connection.shutdown(socket.SHUT_WR)
+        with self._lock:
+            self._lingering[connection] = time.monotonic()
+        try:
+            self._read_on(connection)
+        finally:
+            with self._lock:
+                del self._lingering[connection]
+
+    def _read_on(self, connection: socket.socket) -> None:
         deadline, left = time.monotonic() + self._limits.lingering, self._limits.lingering_bytes
         while left > 0 and (seconds := deadline - time.monotonic()) > 0:
             connection.settimeout(seconds)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from poller.app import App
 from poller.errors import ConfigError
 from poller.http.addresses import read_address
+from poller.http.changes import Changes
 from poller.http.endpoints import Endpoints
 from poller.http.hosts import Hosts, listed_hosts
-from poller.http.keys import TOKEN, Keys, read_token
+from poller.http.keys import TOKEN, ChangesKey, Keys, as_changes_key, read_changes_key, read_token
 from poller.http.looks import KEPT, SharedLook
+from poller.http.page.detail_looks import details_of
 from poller.http.server import HttpServer, Limits
 from poller.http.shown import ShownHealth, shown_health
 from poller.ports import Runtime
@@ -26,18 +28,27 @@ if TYPE_CHECKING:
 
 SETTLING = 2.0
 """Seconds that the end waits for a look that is under way."""
+ENDING = 10.0
+"""Seconds that the end waits for changes that are under way; a replay that takes longer is made again by a person, as
+its handler may have to be called again."""
 MAX_AGE = 15.0
 """Seconds: no answer is older, and no further look is made before."""
 
 
 def endpoints_of(
-    app: App | None, keys: Keys, hosts: Hosts, *, wrong: Mapping[str, ConfigError] | None = None
+    app: App | None,
+    keys: Keys,
+    hosts: Hosts,
+    *,
+    wrong: Mapping[str, ConfigError] | None = None,
+    changes: ChangesKey | None = None,
 ) -> Endpoints:
     """The endpoints of an application.
 
     Args:
         app: the application; None where none of its pollers can be made. keys: who may see details.
-        hosts: the names of this server. wrong: its pollers that cannot be made; each is unhealthy.
+        hosts: the names of this server. wrong: its pollers that cannot be made; each is unhealthy, and not changed.
+        changes: the key for changes; None: they are not offered.
     """
     unmade = dict(wrong or {})
     configured = () if app is None else tuple(app.config.pollers)
@@ -57,7 +68,9 @@ def endpoints_of(
         return seconds if seconds > 0 else KEPT  # another computes the next one, or this machine's clock is ahead
 
     shared = SharedLook(look, kept=left, now=runtime.monotonic)
-    return Endpoints(shared, {*configured, *unmade}, keys, hosts)
+    offered = None if app is None or changes is None else Changes(app, changes)
+    details = None if app is None else details_of(app)
+    return Endpoints(shared, {*configured, *unmade}, keys, hosts, offered, details)
 
 
 def _with_unmade(health: Health | None, unmade: Mapping[str, ConfigError], now: datetime) -> Health:
@@ -80,6 +93,8 @@ def serve(
     address: str,
     *,
     token_file: Path | None = None,
+    changes_key_file: Path | None = None,
+    changes_key: str | None = None,
     environ: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> Iterator[HttpServer]:
@@ -88,10 +103,12 @@ def serve(
     Args:
         app: whose pollers. It may be at work meanwhile. address: `PORT`, which is of this machine alone, `HOST:PORT` or
             `[IPv6]:PORT`. token_file: holds the token, and nobody but its owner may read it.
-        environ: where `POLLER_HTTP_TOKEN` and `POLLER_HTTP_HOSTS` are; default: this process's environment.
+        changes_key_file: holds the key for changes, likewise. changes_key: the key itself; whoever gives neither, nor
+            the setting `POLLER_HTTP_CHANGES_KEY`, offers none.
+        environ: where `POLLER_HTTP_TOKEN` and other settings are; default: this process's environment.
         limits: what callers may use.
     Raises: ConfigError: an address at which nothing can listen, or that other machines can reach while there is no
-        token; a token or a list of hosts that is wrong.
+        token; a token, a key or a list of hosts that is wrong.
     """
     variables = os.environ if environ is None else environ
     where = read_address(address)
@@ -104,9 +121,12 @@ def serve(
         )
     own = [] if where.unspecified else [where.host, str(where.place[0])]
     hosts = Hosts([*listed_hosts(variables), *own])
-    endpoints = endpoints_of(app, Keys(token), hosts)
+    key = read_changes_key(variables, changes_key_file, token=token)
+    if changes_key is not None:
+        key = as_changes_key(changes_key, token=token)
+    endpoints = endpoints_of(app, Keys(token), hosts, changes=key)
     try:
         with HttpServer(endpoints, where, limits) as server:
             yield server
     finally:
-        endpoints.settle(SETTLING)
+        endpoints.settle(SETTLING, changes=ENDING)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -30,12 +30,15 @@ class ShownPoller:
 
 @dataclass(frozen=True, slots=True)
 class ShownHealth:
-    """An application. `body`: all that is said of it. `pollers`: each by its name."""
+    """An application. `body`: all that is said of it. `pollers`: each by its name. `parts`: what is said of each, the
+    worst first, not escaped yet: for a page."""
 
+    app_name: str
     healthy: bool
     computed_at: datetime
     body: bytes
     pollers: Mapping[str, ShownPoller]
+    parts: Sequence[Mapping[str, Any]]
 
 
 def shown_health(health: Health) -> ShownHealth:
@@ -46,7 +49,14 @@ def shown_health(health: Health) -> ShownHealth:
         one.name: ShownPoller(_pending(one), one.lag_seconds, in_json(part))
         for one, part in zip(health.pollers, parts, strict=True)
     }
-    return ShownHealth(health.healthy, health.computed_at, in_json({**whole, "pollers": parts}), pollers)
+    return ShownHealth(
+        app_name=whole["app_name"],
+        healthy=health.healthy,
+        computed_at=health.computed_at,
+        body=in_json({**whole, "pollers": parts}),
+        pollers=pollers,
+        parts=parts,
+    )
 
 
 def _pending(one: PollerHealth) -> int | None:

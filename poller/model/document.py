@@ -9,10 +9,18 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from poller.errors import StateCorrupt, StoreError
 from poller.model.cursor import Cursor
+from poller.model.history_entry import MOST_ENTRIES, HistoryEntry
 from poller.model.limits import (
     HELD_EVERYWHERE,
     HIGHEST_COUNT,
@@ -217,6 +225,8 @@ class State(_Part):
     `aside` are the rows that are tried again by themselves, `quarantine` those that wait for a person; `retrying` is
     the id of the row that is tried now, and `delivered` counts the rows that were delivered while any was aside.
     `ordering_key` are the columns by whose values the listed rows were keyed; empty: by the key columns.
+
+    `history` is what was delivered of late, the newest last, for people who look.
     """
 
     version: Literal[1] = 1
@@ -236,6 +246,16 @@ class State(_Part):
     retrying: Name | None = None
     delivered: Count = 0
     ordering_key: tuple[Name, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
+
+    @field_validator("history", mode="wrap")
+    @classmethod
+    def _history(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """Nobody's row depends on it: one that cannot be read is none."""
+        try:
+            return read(value)[-MOST_ENTRIES:]
+        except ValidationError:
+            return ()
 
     def with_write_id(self, write_id: str) -> State:
         """The state with one more write id, the newest last; only the last few are kept."""
@@ -243,14 +263,14 @@ class State(_Part):
 
 
 def encode(state: State) -> bytes:
-    """The document's bytes: UTF-8 JSON, indented, since people open it. `bound` is optional: it is left out where not
-    every store could hold the document.
+    """The document's bytes: UTF-8 JSON, indented, since people open it. `bound` and `history` are optional: they are
+    left out where not every store could hold the document.
 
     Raises: StoreError where it would be too large even so.
     """
     body = _encoded(state)
-    if len(body) > HELD_EVERYWHERE and state.bound is not None:
-        body = _encoded(state.model_copy(update={"bound": None}))
+    if len(body) > HELD_EVERYWHERE and (state.bound is not None or state.history):
+        body = _encoded(state.model_copy(update=_NOTHING_OPTIONAL))
     if len(body) > LARGEST_BODY:
         raise StoreError(
             f"The state document of {state.poller_name!r} would have {len(body):,} bytes; at most {LARGEST_BODY:,} can "
@@ -260,13 +280,22 @@ def encode(state: State) -> bytes:
     return body
 
 
+_NOTHING_OPTIONAL: dict[str, Any] = {"bound": None, "history": ()}
+
+
 def _encoded(state: State) -> bytes:
-    return json.dumps(_without_empty(state.model_dump(mode="json")), indent=2, ensure_ascii=False).encode()
+    """The history comes last, an entry to a line: people read it as a table, and it costs each commit little."""
+    data = _without_empty(state.model_dump(mode="json", exclude={"history"}))
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    if state.history:
+        lines = ",\n    ".join(entry.line for entry in state.history)
+        text = text.removesuffix("\n}") + f',\n  "history": [\n    {lines}\n  ]\n}}'
+    return text.encode()
 
 
 def size(state: State) -> int:
-    """Bytes of the document as it is written, but for `bound`, which may be left out."""
-    return len(_encoded(state.model_copy(update={"bound": None})))
+    """Bytes of the document as it is written, but for `bound` and `history`, which may be left out."""
+    return len(_encoded(state.model_copy(update=_NOTHING_OPTIONAL)))
 
 
 _LEFT_OUT: dict[str, tuple[str, ...]] = {
@@ -336,7 +365,7 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
             next_step=keep,
         ) from error
     try:
-        encode(state)
+        encode(state.model_copy(update={"history": ()}))  # which can be left out
     except (ValueError, OverflowError, RecursionError, StoreError) as error:
         raise StateCorrupt(
             f"The {location} holds what cannot be written back ({type(error).__name__}).",
@@ -364,6 +393,7 @@ _OPTIONAL = frozenset(
         "quarantine",
         "delivered",
         "ordering_key",
+        "history",
     }
 )
 """Parts that another program may have set to null: read as absent."""

@@ -115,10 +115,10 @@ def set_up(want: Wanted, *, app_name: str, port: int | None = None, file: str = 
     try:
         if want.metrics is not None and not _provided("metrics"):
             name = want.metrics
-            _metrics(want.metrics, done, app_name, port)
+            _metrics(want.metrics, done, app_name, port, file)
         if want.traces is not None and not _provided("traces"):
             name = want.traces
-            _traces(want.traces, done, app_name)
+            _traces(want.traces, done, app_name, file)
     except ModuleNotFoundError as error:
         done.close()
         raise _missing(name, error, file) from None
@@ -131,6 +131,22 @@ def set_up(want: Wanted, *, app_name: str, port: int | None = None, file: str = 
     return done
 
 
+def find_missing(want: Wanted, *, file: str = "") -> ConfigError | None:
+    """The error with which `set_up` would end, for a package or a setting that is missing; None where nothing is.
+    Imports the exporters, and sets nothing up."""
+    for signal, name in (("metric", want.metrics), ("trace", want.traces)):
+        if name is None or _provided(f"{signal}s"):
+            continue
+        try:
+            import_module("opentelemetry.sdk.metrics")
+            _modules(name, signal)
+        except ModuleNotFoundError as error:
+            return _missing(name, error, file)
+        if name == "azure-monitor" and not os.environ.get(CONNECTION_STRING):
+            return _without_setting(file)
+    return None
+
+
 def _missing(name: str, error: ModuleNotFoundError, file: str) -> ConfigError:
     """Of the exporter `name`. OTLP over gRPC is a package that no extra of ours brings."""
     grpc = "proto.grpc" in (error.name or "") or error.name == "grpc"
@@ -140,6 +156,15 @@ def _missing(name: str, error: ModuleNotFoundError, file: str) -> ConfigError:
         key="telemetry",
         file=file,
         next_step=f"pip install {package}" if grpc else f'pip install "poller[{name}]"',
+    )
+
+
+def _without_setting(file: str) -> ConfigError:
+    return ConfigError(
+        f"{file}: telemetry: azure-monitor needs the app setting {CONNECTION_STRING}, which is not set.",
+        key="telemetry",
+        file=file,
+        next_step="Copy it from the Application Insights resource, into an app setting or a variable.",
     )
 
 
@@ -163,7 +188,7 @@ def _resource(app_name: str) -> Any:
     return Resource.create(own)
 
 
-def _metrics(name: str, done: Telemetry, app_name: str, port: int | None) -> None:
+def _metrics(name: str, done: Telemetry, app_name: str, port: int | None, file: str) -> None:
     from opentelemetry import metrics
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
@@ -171,19 +196,19 @@ def _metrics(name: str, done: Telemetry, app_name: str, port: int | None) -> Non
     if name == "prometheus":
         reader = _prometheus(done, port)
     else:
-        reader = _periodic(_azure("Metric") if name == "azure-monitor" else _otlp("metric"))
+        reader = _periodic(_azure("metric", file) if name == "azure-monitor" else _otlp("metric"))
     view = View(instrument_name="poller.*.duration", aggregation=ExplicitBucketHistogramAggregation(_BUCKETS))
     provider = MeterProvider([reader], resource=_resource(app_name), shutdown_on_exit=False, views=[view])
     metrics.set_meter_provider(provider)
     done.closers.insert(0, provider.shutdown)
 
 
-def _traces(name: str, done: Telemetry, app_name: str) -> None:
+def _traces(name: str, done: Telemetry, app_name: str, file: str) -> None:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    exporter: SpanExporter = _azure("Trace") if name == "azure-monitor" else _otlp("trace")
+    exporter: SpanExporter = _azure("trace", file) if name == "azure-monitor" else _otlp("trace")
     provider = TracerProvider(resource=_resource(app_name), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
@@ -196,32 +221,37 @@ def _periodic(exporter: Any) -> MetricReader:
     return PeriodicExportingMetricReader(exporter)
 
 
-def _otlp(signal: str) -> Any:
-    """Its address, headers and certificates are OpenTelemetry's variables, which it reads by itself."""
+def _modules(name: str, signal: str) -> list[Any]:
+    """The modules of an exporter. Raises: ModuleNotFoundError."""
+    if name == "azure-monitor":
+        return [import_module("azure.monitor.opentelemetry.exporter")]
+    if name == "prometheus":
+        return [import_module("opentelemetry.exporter.prometheus"), import_module("prometheus_client")]
     named = "METRICS" if signal == "metric" else "TRACES"
     environ = os.environ
     protocol = environ.get(f"OTEL_EXPORTER_OTLP_{named}_PROTOCOL") or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or ""
     way = "grpc" if protocol.strip() == "grpc" else "http"
-    module = import_module(f"opentelemetry.exporter.otlp.proto.{way}.{signal}_exporter")
+    return [import_module(f"opentelemetry.exporter.otlp.proto.{way}.{signal}_exporter")]
+
+
+def _otlp(signal: str) -> Any:
+    """Its address, headers and certificates are OpenTelemetry's variables, which it reads by itself."""
+    (module,) = _modules("otlp", signal)
     return module.OTLPMetricExporter() if signal == "metric" else module.OTLPSpanExporter()
 
 
-def _azure(signal: str) -> Any:
+def _azure(signal: str, file: str) -> Any:
     text = os.environ.get(CONNECTION_STRING)
     if not text:
-        raise ConfigError(
-            f"telemetry: azure-monitor needs the app setting {CONNECTION_STRING}, which is not set.",
-            key="telemetry",
-            next_step="Copy it from the Application Insights resource, into an app setting or a variable.",
-        )
-    module = import_module("azure.monitor.opentelemetry.exporter")
-    kind = getattr(module, f"AzureMonitor{signal}Exporter")
+        raise _without_setting(file)
+    (module,) = _modules("azure-monitor", signal)
+    kind = getattr(module, f"AzureMonitor{signal.capitalize()}Exporter")
     return kind(connection_string=text, disable_offline_storage=True)  # nothing is left on a disk that others read
 
 
 def _prometheus(done: Telemetry, port: int | None) -> MetricReader:
     """An endpoint for Prometheus, on this machine only unless OTEL_EXPORTER_PROMETHEUS_HOST says otherwise."""
-    exporter, client = import_module("opentelemetry.exporter.prometheus"), import_module("prometheus_client")
+    exporter, client = _modules("prometheus", "metric")
     said = os.environ.get("OTEL_EXPORTER_PROMETHEUS_PORT") or ""
     number = port if port is not None else int(said) if said.isdecimal() else PORT
     host = os.environ.get("OTEL_EXPORTER_PROMETHEUS_HOST") or "127.0.0.1"

@@ -20,6 +20,11 @@ class Choices:
         """The database's."""
         raise WrongArgument("--url is missing.", next_step="Give it; nothing can be asked here.")
 
+    def identity(self) -> str | None:
+        """Who signs in to a database whose URL holds no password: `true`, a prefix of settings, `false`; here nobody
+        but the URL's user."""
+        return None
+
     def table(self, names: Sequence[str]) -> str:
         """One of the database's tables, or a view; here the only one."""
         if len(names) == 1:

@@ -118,6 +118,14 @@ class ProjectFile:
         return name if isinstance(name, str) else None
 
     @property
+    def identity(self) -> bool | str:
+        """Who signs in for a poller that does not say it."""
+        found = self._defaults.get("source")
+        said = found.get("identity", False) if isinstance(found, dict) else False
+        known = substitute(said, os.environ, key="defaults.source.identity", file=str(self.path))
+        return known if isinstance(known, bool | str) else False
+
+    @property
     def _pollers(self) -> Mapping[str, Any]:
         found = self.tree.get("pollers")
         return found if isinstance(found, dict) else {}

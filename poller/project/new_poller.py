@@ -25,6 +25,7 @@ class NewPoller:
         folder, config: where the files are, and which one is the configuration.
         app, name: of the application, and of the poller. state: the store, `sql`, `blob` or `table`.
         url: of the database. table, schema: in it. cursor, kind, zone, key: as in `[pollers.NAME.source]`.
+        identity: as in `[pollers.NAME.source]`; None where [defaults] say it.
         setting: the one that holds the URL; None where the URL itself stands in the file, for it is no secret.
     """
 
@@ -41,6 +42,7 @@ class NewPoller:
     zone: str | None
     key: Sequence[str] = field(default=())
     setting: str | None = None
+    identity: bool | str | None = None
 
     @property
     def has_daylight_saving(self) -> bool:
@@ -86,6 +88,8 @@ class NewPoller:
             "",
             f"[pollers.{self.name}.source]",
             f"url = {_text(self.url) if self.setting is None else _setting(self.setting)}",
+            *(["identity = true                      # signs in: the app's own, or AZURE_CLIENT_ID's"]
+              if self.identity is True else [f"identity = {_text(self.identity)}"] if self.identity else []),
             *([f"schema = {_text(self.schema)}"] if self.schema else []),
             f"table = {_text(self.table)}",
             f"cursor_column = {_text(self.cursor)}",

@@ -13,6 +13,7 @@ from poller.config import PollerConfig, load_each
 from poller.config.sqlite_paths import anchored
 from poller.config.substitution import MissingSetting
 from poller.config.types import is_name
+from poller.databases import tokens
 from poller.databases.urls import holds_secret, read_url
 from poller.files import write_whole
 from poller.model.finding import Finding
@@ -39,11 +40,13 @@ class Wanted:
         url: of the database, or the `%NAME%` of a setting that holds it.
         table, schema, cursor, key, time_zone: as in `[pollers.NAME.source]`.
         name, app, state: the poller's name, the application's, and the store (`sql`, `blob` or `table`).
+        identity: signs in to the database: `true` or `false`, or the prefix of its app settings.
         force: write both files anew, over what is there.
     """
 
     config: Path
     url: str | None = None
+    identity: str | None = None
     table: str | None = None
     schema: str | None = None
     cursor: str | None = None
@@ -132,7 +135,11 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
     given = GivenUrl.of(wanted.url or choices.url())
     # What [defaults] say of it stands in the file already, where it may be a setting.
     schema = wanted.schema or (there.schema if there is not None else None)
-    with Catalogue(anchored(given.text, folder), schema) as catalogue:
+    identity = _identity(wanted, given, there, choices)
+    signs_in = identity if identity is not None else (there.identity if there is not None else False)
+    with Catalogue(
+        anchored(given.text, folder), schema, tokens.chosen(signs_in, os.environ, key="identity")
+    ) as catalogue:
         proposal = catalogue.propose(wanted.table or choices.table(catalogue.tables))
         cursor, kind, naive = _cursor(proposal, choices.cursor(proposal) if wanted.cursor is None else wanted.cursor)
         zone = wanted.time_zone if naive else None
@@ -154,6 +161,7 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
         kind=kind,
         zone=zone,
         key=key,
+        identity=identity,
         setting=given.kept_in(folder, there, name=name),
     )
     text = new.configuration() if there is None else there.with_poller(new)
@@ -172,6 +180,17 @@ def _file_there(wanted: Wanted, handlers: Path) -> ProjectFile | None:
     if handlers.exists() and not is_ours(handlers):
         raise _exists(handlers)
     return None
+
+
+def _identity(wanted: Wanted, given: GivenUrl, there: ProjectFile | None, choices: Choices) -> bool | str | None:
+    """Who signs in; None where the file says it of all, or nobody was asked. A person is asked where a token may take
+    the place of a password that the URL does not hold."""
+    said = wanted.identity
+    if said is None and (there is None or there.identity is False) and given.takes_identity:
+        said = choices.identity()
+    if said is None:
+        return None
+    return {"true": True, "false": False}.get(said.lower(), said)
 
 
 def _cursor(proposal: Proposal, column: str) -> tuple[str, str, bool]:

@@ -11,7 +11,9 @@ from sqlalchemy.engine import URL
 
 from poller.admin.refusals import WrongArgument
 from poller.config.sqlite_paths import anchored
-from poller.databases.urls import holds_secret, read_url
+from poller.databases.token_places import check
+from poller.databases.urls import holds_secret, read_url, with_installed_driver
+from poller.errors import ConfigError
 from poller.project.new_poller import setting_for
 
 if TYPE_CHECKING:
@@ -56,6 +58,16 @@ class GivenUrl:
     def shows_secret(self) -> bool:
         """Whether it holds one and was not named by a setting. Raises: ConfigError, where it is not a URL."""
         return self.setting is None and self.holds_secret
+
+    @property
+    def takes_identity(self) -> bool:
+        """Whether a Microsoft Entra identity may sign in instead of a password: a server and driver that take a token,
+        verified TLS, and no password in it. Raises: ConfigError, where it is not a URL."""
+        try:
+            check(with_installed_driver(read_url(self.text, key="url")), "identity")
+        except ConfigError:
+            return False
+        return True
 
     def kept_in(self, folder: Path, there: ProjectFile | None, *, name: str) -> str | None:
         """The setting that the file names for it; None where the URL stands in the file itself: SQLite's, without a

@@ -6,109 +6,26 @@ import contextlib
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import NullPool, QueuePool
 
 from poller import forks
-from poller.databases import pools, tokens, urls
+from poller.databases import urls
 from poller.databases.pools import Loan, Pool, Session
-from poller.entra import Identity
 from poller.errors import SourceUnavailable
-from poller.sources.bounds import places
-from poller.sources.dialects import Dialect, read_only
+from poller.sources.dialects import Dialect
 from poller.sources.dialects.base import Records
-from poller.sources.identity import identify, place, sqlite_path
-from poller.sources.user_sql.literals import escape_colons
+from poller.sources.session_setup import SessionSetup, is_idle
+from poller.sources.sqlite_file import look_at_file
 
 _TEXTS_KEPT = 64
-_SETTINGS = "settings"
-_IN_TRANSACTION = 1
-"""A flag of MySQL's protocol."""
 _Opened = TypeVar("_Opened")
 
 PATIENCE = 5.0
 """For so many seconds at most a fork waits for a page that another thread reads from a SQLite file."""
-
-
-def read_url(url: str | URL | Engine) -> URL:
-    """The URL of a text, a URL or an engine.
-
-    Raises: ConfigError naming `url`; it does not repeat the text, which may hold a password.
-    """
-    if isinstance(url, Engine):
-        return url.url
-    if isinstance(url, URL):
-        return url
-    return urls.read_url(url, key="url")
-
-
-def make_engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity | None = None) -> Engine:
-    """An engine without a pool, for one connection that is held. `identity`: signs in, instead of a password.
-
-    Raises: ConfigError naming `url`, where the driver is not installed, or `identity`, where it cannot be used there.
-    """
-    return _engine(url, dialect, timeout, identity, poolclass=NullPool)
-
-
-def make_pool(
-    url: URL, dialect: Dialect, timeout: timedelta, connections: int, identity: Identity | None = None
-) -> Pool | None:
-    """The process's pool for this URL; None for SQLite, whose connections cost nothing, and which locks per process.
-
-    Raises: as `make_engine`.
-    """
-    if dialect.family == "sqlite":
-        return None
-
-    def make() -> Engine:
-        return _engine(
-            url,
-            dialect,
-            timeout,
-            identity,
-            poolclass=QueuePool,
-            pool_size=pools.MOST,
-            max_overflow=0,
-            pool_use_lifo=True,
-            pool_reset_on_return=None,
-            isolation_level="AUTOCOMMIT",
-            query_cache_size=pools.STATEMENTS_KEPT,
-        )
-
-    return pools.pool_of(url, make, place=place(identify(url)), connections=connections, beside=identity)
-
-
-def _engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity | None, **options: Any) -> Engine:
-    def connect_args(chosen: URL) -> dict[str, Any]:
-        args = dialect.connect_args(chosen.get_driver_name(), timeout)
-        return {name: value for name, value in args.items() if name not in chosen.query or name in dialect.forced}
-
-    return tokens.open_engine(
-        url,
-        connect_args,
-        key="url",
-        identity=identity,
-        hide_parameters=True,
-        skip_autocommit_rollback=True,
-        **options,
-    )
-
-
-def quoter(engine: Engine) -> Callable[[str], str]:
-    """Quotes a name where it needs it, ready for `sqlalchemy.text`, which doubles percents and reads colons itself."""
-    preparer = engine.dialect.identifier_preparer
-    doubles = bool(getattr(preparer, "_double_percents", False))
-
-    def quote(name: str) -> str:
-        quoted = preparer.quote(name)
-        return escape_colons(quoted.replace("%%", "%") if doubles else quoted)
-
-    return quote
 
 
 class Database:
@@ -131,7 +48,7 @@ class Database:
         self.dialect = dialect
         self.timeout = timeout
         self.pool = pool
-        self._parse_json = parse_json
+        self._setup = SessionSetup(engine, dialect, timeout, parse_json=parse_json)
         self.may_set = False
         """Whether what is read may call functions of the users', which may change settings of the session."""
         self.lenient = False
@@ -159,7 +76,7 @@ class Database:
     def before_fork(self) -> None:
         """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Where another
         thread is using it, the one that opened it waits a while for that; any other leaves it alone."""
-        if self.dialect.family != "sqlite" or self._in_memory():
+        if self.dialect.family != "sqlite" or self._setup.in_memory:
             return
         opened = self._thread == threading.get_ident()
         if self.using.acquire(timeout=PATIENCE) if opened else self.using.acquire(blocking=False):
@@ -171,21 +88,13 @@ class Database:
     def reset_after_fork(self) -> None:
         """In a child process: leave the parent's connection alone, and send nothing on it."""
         self.using = threading.RLock()
-        if self._in_memory():
+        if self._setup.in_memory:
             return  # this process has its own copy of it
         forks.keep(self._connection, self._driver)
         self._connection = self._driver = self._session = self._loan = None
         self._kept = False
         if self.pool is None:  # a pool resets itself
             urls.abandon(self.engine)
-
-    def _in_memory(self) -> bool:
-        """Whether it is a SQLite database that ends with its connections: the program's own connections are then used,
-        with their right to write. Any other connection is detached from the engine's pool."""
-        if self.dialect.family != "sqlite":
-            return False
-        shared = isinstance(self.engine.pool, sa.StaticPool | sa.pool.SingletonThreadPool)
-        return shared or sqlite_path(self.engine.url) == ":memory:"
 
     @property
     def is_open(self) -> bool:
@@ -198,19 +107,19 @@ class Database:
         are in use."""
         if self.pool is not None:
             return self._borrowed(self.pool)
-        if self._connection is not None and self._file != self._look_at_file():
+        if self._connection is not None and self._file != look_at_file(self.engine):
             self.close()
             # Like a broken connection: the source then forgets what it learned of the table, and reads again.
             raise OperationalError(None, None, Exception("the database file was replaced"))
         if self._connection is None:
-            self._file = self._look_at_file()
+            self._file = look_at_file(self.engine)
             connection = self._opened(self.engine.connect)
             try:
                 connection = connection.execution_options(isolation_level="AUTOCOMMIT")
                 self._driver = connection.connection.driver_connection  # a detached connection no longer names it
-                if not self._in_memory():
+                if not self._setup.in_memory:
                     connection.detach()
-                self._session = self._set_up(connection)
+                self._session = self._setup.of_held(connection, self._driver)
             except BaseException:
                 connection.close()
                 raise
@@ -237,44 +146,14 @@ class Database:
                 self._forget_connection()
         if self._loan is None:
             pool.join(self)
-            loan = self._opened(lambda: pool.borrow(self._set_up, self.timeout.total_seconds()))
+            loan = self._opened(lambda: pool.borrow(self._setup.of_pooled, self.timeout.total_seconds()))
             self._loan, self._session, self._connection = loan, loan.session, loan.connection
             self._driver, self.rested = loan.connection.connection.driver_connection, not loan.session.fresh
-            self._adjust(loan.connection, loan.session)
-            if self.may_set and _SETTINGS not in loan.session.facts:
-                loan.session.facts[_SETTINGS] = self.dialect.settings(loan.connection)
+            self._setup.adjust(loan.connection, self._driver, loan.session)
+            if self.may_set:
+                self._setup.note_settings(loan.connection, loan.session)
         assert self._connection is not None  # noqa: S101 - as the loan
         return self._connection
-
-    def _set_up(self, connection: Connection) -> Session:
-        """A new session."""
-        driver = connection.connection.driver_connection if self.pool is not None else self._driver
-        self.dialect.adopt(driver, self.timeout)
-        self.dialect.read_json(driver, parsed=self._parse_json)
-        for statement in self.dialect.session(connection, self.timeout):
-            connection.execute(sa.text(escape_colons(statement)))
-        if not self._in_memory():
-            read_only.begin(connection, self.dialect.family)
-        found = places.Place(object(), None)
-        if self.pool is not None:
-            self.dialect.limit(connection, driver, self.timeout)  # the driver's: the engine was made for another source
-            found = places.place_of(connection, self.dialect.family)
-        seconds = self.timeout.total_seconds()
-        return Session(found.place, found.reading, seconds, parses_json=self._parse_json)
-
-    def _adjust(self, connection: Connection, session: Session) -> None:
-        """What another source set up otherwise. Raises what the driver raises."""
-        if not session.fresh:
-            read_only.resume(connection)
-        if session.parses_json != self._parse_json:
-            self.dialect.read_json(self._driver, parsed=self._parse_json)
-            session.parses_json = self._parse_json
-        seconds = self.timeout.total_seconds()
-        if session.timeout != seconds:
-            session.timeout = -1.0  # until it is known that it was set
-            for statement in self.dialect.limit(connection, self._driver, self.timeout):
-                connection.execute(sa.text(statement))
-            session.timeout = seconds
 
     def _opened(self, opening: Callable[[], _Opened]) -> _Opened:
         try:
@@ -402,7 +281,9 @@ class Database:
         self._forget_connection()
         if loan is None or self.pool is None:
             return
-        if _is_idle(loan.connection, driver) and (not self.may_set or self._is_restored(loan.connection, loan.session)):
+        if is_idle(loan.connection, driver) and (
+            not self.may_set or self._setup.restore(loan.connection, loan.session)
+        ):
             self.pool.give_back(loan)
         else:
             self.pool.discard(loan)
@@ -413,22 +294,8 @@ class Database:
         connection, session = self._connection, self._session
         if connection is None or session is None or self.dialect.family == "sqlite":
             return
-        if not self._is_restored(connection, session):
+        if not self._setup.restore(connection, session):
             self._close_held()
-
-    def _is_restored(self, connection: Connection, session: Session) -> bool:
-        """Whether the session has its settings again, for whoever borrows it next."""
-        session.close_facts()
-        try:
-            if read_only.is_pooled(connection):
-                return True  # the settings are of a session that is somebody else's by now
-            session.timeout = -1.0
-            if not self.dialect.restore(connection, self.timeout, session.facts.get(_SETTINGS)):
-                return False
-            read_only.begin(connection, self.dialect.family)
-        except Exception:  # noqa: BLE001 - it is not used again
-            return False
-        return True
 
     def _forget_connection(self) -> None:
         self._connection = self._driver = self._session = self._loan = None
@@ -438,34 +305,7 @@ class Database:
         held, self._connection = self._connection, None
         if held is not None:
             with contextlib.suppress(Exception):
-                if self._in_memory():
+                if self._setup.in_memory:
                     self._driver.set_progress_handler(None, 0)
             with contextlib.suppress(Exception):
                 held.close()
-
-    def _look_at_file(self) -> tuple[int, int] | None:
-        """Which file SQLite's path leads to now; None for a database without a file.
-
-        A file that was replaced or deleted stays readable through an open connection, and never changes again: that
-        would look like no rows for ever. A missing one would be created, without the table."""
-        if self.dialect.family != "sqlite" or isinstance(self.engine.pool, sa.pool.StaticPool):
-            return None
-        path = sqlite_path(self.engine.url)
-        if path == ":memory:":
-            return None
-        try:
-            found = Path(path).stat()
-        except OSError:
-            raise SourceUnavailable(
-                f"There is no SQLite database file {path}.", next_step="Check the path in `url`."
-            ) from None
-        return found.st_dev, found.st_ino
-
-
-def _is_idle(connection: Connection, driver: Any) -> bool:
-    """Whether the session is in no transaction and awaits a statement, as far as the driver knows."""
-    if connection.closed or connection.invalidated:
-        return False
-    psycopg = int(getattr(getattr(driver, "info", None), "transaction_status", 0))
-    pymysql = int(getattr(driver, "server_status", 0)) & _IN_TRANSACTION
-    return not psycopg and not pymysql

@@ -22,10 +22,11 @@ from poller.errors import ConfigError, SourceError
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.columns import Column, Family
-from poller.sources.connection import Database, make_engine
+from poller.sources.connection import Database
 from poller.sources.dialects.base import Dialect
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.engines import make_engine
 from poller.sources.options import Options
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.inspection import Inspection

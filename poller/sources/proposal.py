@@ -13,13 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning, SQLAlchemyError
 
+from poller.entra import Identity
 from poller.errors import SourceError
 from poller.sources import stamping
 from poller.sources.columns.moments import TextForm
 from poller.sources.columns.uniqueness import unique_sets
-from poller.sources.connection import Database, make_engine, read_url
+from poller.sources.connection import Database
 from poller.sources.dialects import dialect_for
 from poller.sources.dialects.faults import Scrubber, Where, driver_text, to_error
+from poller.sources.engines import make_engine, read_url
 from poller.sources.identity import family_of, identify, place
 from poller.sources.reading.inspection import did_you_mean
 from poller.sources.user_sql.literals import escape_colons
@@ -61,16 +63,19 @@ class Proposal:
 class Catalogue:
     """The tables of one database, looked at once. Use it as a context manager.
 
-    Raises: ConfigError naming `url` (no URL, no driver), SourceUnavailable.
+    Args:
+        identity: signs in, instead of a password.
+    Raises: ConfigError naming `url` (no URL, no driver) or `identity`, SourceUnavailable.
     """
 
-    def __init__(self, url: str, schema: str | None = None) -> None:
+    def __init__(self, url: str, schema: str | None = None, identity: Identity | None = None) -> None:
         parsed = read_url(url)
         self._dialect = dialect_for(family_of(parsed))
-        self._where = Where(what="the database", place=place(identify(parsed)), timeout="10s")
+        who = str(identity or "")
+        self._where = Where(what="the database", place=place(identify(parsed)), timeout="10s", identity=who)
         self._scrub = Scrubber.of(parsed)
         self._schema = schema
-        self._database = Database(make_engine(parsed, self._dialect, _TIMEOUT), self._dialect, _TIMEOUT)
+        self._database = Database(make_engine(parsed, self._dialect, _TIMEOUT, identity), self._dialect, _TIMEOUT)
         try:
             self._inspector: Inspector = sa.inspect(self._database.connection())
             found = self._inspector.get_table_names(schema=schema)

@@ -4,51 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from sqlalchemy.engine import URL, Engine
-from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
 
 from poller import forks
 from poller.config import PollerConfig, SourceKeywords, SourceOptions
 from poller.config.keywords import signature
 from poller.config.problems import located
-from poller.databases import pools, tokens
-from poller.errors import ConfigError, PollerError, SourceError, SourceUnavailable
+from poller.databases import pools
+from poller.errors import ConfigError, PollerError, SourceError
 from poller.model.cursor import Cursor
-from poller.model.durations import format_duration
 from poller.model.fingerprint import SourceDescription
 from poller.ports import Bound, Lag, Page, Row, Table
-from poller.sources import bounds
-from poller.sources.connection import Database, make_engine, make_pool, quoter, read_url
-from poller.sources.dialects import dialect_for
-from poller.sources.dialects.faults import (
-    QUOTING_FAULTS,
-    SCHEMA_FAULTS,
-    Fault,
-    Scrubber,
-    Where,
-    driver_code,
-    driver_text,
-    to_error,
-)
-from poller.sources.dialects.unreadable import CONVERSION_ERRORS
-from poller.sources.identity import family_of, identify, place
-from poller.sources.options import Options, read_options
+from poller.sources.assembly import assemble
+from poller.sources.columns.moments import parse_utc
+from poller.sources.identity import place
+from poller.sources.options import read_options
 from poller.sources.probing import Subject
-from poller.sources.reading.blame import unread_position
-from poller.sources.reading.inspection import Inspection, did_you_mean
+from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.keys import idempotency_key
-from poller.sources.reading.page import Relation
-from poller.sources.reading.session import Session
 from poller.sources.reading.types_as_json import types_as_json
-from poller.sources.reading.whereabouts import Whereabouts, left_open
-from poller.sources.user_sql.checked import calls_functions, checked_sql
+from poller.sources.reading.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from poller.sources.checkup import Checkup
@@ -72,66 +52,12 @@ class SqlSource:
     def __init__(
         self, url: str | URL | Engine, *, connections: int = pools.DEFAULT, **options: Unpack[SourceKeywords]
     ) -> None:
-        self._options = o = read_options(options)
-        parsed = read_url(url)
-        self._dialect = dialect = dialect_for(family_of(parsed))
-        bounds.check(o.bound, o.cursor_kind, dialect.family)
-        self._identity = identify(parsed)
-        self._scrub = Scrubber.of(parsed)
-        condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
-
-        if not 1 <= connections <= pools.MOST:
-            raise ConfigError(
-                f"`connections` is {connections}, not a number from 1 to {pools.MOST}.",
-                key="connections",
-                next_step=f"Leave it out for {pools.DEFAULT}.",
-            )
-        may_set = calls_functions(o.filter, o.query, dialect.family)
-        given = isinstance(url, Engine)
-        identity = tokens.chosen(o.identity, os.environ, key="identity")
-        if given and identity is not None:
-            raise ConfigError(
-                "`identity` goes with a URL, not with an Engine, which signs in in its own way.",
-                key="identity",
-                next_step="Give the URL, or remove `identity`.",
-            )
-        pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections, identity)
-
-        def engine() -> Engine:
-            if isinstance(url, Engine):
-                return url
-            return make_engine(parsed, dialect, o.query_timeout, identity) if pool is None else pool.engine
-
-        first = engine()
-        quote = quoter(first)
-        if wrapped is None:
-            relation = Relation.table(o.table or "", o.schema_name, condition, quote, dialect)
-        else:
-            relation = Relation.query(wrapped, condition, dialect)
-
-        def session(on: Engine) -> Session:
-            database = Database(on, dialect, o.query_timeout, parse_json=o.parses_json, pool=pool)
-            database.may_set = may_set
-            if o.format == "rows":
-                return Session(database, o, relation, quote)
-            return _tables(database, o, relation, quote, own_engine=not given)
-
-        self._subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
-        self._session = session(first)
-        self._another_session: Callable[[], Session] = lambda: session(engine())
+        self._options = read_options(options)
+        parts = assemble(url, self._options, connections)
+        self._session, self._guard = parts.session, parts.guard
+        self._another_session, self._subject, self._description = parts.another, parts.subject, parts.description
         self._said: Whereabouts | None = None
         self._described: tuple[Inspection | None, dict[str, Any] | None] = None, None
-        self._description = SourceDescription(
-            database=self._identity,
-            schema_name=o.schema_name,
-            table=o.table,
-            query=o.query,
-            cursor_column=o.cursor_column,
-            cursor_kind=o.cursor_kind,
-            pk_columns=o.pk_columns,
-            filter=o.filter,
-            left_open=left_open(parsed, self._identity, o),
-        )
         self._mind_forks()
 
     def another(self) -> Self:
@@ -140,6 +66,7 @@ class SqlSource:
         self._session.database.attach()
         other = copy(self)
         other._session = self._another_session()
+        other._guard = self._guard.of(other._session)
         other._said, other._description = None, self._description.as_configured()
         other.error_text, other.ordering_key = self.error_text, self.ordering_key
         other._mind_forks()
@@ -186,7 +113,7 @@ class SqlSource:
         self._session.forget()
 
     def __repr__(self) -> str:
-        return f"SqlSource({self._options.what!r}, {place(self._identity)!r})"
+        return f"SqlSource({self._options.what!r}, {place(self._description.as_configured().database)!r})"
 
     @property
     def error_text(self) -> bool:
@@ -300,6 +227,11 @@ class SqlSource:
             self._described = known, None if known is None else types_as_json(known)
         return self._described[1]
 
+    def dated(self, cursor: Cursor) -> datetime | None:
+        """See `poller.ports.DatedSource.dated`."""
+        timed = self._options.cursor_kind == "timestamp+pk"
+        return parse_utc(cursor.value, self._options.zone) if timed else None
+
     def close(self) -> None:
         """Close the connection, or give it back to the pool, which closes all of them with its last source; forget what
         was learned of the table. May be used again afterwards."""
@@ -369,93 +301,6 @@ class SqlSource:
         with self._session.database.lasting():
             return examine(self._session, self._guard, after, utcnow)
 
-    # ------------------------------------------------------------------------------------------------------- errors
-
-    def _guard(self, work: Callable[[], _T], keep: Callable[[_T], bool] = lambda _: False) -> _T:
-        """Do the work; reads may be done again, once: on a new connection when the one in use broke while it rested,
-        with the table looked at anew when it changed; and once with what the driver cannot convert as text. Driver
-        errors become ours, in one line and without secrets. `keep`: whether the connection is of use after this."""
-        with self._session.database.using:
-            try:
-                return self._guarded(work, keep)
-            except PollerError:
-                self._session.database.rest()
-                raise
-            except BaseException:
-                self._session.database.discard_borrowed()  # interrupted: nobody knows its state
-                raise
-
-    def _guarded(self, work: Callable[[], _T], keep: Callable[[_T], bool]) -> _T:
-        database = self._session.database
-        may_retry = True
-        while True:
-            database.begin_work()
-            had_learned = self._session.known is not None
-            try:
-                done = work()
-                database.end_work(keep=keep(done))
-                return done
-            except SourceError as error:
-                self._session.bounding.drop()
-                if not self.error_text:
-                    error.hide_values()
-                raise
-            except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
-                self._session.bounding.drop()
-                if database.read_leniently(error):
-                    continue
-                if isinstance(error, DBAPIError | PendingRollbackError):
-                    database.discard()
-                    fault = self._fault_of(error)
-                    if fault is Fault.DISCONNECTED:
-                        database.renew()
-                    again = (fault is Fault.DISCONNECTED and database.rested) or (
-                        fault in SCHEMA_FAULTS and had_learned
-                    )
-                    failure = None if again and may_retry else self._failure(fault, error)
-                    self._session.forget()
-                elif isinstance(error, SQLAlchemyError):
-                    database.discard()
-                    failure = self._unsigned(error) or self._failure(Fault.OTHER, error)
-                elif isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
-                    failure = self._failure(Fault.RANGE, error)
-                else:
-                    failure = unread_position(self._options, error)
-            if failure is not None:
-                database.end_work(failed=True)
-                raise failure from None
-            may_retry = False
-
-    def _fault_of(self, error: DBAPIError | PendingRollbackError) -> Fault:
-        """The latter is said of a connection that broke before, where that was taken for a lack of privileges."""
-        return self._dialect.classify(error) if isinstance(error, DBAPIError) else Fault.DISCONNECTED
-
-    def _failure(self, fault: Fault, failed: BaseException) -> SourceError:
-        if fault in QUOTING_FAULTS and not self.error_text:
-            detail = driver_code(failed)
-        else:
-            text = driver_text(failed) if isinstance(failed, DBAPIError) else str(failed)
-            detail = self._scrub(text).rstrip(".")
-        o, known = self._options, self._session.known
-        identity = tokens.identity_of(self._session.database.engine)
-        if identity is not None and fault is Fault.UNREACHABLE and tokens.speaks_of_token(detail):
-            fault = Fault.LOGIN
-        where = Where(o.what, place(self._identity), format_duration(o.query_timeout), str(identity or ""))
-        error = to_error(fault, detail, where)
-        if fault is Fault.NO_COLUMN:
-            found = re.search(r"column:?\s+[\"'`]?(?:\w+\.)?(\w+)", detail, re.IGNORECASE)
-            error.column = found[1] if found else ""
-            if found and known is not None:
-                error.next_step = f"{did_you_mean(found[1], known.names)} {error.next_step}".strip()
-        return error
-
-    def _unsigned(self, failed: SQLAlchemyError) -> SourceError | None:
-        """The error where no token is to be had."""
-        if not isinstance(failed, tokens.NoToken):
-            return None
-        what = self._options.what
-        return SourceUnavailable(f"{what}: {failed.message}.", table=what, next_step=failed.next_step)
-
     def _refuse_foreign(self, cursor: Cursor | None) -> None:
         if cursor is None:
             return
@@ -470,20 +315,6 @@ class SqlSource:
             table=o.what,
             next_step="Restore `cursor_kind` and `pk_columns`, or reset the poller.",
         )
-
-
-def _tables(
-    database: Database, options: Options, relation: Relation, quote: Callable[[str], str], *, own_engine: bool
-) -> Session:
-    """A session whose pages have a table. Raises: ConfigError naming `format`, where a package is missing."""
-    from poller.sources import arrow
-
-    arrow.pyarrow()
-    if database.dialect.family == "postgresql" and own_engine:
-        arrow.adbc()
-    from poller.sources.reading.tables import TableSession
-
-    return TableSession(database, options, relation, quote, own_engine=own_engine)
 
 
 SqlSource.__signature__ = signature(SqlSource, SourceOptions)  # type: ignore[attr-defined]  # for help()

@@ -135,7 +135,7 @@ class MemoryStore:
     def close(self) -> None:
         """Does nothing: the documents stay."""
 
-    def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - the same for every document
+    def checkup(self, name: str, *, exists: bool = True) -> list[Finding]:  # noqa: ARG002 - the same for every document
         """What `poller check` says of this store; see `poller.admin.doctor.ExaminableStore`."""
         return [warn("storage", "Checkpoints end with this process.", '[state] store = "sql", "blob" or "table"')]
 

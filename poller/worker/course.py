@@ -87,6 +87,10 @@ class Course(Generic[P]):
             return self._ended(error=sentence(self.mismatch), exception=self.mismatch)
         return self._ended()
 
+    def abandoned(self) -> Ended[P]:
+        """Everything stops, and its turn does not end."""
+        return self._ended(error="abandoned: its tick did not end in time; what it had in hand comes again")
+
     def next_scheduled(self) -> datetime:
         """The schedule's next moment, now."""
         self.scheduled = True

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from poller.config import AppConfig
 from poller.errors import ConfigError
-from poller.observability.telemetry import Telemetry, Wanted, set_up, wanted
+from poller.model.finding import Finding, error, ok
+from poller.observability.telemetry import Telemetry, Wanted, find_missing, set_up, wanted
 
 _ALL = ("otlp", "azure-monitor", "prometheus")
 
@@ -36,6 +37,19 @@ def export_telemetry(config: AppConfig, path: Path, *, here: Collection[str] = _
         with contextlib.suppress(ConfigError):  # its tick says what is wrong
             import_handler(name, folder=path.resolve().parent, key="handler")
     return set_up(want, app_name=config.app_name, port=config.telemetry_port, file=str(path))
+
+
+def findings(config: AppConfig, path: Path) -> list[Finding]:
+    """What `poller check` says of it: of each poller, as its metrics would be missing. Nothing where nothing asks for
+    it. Sets nothing up; the handlers' modules were imported before."""
+    want = wanted(config.telemetry, os.environ)
+    if not want:
+        return []
+    missing = find_missing(want, file=str(path))
+    if missing is not None:
+        return [error("telemetry", missing.message, missing.next_step)]
+    names = ", ".join(dict.fromkeys(one for one in (want.metrics, want.traces) if one))
+    return [ok("telemetry", f"{names}: what exports it is installed")]
 
 
 @contextlib.contextmanager

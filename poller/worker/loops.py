@@ -70,7 +70,8 @@ def run(
             doubles up to 5 minutes. A poller whose configuration is wrong ends
             all the same, and one whose checkpoint belongs to another source ends once no other works: only an operator
             can fix that.
-        stop: when it is set, no further batch starts; those in hand are finished and committed.
+        stop: when it is set, no further batch starts; those in hand are finished and committed. A handler that hangs,
+            and has lost its lease for that, is left behind.
         handler: called with each batch of each poller; default: the configured ones.
         before: called with each poller on its thread, before its first tick.
         ended: called as each poller ends, on the calling thread: the others may go on for days.
@@ -136,6 +137,8 @@ class _Loop(Generic[P]):
         self._alive = alive
         self._crew = Crew(runtime)
         self._stops: dict[P, TurnStop] = {}
+        self._until: dict[P, float] = {}
+        """Of those that have a turn, when it has hung, on the monotonic clock: the other may be set meanwhile."""
         self._turns = Turns[P](slots, slice=seconds, draw=lambda: runtime.jitter(0.0, 1.0), postponed=self._postponed)
         self._lock = threading.Lock()
         self._arrived: list[tuple[P, Ended[P] | datetime]] = []
@@ -180,13 +183,15 @@ class _Loop(Generic[P]):
         """Take in who is done, give turns, ask for some back; who ended meanwhile."""
         if self._alive is not None:
             self._alive.touch()
-        ends = [end for poller, result in self._taken() if (end := self._is_back(poller, result)) is not None]
+        back = [(poller, result) for poller, result in self._taken() if poller in self._until]
+        ends = [end for poller, result in back if (end := self._is_back(poller, result)) is not None]
         if self._stop.is_set():
             if self._replicas is not None and not self._leaves:
                 self._leaves = True
                 with suppress(RuntimeError):  # no room for a thread: `close` does it
                     self._crew.do(self._replicas.end, "poller-replicas")
             ends += [self._leave(poller, self._courses[poller].stopped()) for poller in self._turns.resting()]
+            ends += [self._leave(poller, self._courses[poller].abandoned()) for poller in self._hung()]
             return ends
         if not self._working:
             waiting = [poller for poller in self._turns.resting() if self._courses[poller].mismatch is not None]
@@ -208,7 +213,9 @@ class _Loop(Generic[P]):
         left, now = LONGEST_REST, self._now()
         if self._alive is not None:
             left = min(left, self._alive.left())
-        if not self._stop.is_set():
+        if self._stop.is_set():
+            left = max(0.0, min([left, *(until - self._runtime.monotonic() for until in self._until.values())]))
+        else:
             moment = self._turns.next_moment(now)
             left = left if moment is None else min(left, moment - now)
             left = left if self._replicas is None else min(left, self._replicas.left())
@@ -226,6 +233,7 @@ class _Loop(Generic[P]):
     def _begin(self, poller: P) -> None:
         course = self._courses[poller]
         stop = self._stops[poller] = TurnStop(self._stop, self._runtime.event())
+        self._until[poller] = self._runtime.monotonic() + _longest(poller)
         try:
             self._crew.do(lambda: self._arrive((poller, course.turn(stop))), f"poller-{poller.name}")
         except RuntimeError as error:  # no room for a thread
@@ -234,6 +242,7 @@ class _Loop(Generic[P]):
     def _is_back(self, poller: P, result: Ended[P] | datetime) -> Ended[P] | None:
         """Its turn is over."""
         self._stops.pop(poller, None)
+        del self._until[poller]
         if isinstance(result, Ended):
             return self._leave(poller, result)
         if self._courses[poller].mismatch is None:
@@ -245,8 +254,14 @@ class _Loop(Generic[P]):
 
     def _leave(self, poller: P, end: Ended[P]) -> Ended[P]:
         self._working.discard(poller)
+        self._until.pop(poller, None)
         self._turns.leave(poller)
         return end
+
+    def _hung(self) -> list[P]:
+        """Those whose turn lasts for longer than it may: their leases have expired, and nothing can be committed."""
+        now = self._runtime.monotonic()
+        return [poller for poller, until in self._until.items() if now >= until]
 
     def _postponed(self, poller: P) -> float | None:
         """Whether another process is the one to look: the moment of the next look then."""

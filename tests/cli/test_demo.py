@@ -13,6 +13,7 @@ from tests.support.schemas import validator
 from tests.support.services import wait_until
 
 
+@pytest.mark.soak
 def test_every_flight_arrives_and_only_a_killed_batch_comes_twice(project: Project) -> None:
     ended = project.run("demo", "--json", seconds=110)
     assert ended.code == 0, ended.err

@@ -12,8 +12,9 @@ import pytest
 from poller.dispatch.queues import StorageQueue
 from poller_cli.main import execute
 from tests.functions.folder import add_rows
-from tests.support.azurite import Azurite
+from tests.support.azurite import ACCOUNT, Azurite
 from tests.support.schemas import validator
+from tests.support.services import free_port
 
 TOML = """
 app_name = "shop"
@@ -83,3 +84,20 @@ def test_an_account_without_queues_is_named(
     monkeypatch.setenv("Storage__blobServiceUri", "https://shop.blob.core.windows.net")
     assert execute(["-c", str(project), "dispatch", "--once"]) == 2
     assert "Storage__queueServiceUri" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reachable", [True, False], ids=["there", "out of reach"])
+def test_check_asks_the_queue_too(
+    project: Path,
+    azurite: Azurite,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    reachable: bool,
+) -> None:
+    if not reachable:
+        nowhere = f"QueueEndpoint=http://127.0.0.1:{free_port()}/{ACCOUNT};"
+        monkeypatch.setenv("Storage", azurite.connection_string + nowhere)
+    assert execute(["-c", str(project), "check", "orders", "--json"]) == 1, "there is no host.json"
+    said = json.loads(capsys.readouterr().out)["pollers"][0]["findings"]
+    found = [one["severity"] for one in said if one["check"] == "functions" and "the queue" in one["message"]]
+    assert found == ([] if reachable else ["error"])

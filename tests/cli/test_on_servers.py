@@ -86,6 +86,7 @@ TABLE = (
     ),
     Row("schema", ("export",), "schema-export", ("export", "--check", "--directory", "none"), 1, "Not up to date"),
     Row("sink", ("ddl", "mariadb://"), "sink-ddl", ("ddl", "oracle://"), 2, "cannot be fenced"),
+    Row("dashboard", None, "dashboard", ("--port", "65536"), 2, "--port"),
     Row("dispatch", None, "dispatch", ("--once",), 2, "functions.mode"),
     Row("demo", None, "demo", ("--fast",), 2, "--fast"),
 )

@@ -40,7 +40,7 @@ def killed_everywhere(life: Life, every: int) -> int:
             life.tick(*REPLAY)
             assert life.is_done(), life.state
         except AssertionError as error:
-            error.add_note(f"killed {when} step {step} of {steps}; {life.calls()}")
+            error.add_note(f"killed {when} step {step} of {steps}; {life.calls()}; {life.place.forge.err}")
             raise
     return kills
 

@@ -110,6 +110,14 @@ def test_with_a_token_details_need_it(project: Project) -> None:
         (["--http", "0"], {"POLLER_HTTP_HOSTS": "http://x"}, "POLLER_HTTP_HOSTS lists something"),
         (["--http", "nonsense"], {}, "not a port, and not HOST:PORT"),
         (["--http-token-file", "open"], {}, "--http-token-file goes with --http"),
+        (["--http-changes-key-file", "open"], {}, "--http-changes-key-file goes with --http"),
+        (["--http", "0", "--http-changes-key-file", "open"], {}, "which holds the key for changes over HTTP"),
+        (["--http", "0"], {"POLLER_HTTP_CHANGES_KEY": "short"}, "fewer than 16 characters"),
+        (
+            ["--http", "0"],
+            {"POLLER_HTTP_CHANGES_KEY": TOKEN, "POLLER_HTTP_TOKEN": TOKEN},
+            "whoever may look could change",
+        ),
     ],
 )
 def test_what_would_be_open_or_wrong_is_refused_at_the_start(

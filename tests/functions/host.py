@@ -74,9 +74,10 @@ class Worker:
         request = registry.get(trigger["type"]).decode(data, trigger_metadata=None)
         returned = asyncio.run(self.functions[name].get_user_function()(**{trigger["name"]: request}))
         answer = registry.get(output["type"]).encode(returned, expected_type=None).value
+        cookies = [("set-cookie", one.output(header="").strip()) for one in answer["cookies"] or ()]
         return (
             int(answer["status_code"].value),
-            {key.lower(): datum.value for key, datum in answer["headers"].items()},
+            dict([*((key.lower(), datum.value) for key, datum in answer["headers"].items()), *cookies]),
             answer["body"].value,
         )
 

@@ -7,25 +7,31 @@ import json
 import threading
 import typing
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import azure.functions as func
 import pytest
 
+from poller.http import Request
+from poller.http.keys import ChangesKey
+from poller.http.sessions import Sessions
 from tests.functions import host
 from tests.functions.folder import Folder, add_rows
 from tests.support.http import SECURITY
 from tests.support.schemas import validator
 
 SITE = "shop.azurewebsites.net"
-NAMES = {"poller_health", "poller_list", "poller_details", "poller_scale"}
+PAGES = {"poller_dashboard", "poller_dashboard_poller"}
+NAMES = {"poller_health", "poller_list", "poller_details", "poller_scale", *PAGES}
 TOKEN = "a-token-of-32-characters-exactly"
+CHANGES = "the-key-for-changes-of-the-shop"
 
 
 @pytest.fixture
 def served(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """An app with endpoints, and one poller over five orders that nobody has delivered yet."""
-    for name in ("POLLER_HTTP_TOKEN", "POLLER_HTTP_HOSTS"):
+    for name in ("POLLER_HTTP_TOKEN", "POLLER_HTTP_HOSTS", "POLLER_HTTP_CHANGES_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WEBSITE_HOSTNAME", SITE)
     add_rows(folder.database, 5)
@@ -53,6 +59,8 @@ def test_each_endpoint_is_a_function_beside_the_timers(served: Folder) -> None:
         "poller_list": ("pollers", "FUNCTION", ["GET", "HEAD"]),
         "poller_details": ("pollers/{name}", "FUNCTION", ["GET", "HEAD"]),
         "poller_scale": ("scale/{name}", "FUNCTION", ["GET", "HEAD"]),
+        "poller_dashboard": ("dashboard", "FUNCTION", ["GET", "HEAD"]),
+        "poller_dashboard_poller": ("dashboard/{name}", "FUNCTION", ["GET", "HEAD"]),
     }
 
 
@@ -101,6 +109,22 @@ def test_what_the_host_let_through_sees_details(served: Folder) -> None:
     status, _, body = ask(worker, "poller_scale", url="/api/scale/orders", route={"name": "orders"})
     assert (status, json.loads(body)["pending"]) == (200, 5)
     assert json.loads(body)["lag_seconds"] > 0
+
+
+def test_the_page_is_served_to_what_the_host_let_through(served: Folder) -> None:
+    worker = served.worker()
+
+    listed = ask(worker, "poller_dashboard", url="/api/dashboard?code=the-hosts-key")
+    one = ask(worker, "poller_dashboard_poller", url="/ops/dashboard/orders", route={"name": "orders"})
+    nobody = ask(worker, "poller_dashboard_poller", url="/ops/dashboard/nobody", route={"name": "nobody"})
+
+    assert [answer[0] for answer in (listed, one, nobody)] == [200, 200, 404]
+    for _, headers, body in (listed, one, nobody):
+        assert headers["content-type"] == "text/html; charset=utf-8"
+        assert "connect-src 'self'" in headers["content-security-policy"]
+        assert b"the-hosts-key" not in body
+    assert b'href="dashboard/orders"' in listed[2], "relative: whatever the host's routePrefix is"
+    assert b'href="../dashboard"' in one[2]
 
 
 def test_health_says_why_to_the_apps_own_token(served: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +195,7 @@ def test_no_endpoint_takes_the_name_of_a_pollers_function(served: Folder) -> Non
 
     assert set(host.functions(served.app())) == {
         "orders", "poller_health", "poller_list",
-        "poller_health_2", "poller_list_2", "poller_details", "poller_scale",
+        "poller_health_2", "poller_list_2", "poller_details", "poller_scale", *PAGES,
     }  # fmt: skip
 
 
@@ -220,6 +244,63 @@ def test_a_crowd_of_callers_takes_four_threads_at_most(served: Folder) -> None:
     assert found == [200] * 100
     ours = [one.name for one in set(threading.enumerate()) - before if one.name.startswith("poller-http_")]
     assert 1 <= len(ours) <= 4
+
+
+def test_changes_are_a_function_only_where_a_key_is_set(served: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", CHANGES)
+    found = host.functions(served.app())
+
+    assert set(found) == {"orders", *NAMES, "poller_change"}
+    shown = host.bindings(found["poller_change"])[0]
+    assert (shown["route"], shown["authLevel"], shown["methods"]) == ("dashboard/{name}/changes", "FUNCTION", ["POST"])
+    for wrong in ("short", TOKEN):
+        monkeypatch.setenv("POLLER_HTTP_TOKEN", TOKEN)
+        monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", wrong)
+        assert set(host.functions(served.app())) == {"orders", *NAMES}
+
+
+def test_a_pages_cookie_reaches_the_browser_as_it_is_meant(served: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker reads it, and writes it anew."""
+    monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", CHANGES)
+    url, route = "/ops/dashboard/orders", {"name": "orders"}
+
+    status, headers, body = ask(served.worker(), "poller_dashboard_poller", url=url, route=route)
+
+    parts = {part.lower() for part in headers["set-cookie"].split("; ")[1:]}
+    assert (status, parts) == (200, {"path=/ops/dashboard", "httponly", "samesite=strict", "secure"})
+    session = headers["set-cookie"].partition("=")[2].partition(";")[0]
+    assert len(session) == 43
+    assert session.encode() not in body, "a script cannot read it"
+    assert CHANGES.encode() not in body
+
+
+def test_a_page_of_another_instance_may_change_and_no_other(served: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token of a session holds whichever instance served the page; where the caller is is not known here."""
+    monkeypatch.setenv("POLLER_HTTP_CHANGES_KEY", CHANGES)
+    worker = served.worker()
+    worker.invoke("orders")
+    page = Request("GET", "/api/dashboard/orders", headers=(("host", SITE),))
+    begun = Sessions(ChangesKey(CHANGES), lambda: datetime.now(UTC)).begin(page)
+    headers = {
+        "content-type": "application/json",
+        "origin": f"https://{SITE}",
+        "cookie": begun.headers[0][1].partition(";")[0],
+        "x-poller-csrf": begun.token,
+        "authorization": f"Bearer {CHANGES}",
+        "x-forwarded-for": "10.0.0.7",
+    }
+    body = json.dumps({"change": "pause", "name": "orders", "by": "ana"}).encode()
+
+    def change(body: bytes = body, **other: str) -> int:
+        url, route = "/api/dashboard/orders/changes", {"name": "orders"}
+        asked = {**headers, **other}
+        return int(ask(worker, "poller_change", url=url, route=route, method="POST", headers=asked, body=body)[0])
+
+    assert change(origin=f"http://{SITE}") == change(cookie="") == change(authorization="") == 403
+    assert (change(body=b" " * 9_000 + body), change(body=b"")) == (413, 400)
+    assert served.state_document()["control"]["last_change"] is None
+    assert change() == 200
+    assert served.state_document()["control"]["by"] == "ana (dashboard)"
 
 
 def test_a_large_body_is_refused(served: Folder) -> None:

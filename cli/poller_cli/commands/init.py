@@ -17,6 +17,15 @@ def init(
         str | None,
         typer.Option("--url", metavar="URL", help="The database, as a SQLAlchemy URL, or the %NAME% of a setting."),
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--identity",
+            metavar="true|PREFIX",
+            help="Sign in with a Microsoft Entra identity instead of a password: the app's own, or that of the"
+            " settings PREFIX__clientId and PREFIX__credential.",
+        ),
+    ] = None,
     table: Annotated[str | None, typer.Option("--table", metavar="TABLE", help="The table or view to follow.")] = None,
     schema: Annotated[str | None, typer.Option("--schema", metavar="SCHEMA", help="The table's schema.")] = None,
     cursor: Annotated[
@@ -62,6 +71,7 @@ def init(
     wanted = Wanted(
         config=session.config,
         url=url,
+        identity=identity,
         table=table,
         schema=schema,
         cursor=cursor,

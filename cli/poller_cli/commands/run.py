@@ -49,6 +49,15 @@ def run(
         Path | None,
         typer.Option("--http-token-file", metavar="FILE", help="Holds the token, readable by its owner alone (0600)."),
     ] = None,
+    http_changes_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--http-changes-key-file",
+            metavar="FILE",
+            help="Holds the key for changes over HTTP (0600), which are not offered without one; or set "
+            "POLLER_HTTP_CHANGES_KEY.",
+        ),
+    ] = None,
     max_concurrent: Annotated[
         int | None,
         typer.Option(
@@ -100,7 +109,7 @@ def run(
         signals,
         session.app(observers=observers) as app,
         exported(app.config, app.path),
-        _served(app, http, http_token_file),
+        _served(app, http, http_token_file, http_changes_key_file),
         progress or nullcontext(),
     ):
         pollers, codes = _wired(session, app, names, printer)
@@ -168,17 +177,19 @@ def _explain(session: Session, mode: Mode, end: Ended[Poller]) -> None:
 
 
 @contextmanager
-def _served(app: App, address: str | None, token_file: Path | None) -> Iterator[None]:
+def _served(app: App, address: str | None, token_file: Path | None, changes_key_file: Path | None) -> Iterator[None]:
     """The HTTP endpoints, where they were asked for, until the workers have ended."""
     if address is None:
         if token_file is not None:
             raise typer.BadParameter("--http-token-file goes with --http.")
+        if changes_key_file is not None:
+            raise typer.BadParameter("--http-changes-key-file goes with --http.")
         yield
         return
     from poller.http import serve
     from poller_cli.terminal.printing import notice
 
-    with serve(app, address, token_file=token_file) as server:
+    with serve(app, address, token_file=token_file, changes_key_file=changes_key_file) as server:
         notice(f"Health is answered at {server.url}")
         yield
 

@@ -69,6 +69,13 @@ class PoisonDemoOutput(ResultModel):
     ok: bool
 
 
+class DashboardOutput(ResultModel):
+    """`poller dashboard --json`: one line, as soon as the page is served."""
+
+    url: str
+    """Where. The page of one poller is below it."""
+
+
 class SinkDdlOutput(ResultModel):
     """`poller sink ddl --json`."""
 

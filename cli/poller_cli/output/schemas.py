@@ -45,6 +45,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         ),
         "config.schema.json": _finished("The configuration file poller.toml", _config()),
         "config-included.schema.json": _finished("A file that poller.toml includes", _included()),
+        "dashboard.schema.json": _output(models.DashboardOutput),
         "demo.schema.json": _output(models.DemoOutput),
         "demo-poison.schema.json": _output(models.PoisonDemoOutput),
         "dispatch.schema.json": _output(DispatchOutput),

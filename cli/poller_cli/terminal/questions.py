@@ -22,6 +22,11 @@ class Questions(Choices):
         """Not shown: it may hold a password."""
         return str(typer.prompt("Database URL (not shown)", hide_input=True)).strip()
 
+    def identity(self) -> str | None:
+        """Nobody is proposed."""
+        answer = _ask("Sign in with a Microsoft Entra identity (true, the prefix of its settings, or false)", "false")
+        return None if answer.strip().lower() == "false" else answer.strip()
+
     def table(self, names: Sequence[str]) -> str:
         """From a list."""
         print(printable(f"Tables: {first_of(names)}"))

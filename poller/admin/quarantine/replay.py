@@ -22,6 +22,18 @@ from poller.model.document import WaitingRow
 from poller.model.result import ResultModel
 
 
+class NotHandedOver(Refused):
+    """No row was handed over.
+
+    Attributes:
+        why: for the first of them, in a sentence that holds no cursor and no place.
+    """
+
+    def __init__(self, message: str, *, why: str, next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.why = why
+
+
 class ReplayingPoller(WiredPoller, Protocol):
     """A poller with a handler; `poller.Poller` is one."""
 
@@ -132,7 +144,8 @@ def _row(row: WaitingRow, result: Replayed | None) -> ReplayedRow:
 
 def _refused(name: str, first: Replayed, talk: Conversation) -> Refused:
     options = f"{talk.option('current')}: as the table has it now; {talk.option('as_it_was')}: as it was recorded."
-    return Refused(
+    return NotHandedOver(
         f"{name}: the row {first.row.id} was not handed over. {first.error}",
+        why=first.why,
         next_step=options if "which version" in (first.error or "") else "",
     )

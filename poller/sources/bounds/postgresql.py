@@ -8,6 +8,7 @@ import time
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from poller.databases import catalog
 from poller.databases.pools import Session
 from poller.databases.samplers import Reading, Tracker, join
 from poller.errors import ConfigError
@@ -85,7 +86,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
 
     Raises: SourceError on a standby, ConfigError naming `bound` over a materialized view.
     """
-    standing = connection.execute(_STANDING).one()
+    (standing,) = catalog.rows(connection, _STANDING)
     refuse_standby(standing, context.table or "")
     name = None if context.table is None else quoted(context.table, context.schema)
     found = origin(connection, name, context.query, context.column.name)

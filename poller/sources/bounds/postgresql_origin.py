@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import catalog
 from poller.sources.bounds.named_tables import NO_TABLE
 from poller.sources.bounds.postgresql_functions import unseen
 
-_NAMED = sa.text("select cast(to_regclass(:name) as oid)")
+_NAMED = sa.text("select oid, cast(relkind as text) as kind from pg_class where oid = to_regclass(:name)")
 _KIND = sa.text("select cast(relkind as text) from pg_class where oid = :oid")
 _VIEW = sa.text("""
 select pg_get_viewdef(c.oid) as sql
@@ -100,25 +101,26 @@ def origin(connection: Connection, table: str | None, query: str | None, column:
 
     Raises: what the driver raises.
     """
-    at: tuple[int, str] | None
+    at: _At | None
     if query is None:
-        oid = connection.execute(_NAMED, {"name": table}).scalar()
-        if oid is None:
+        named = _named(connection, table)
+        if named is None:
             return None
-        at, whole = _behind_views(connection, int(oid), column), f"select * from {table}"  # noqa: S608 - quoted
+        at, whole = _behind_views(connection, *named, column), f"select * from {table}"  # noqa: S608 - quoted
     else:
         traced, whole = _traced(connection, query, column), query
-        at = None if traced is None else _behind_views(connection, *traced)
-    roots = [] if at is None else [at[0]]
-    if at is None or connection.execute(_KIND, {"oid": at[0]}).scalar() == "v":
+        at = None if traced is None else _behind(connection, *traced)
+    roots = [] if at is None else [at.oid]
+    if at is None or at.kind == "v":
         try:
-            named, opaque = _all_read(connection, *((whole, column) if at is None else _select(connection, *at)))
+            sql = (whole, column) if at is None else _select(connection, at.oid, at.column)
+            read, opaque = _all_read(connection, *sql)
         except DBAPIError:  # a view that only the one before it may read
-            named, opaque = _all_read(connection, whole, column)
+            read, opaque = _all_read(connection, whole, column)
         if opaque is not None:
             return Origin(opaque)
-        roots += named
-    row = connection.execute(_BEHIND, {"roots": roots}).one()
+        roots += read
+    (row,) = catalog.rows(connection, _BEHIND, {"roots": roots})
     if row.materialized is not None:
         return Origin(
             f"{_name(connection, row.materialized)} is a materialized view, which shows rows only when it is refreshed",
@@ -144,8 +146,8 @@ def named_in(connection: Connection, table: str | None, query: str | None) -> li
     Raises: what the driver raises.
     """
     if query is None:
-        oid = connection.execute(_NAMED, {"name": table}).scalar()
-        return [] if oid is None else [int(oid)]
+        named = _named(connection, table)
+        return [] if named is None else [named[0]]
     locked = _locked(connection, query)
     return [int(oid) for oid in connection.execute(_DIRECT, {"roots": locked}).scalars()]
 
@@ -157,11 +159,26 @@ def comes_from(connection: Connection, table: str | None, query: str | None, col
     Raises: what the driver raises.
     """
     if query is None:
-        oid = connection.execute(_NAMED, {"name": table}).scalar()
-        at = None if oid is None else (int(oid), column)
+        named = _named(connection, table)
+        at = None if named is None else _behind_views(connection, *named, column)
     else:
-        at = _traced(connection, query, column)
-    return None if at is None else _behind_views(connection, *at)
+        traced = _traced(connection, query, column)
+        at = None if traced is None else _behind(connection, *traced)
+    return None if at is None else (at.oid, at.column)
+
+
+class _At(NamedTuple):
+    """A relation, what kind it is, and one of its columns."""
+
+    oid: int
+    kind: str | None
+    column: str
+
+
+def _named(connection: Connection, table: str | None) -> tuple[int, str] | None:
+    """A table's or view's oid and kind; None where it does not exist."""
+    found = catalog.rows(connection, _NAMED, {"name": table})
+    return (int(found[0].oid), str(found[0].kind)) if found else None
 
 
 def _all_read(connection: Connection, query: str, column: str) -> tuple[list[int], str | None]:
@@ -173,12 +190,16 @@ def _select(connection: Connection, oid: int, column: str) -> tuple[str, str]:
     return f"select * from {_name(connection, oid)}", column  # noqa: S608 - quoted by the server
 
 
-def _behind_views(connection: Connection, oid: int, column: str) -> tuple[int, str]:
+def _behind(connection: Connection, oid: int, column: str) -> _At:
+    return _behind_views(connection, oid, _kind(connection, oid), column)
+
+
+def _behind_views(connection: Connection, oid: int, kind: str | None, column: str) -> _At:
     """The table whose column this is, or the last view that could be followed, and the column's name there."""
     for _ in range(DEEPEST):
-        if connection.execute(_KIND, {"oid": oid}).scalar() != "v":
+        if kind != "v":
             break
-        sql = connection.execute(_VIEW, {"oid": oid}).scalar()
+        sql = catalog.scalar(connection, _VIEW, {"oid": oid})
         at = None
         if sql is not None:
             with contextlib.suppress(DBAPIError):  # a function that it calls may be forbidden to this user
@@ -186,7 +207,13 @@ def _behind_views(connection: Connection, oid: int, column: str) -> tuple[int, s
         if at is None:
             break
         oid, column = at
-    return oid, column
+        kind = _kind(connection, oid)
+    return _At(oid, kind, column)
+
+
+def _kind(connection: Connection, oid: int) -> str | None:
+    kind: str | None = catalog.scalar(connection, _KIND, {"oid": oid})
+    return kind
 
 
 def _traced(connection: Connection, query: str, column: str) -> tuple[int, str] | None:

@@ -9,7 +9,10 @@ Timestamps that an application sets are not covered; they need `commit_delay` (s
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -19,9 +22,10 @@ from poller.ports import Bound
 from poller.sources.bounds.base import BoundContext, BoundStrategy, Stateless
 from poller.sources.bounds.heuristic import HighestSeen
 from poller.sources.bounds.named_tables import NO_TABLE, tables
+from poller.sources.bounds.sqlite_clock import SharedClock
 from poller.sources.columns.moments import iso_text
 from poller.sources.columns.uniqueness import quoted
-from poller.sources.dialects.read_only import lifted
+from poller.sources.dialects.read_only import is_own, lifted
 
 _CLOCK = sa.text("SELECT strftime('%Y-%m-%dT%H\\:%M\\:%f', 'now')")
 _VIRTUAL = re.compile(r"CREATE\s+VIRTUAL\s+TABLE\b.*?\bUSING\s+(\w+)", re.IGNORECASE | re.DOTALL)
@@ -29,6 +33,7 @@ _VIEW = re.compile(r"CREATE\s+VIEW\b", re.IGNORECASE)
 _OWN = frozenset({"fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"})
 _NO_CODE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/""", re.DOTALL)
 _AUTOINCREMENT = re.compile(r"\bautoincrement\b", re.IGNORECASE)
+_WAITS = "poller_busy_timeout"
 LOCK_WAIT_MS = 20
 """How long to wait for a writer: long enough for one that is about to commit, short compared with a tick."""
 
@@ -38,15 +43,23 @@ class WriteLock(Stateless):
 
     kind = "exact"
 
-    def __init__(self, context: BoundContext, reason: str) -> None:
+    def __init__(self, context: BoundContext, reason: str, shared: SharedClock) -> None:
         self._context = context
         self._reason = reason
+        self._shared = shared
+        self._known: datetime | None = None
+        """The highest clock that another process saw."""
         self._free: datetime | None = None
         """The clock when the lock was last ours. Whoever holds it now took it later."""
 
     def sample(self, connection: Connection) -> Bound:
-        """Take the lock, read the clock, let go."""
-        clock = self._locked(connection)
+        """Take the lock, read the clock, let go; or take what another reader of the file has just read so."""
+        clock = self._shared.find(self._known)
+        if clock is None:
+            began = time.monotonic()
+            clock = self._locked(connection)
+            if clock is not None:
+                self._shared.share(began, clock)
         if clock is not None:
             self._free = clock
             return self._context.bound(clock - self._context.extra_delay, clock, kind=self.kind, reason=self._reason)
@@ -63,6 +76,11 @@ class WriteLock(Stateless):
             reason=f"the write lock is taken: only what is older than the last committed row is read; {self._reason}",
             clock=iso_text(clock, 6, zoned=True),
         )
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Take no clock that is lower than what another process saw. Raises: as `MonotonicBound.recall`."""
+        if memory.get("clock"):
+            self._known = datetime.fromisoformat(memory["clock"]).astimezone(UTC)
 
     def _locked(self, connection: Connection) -> datetime | None:
         with lifted(connection):
@@ -87,7 +105,7 @@ def choose(wanted: str, context: BoundContext, connection: Connection) -> BoundS
     elsewhere = _elsewhere(connection, context)
     if elsewhere is not None:
         return elsewhere
-    return WriteLock(context, "one writer at a time, for timestamps made in SQL")
+    return WriteLock(context, "one writer at a time, for timestamps made in SQL", SharedClock(connection))
 
 
 def _counted(wanted: str, context: BoundContext, connection: Connection) -> BoundStrategy | str:
@@ -173,7 +191,11 @@ def _schema(context: BoundContext) -> str:
 
 def _lock(connection: Connection) -> bool:
     """Take the write lock, unless another holds it for longer than a moment."""
-    timeout = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+    timeout = connection.info.get(_WAITS)
+    if timeout is None:
+        timeout = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+        if is_own(connection):
+            connection.info[_WAITS] = timeout
     connection.exec_driver_sql(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
     try:
         connection.exec_driver_sql("BEGIN IMMEDIATE")

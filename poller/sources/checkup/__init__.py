@@ -82,7 +82,7 @@ def examine(session: Session, guard: Guard, after: Cursor | None, utcnow: Callab
     for name, check in checks:
         findings, _ = _run(name, check, subject, guard)
         found += findings
-    return Checkup(found, subject.offset)
+    return Checkup(found, None if "ahead" not in vars(subject) else subject.ahead.seconds)
 
 
 def _run(name: str, check: Check, subject: Subject, guard: Guard) -> tuple[list[Finding], bool]:

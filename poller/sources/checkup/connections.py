@@ -89,11 +89,11 @@ def readers(subject: Subject) -> list[Finding]:
 def _room(subject: Subject) -> _Room | None:
     try:
         if subject.family == "postgresql":
-            most, of_user, of_database, in_use = subject.run(_POSTGRESQL).rows[0]
+            most, of_user, of_database, in_use = subject.fact(_POSTGRESQL).rows[0]
             limits = [int(one) for one in (of_user, of_database) if one is not None and int(one) >= 0]
         elif subject.family == "mysql":
-            most, of_user = subject.run(_MYSQL).rows[0]
-            in_use = subject.run(_MYSQL_IN_USE).rows[0][1]
+            most, of_user = subject.fact(_MYSQL).rows[0]
+            in_use = subject.fact(_MYSQL_IN_USE).rows[0][1]
             limits = [int(of_user)] if int(of_user) else []
         else:
             return None
@@ -105,14 +105,14 @@ def _room(subject: Subject) -> _Room | None:
 
 
 def _postgresql(subject: Subject) -> tuple[str, bool]:
-    user, writes = subject.run(_WRITES).rows[0]
+    user, writes = subject.fact(_WRITES).rows[0]
     return str(user), bool(writes)
 
 
 def _mysql(subject: Subject) -> tuple[str, bool]:
-    user = str(subject.run("SELECT CURRENT_USER()").rows[0][0]).rpartition("@")[0]
+    user = str(subject.fact("SELECT CURRENT_USER()").rows[0][0]).rpartition("@")[0]
     granted: set[str] = set()
-    for (line,) in subject.run("SHOW GRANTS").rows:
+    for (line,) in subject.fact("SHOW GRANTS").rows:
         before, on, _ = re.sub(r"\([^)]*\)", "", str(line)).partition(" ON ")  # without names of columns
         granted |= {one.strip() for one in before.removeprefix("GRANT ").split(",")} if on else {"a role"}
     return user, not granted <= _READING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from poller.model.cursor import Cursor
@@ -69,17 +69,14 @@ def _stamped(subject: Subject, zone: tzinfo) -> list[Finding]:
 
 def clock(subject: Subject) -> list[Finding]:
     """The database's clock, which makes the timestamps, compared with this machine's."""
-    before = subject.utcnow()
-    text = str(subject.run(subject.session.statements().clock()).rows[0][0])
-    after = subject.utcnow()
-    subject.offset = (datetime.fromisoformat(text) - (before + (after - before) / 2)).total_seconds()
-    if abs(subject.offset) <= max(APART, (after - before).total_seconds()):
+    ahead = subject.ahead
+    if abs(ahead.seconds) <= max(APART, ahead.asked_for):
         return [ok("clock", f"the database's clock is within {APART:.0f} s of this machine's")]
-    ahead = "ahead of" if subject.offset > 0 else "behind"
+    where = "ahead of" if ahead.seconds > 0 else "behind"
     return [
         warn(
             "clock",
-            f"The database's clock is {abs(subject.offset):.1f} s {ahead} this machine's: if applications set"
+            f"The database's clock is {abs(ahead.seconds):.1f} s {where} this machine's: if applications set"
             f" {subject.options.cursor_column} by their own clocks, rows can be skipped.",
             "Synchronise both (NTP), or let the database set the column.",
         )
@@ -93,7 +90,7 @@ def future(subject: Subject) -> list[Finding]:
     if known is None or subject.options.cursor_kind != "timestamp+pk":
         return []
     statements = session.statements()
-    now = datetime.fromisoformat(str(subject.run(statements.clock()).rows[0][0]))
+    now = subject.utcnow() + timedelta(seconds=subject.ahead.seconds)
     text = session.bounding.context(known, statements).render(now + timedelta(seconds=APART))
     count = 0
     for interval in statements.ranges(Cursor(kind=subject.options.cursor_kind, value=text), None):

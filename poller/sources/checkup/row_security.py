@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from poller.databases import catalog
 from poller.model.finding import Finding, error, ok
 from poller.sources.bounds.postgresql_origin import named_in
 from poller.sources.checkup.subject import Subject
@@ -41,7 +42,7 @@ def row_security(subject: Subject) -> list[Finding]:
         return []
     connection, o = subject.session.database.connection(), subject.options
     roots = named_in(connection, None if o.table is None else quoted(o.table, o.schema_name), o.query)
-    hiding = connection.execute(_HIDING, {"roots": roots}).all()
+    hiding = catalog.rows(connection, _HIDING, {"roots": roots})
     if not hiding:
         return [ok("row_security", "no row-level security applies")]
     relations = ", ".join(f"{row.relation} (for {row.role})" for row in hiding)

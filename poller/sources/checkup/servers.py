@@ -54,7 +54,7 @@ def _version(subject: Subject) -> str:
 
 
 def _postgresql_privileges(subject: Subject) -> list[Finding]:
-    user, version, standby, sees_all = subject.run(_POSTGRESQL).rows[0]
+    user, version, standby, sees_all = subject.fact(_POSTGRESQL).rows[0]
     name = subject.name(user)
     found = [ok("database", f"reachable: {str(version).split(' on ')[0]}, as user {user}")]
     if standby:
@@ -76,7 +76,7 @@ def _postgresql_privileges(subject: Subject) -> list[Finding]:
 
 
 def _mysql_privileges(subject: Subject) -> list[Finding]:
-    user = str(subject.run("SELECT CURRENT_USER()").rows[0][0])
+    user = str(subject.fact("SELECT CURRENT_USER()").rows[0][0])
     account = mysql_account(user)
     subject.facts["user"] = account
     found = [ok("database", f"reachable: {_version(subject)}, as user {user}")]
@@ -96,7 +96,7 @@ def _mysql_privileges(subject: Subject) -> list[Finding]:
 def _may(subject: Subject, sql: str) -> bool:
     """Whether the user has the privilege for a statement; XA RECOVER needs one on MySQL 8 only."""
     try:
-        subject.run(sql)
+        subject.fact(sql)
     except DBAPIError as refused:
         if subject.session.database.dialect.classify(refused) is not Fault.FORBIDDEN:
             raise
@@ -154,14 +154,14 @@ def limits(subject: Subject) -> list[Finding]:
 def prepared(subject: Subject) -> list[Finding]:
     """Transactions that were prepared and never finished hold the bound for ever."""
     if subject.family == "postgresql":
-        rows = subject.run(_PREPARED.replace(":MI:SS", "\\:MI\\:SS")).rows
+        rows = subject.fact(_PREPARED.replace(":MI:SS", "\\:MI\\:SS")).rows
         names = [f"{str(gid)!r} of {owner}, {age} old" for gid, owner, age in rows]
         ends = [f"ROLLBACK PREPARED {literal(str(gid))};" for gid, _, _ in rows]
     elif subject.family == "mysql":
         if not _may(subject, "XA RECOVER"):
             return []  # the check of the privileges names it
         # as bytes in hexadecimal: transaction managers use binary names
-        rows = subject.run("XA RECOVER FORMAT='SQL'" if subject.mariadb else "XA RECOVER CONVERT XID").rows
+        rows = subject.fact("XA RECOVER FORMAT='SQL'" if subject.mariadb else "XA RECOVER CONVERT XID").rows
         xids = [_xid(*row) for row in rows]
         names = [f"XA {xid}" for xid in xids]
         ends = [f"XA ROLLBACK {xid};" for xid in xids]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 
+from poller import once
+from poller.databases import catalog
 from poller.model.cursor import Cursor
 from poller.sources import stamping
 from poller.sources.dialects.base import Records
@@ -23,6 +24,13 @@ SMALL = 1_000
 """A table of at most this many rows is rightly read as a whole by any database."""
 
 
+class Ahead(NamedTuple):
+    """By how many `seconds` the database's clock is ahead of this machine's, and for how many it was `asked_for`."""
+
+    seconds: float
+    asked_for: float
+
+
 @dataclass
 class Subject:
     """One source under examination.
@@ -33,7 +41,6 @@ class Subject:
         index: set by the check of the index: the statement that creates the missing one.
         other_zone: set by the check of the time zone: the database stamps in another zone than the configured one.
         not_null: set by the check of NULLs on MariaDB and MySQL: the cursor column's definition that it proposes.
-        offset: set by the check of the clock: seconds by which the database's is ahead of this machine's.
     """
 
     session: Session
@@ -41,7 +48,6 @@ class Subject:
     utcnow: Callable[[], datetime]
     weak_key: bool = False
     index: str = ""
-    offset: float | None = None
     other_zone: bool = False
     not_null: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -64,7 +70,7 @@ class Subject:
     @cached_property
     def inspector(self) -> Inspector:
         """SQLAlchemy's view of the database."""
-        return sa.inspect(self.session.database.connection())
+        return catalog.inspector(self.session.database.connection())
 
     @cached_property
     def is_base_table(self) -> bool:
@@ -80,6 +86,19 @@ class Subject:
     def origin(self) -> stamping.Origin:
         """The table's column behind the cursor, and what fills it."""
         return stamping.origin(self.session.database, self.cursor)
+
+    @cached_property
+    def ahead(self) -> Ahead:
+        """The database's clock and this machine's. Raises what the driver raises."""
+
+        def ask() -> Ahead:
+            before = self.utcnow()
+            text = str(self.run(self.session.statements().clock()).rows[0][0])
+            after = self.utcnow()
+            apart = datetime.fromisoformat(text) - (before + (after - before) / 2)
+            return Ahead(apart.total_seconds(), (after - before).total_seconds())
+
+        return once.ask((self.session.database.place(), "clock"), ask)
 
     @cached_property
     def big(self) -> bool:
@@ -103,6 +122,10 @@ class Subject:
     def run(self, sql: str, params: Mapping[str, Any] | None = None) -> Records:
         """One statement. Raises what the driver raises."""
         return self.session.database.run(sql, params)
+
+    def fact(self, sql: str) -> Records:
+        """One statement about the server or the user, asked once per command. Raises what the driver raises."""
+        return once.ask((self.session.database.place(), sql), lambda: self.run(sql))
 
     def name(self, column: str) -> str:
         """A name as a person would write it in this database."""

@@ -9,15 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Inspector
 
+from poller.databases import catalog
+
 _POSTGRESQL = sa.text("""
-select array_agg(cast(a.attname as text) order by k.n) as columns
-  from pg_index i
- cross join lateral unnest(i.indkey) with ordinality as k (number, n)
-  join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number
- where i.indrelid = to_regclass(:name) and k.n <= i.indnkeyatts
-   and i.indisunique and i.indisvalid and i.indisready and i.indpred is null and i.indexprs is null
- group by i.indexrelid, i.indisprimary
-having not bool_or(
+select array_agg(cast(a.attname as text) order by k.n) as columns, i.indisprimary as is_primary, not bool_or(
          exists (select from pg_collation l
                   where l.oid = a.attcollation and not l.collisdeterministic and l.oid <> i.indcollation[k.n - 1])
          or exists (select from pg_opclass own
@@ -26,12 +21,18 @@ having not bool_or(
                       join pg_opclass used on used.oid = i.indclass[k.n - 1] and used.opcmethod = own.opcmethod
                       join pg_amop u on u.amopfamily = used.opcfamily and u.amoplefttype = used.opcintype
                            and u.amoprighttype = used.opcintype and u.amopstrategy = 3
-                     where own.opcdefault and own.opcintype = a.atttypid and u.amopopr <> e.amopopr))
+                     where own.opcdefault and own.opcintype = a.atttypid and u.amopopr <> e.amopopr)) as proves
+  from pg_index i
+ cross join lateral unnest(i.indkey) with ordinality as k (number, n)
+  join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number
+ where i.indrelid = to_regclass(:name) and k.n <= i.indnkeyatts
+   and i.indisunique and i.indisvalid and i.indisready and i.indpred is null and i.indexprs is null
+ group by i.indexrelid, i.indisprimary
  order by i.indisprimary desc, i.indexrelid
 """)
-"""Whole, valid indexes for which two values differ only where they differ for `=`: a collation or operator class finer
-than the column's own treats values as distinct that are equal in the page's order. Deferrable ones count: committed
-rows obey them."""
+"""Whole, valid indexes. One proves that its columns are unique where two values differ only where they differ for
+`=`: a collation or operator class finer than the column's own treats values as distinct that are equal in the page's
+order. Deferrable ones count: committed rows obey them."""
 
 _FAMILY = sa.text("""
 with recursive family (oid) as (
@@ -62,10 +63,11 @@ SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo
 def unique_sets(inspector: Inspector, table: str, schema: str | None) -> tuple[list[str], list[list[str]]]:
     """The primary key's columns, and every set of columns (the primary key first) that a constraint or a full index
     keeps unique. Raises what the driver raises."""
-    primary = list(inspector.get_pk_constraint(table, schema=schema).get("constrained_columns") or [])
     if inspector.dialect.name == "postgresql":
-        rows = _connection(inspector).execute(_POSTGRESQL, {"name": quoted(table, schema)}).all()
-        return primary, [list(row.columns) for row in rows]
+        rows = catalog.rows(_connection(inspector), _POSTGRESQL, {"name": quoted(table, schema)})
+        own = next((list(row.columns) for row in rows if row.is_primary), [])
+        return own, [list(row.columns) for row in rows if row.proves]
+    primary = list(inspector.get_pk_constraint(table, schema=schema).get("constrained_columns") or [])
     unique = [primary] if primary else []
     unique += [list(c["column_names"]) for c in inspector.get_unique_constraints(table, schema=schema)]
     for index in inspector.get_indexes(table, schema=schema):
@@ -114,7 +116,7 @@ def weakened(
     if inspector.dialect.name != "postgresql":
         return {}, False
     params = {"name": quoted(table, schema), "columns": list(columns)}
-    rows = _connection(inspector).execute(_FAMILY, params).all()
+    rows = catalog.rows(_connection(inspector), _FAMILY, params)
     return {row.name: row.firm for row in rows}, any(row.inherited for row in rows)
 
 
@@ -122,8 +124,8 @@ def invalid_indexes(inspector: Inspector, table: str, schema: str | None) -> set
     """PostgreSQL's indexes that a failed CREATE INDEX CONCURRENTLY left: neither enforced nor used."""
     if inspector.dialect.name != "postgresql":
         return set()
-    found = _connection(inspector).execute(_INVALID, {"name": quoted(table, schema)})
-    return {str(name) for name in found.scalars()}
+    found = catalog.rows(_connection(inspector), _INVALID, {"name": quoted(table, schema)})
+    return {str(name) for (name,) in found}
 
 
 def quoted(table: str, schema: str | None = None) -> str:

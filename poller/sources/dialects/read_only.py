@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 from poller.databases.samplers import session_of
 
 _EACH = "poller_each_statement"
+_OWN = "poller_read_only"
 NEXT_STEP = (
     "A poller only reads: remove what writes (nextval, a function that inserts, FOR UPDATE) from `filter` and `query`."
 )
@@ -32,6 +33,7 @@ def begin(connection: Connection, family: str) -> None:
         connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
     elif family == "sqlite":
         connection.exec_driver_sql("PRAGMA query_only = 1")
+        connection.info[_OWN] = True
 
 
 def resume(connection: Connection) -> None:
@@ -45,10 +47,15 @@ def is_pooled(connection: Connection) -> bool:
     return bool(connection.info.get(_EACH))
 
 
+def is_own(connection: Connection) -> bool:
+    """SQLite: whether it was made read-only by `begin`, and nobody else changes its settings."""
+    return bool(connection.info.get(_OWN))
+
+
 @contextlib.contextmanager
 def lifted(connection: Connection) -> Iterator[None]:
     """SQLite: a read-only session may not take the write lock, so it is lifted meanwhile. Never for a user's SQL."""
-    reads = connection.exec_driver_sql("PRAGMA query_only").scalar_one()
+    reads = 1 if is_own(connection) else connection.exec_driver_sql("PRAGMA query_only").scalar_one()
     connection.exec_driver_sql("PRAGMA query_only = 0")
     try:
         yield

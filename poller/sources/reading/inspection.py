@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import NoSuchTableError, SAWarning
 
+from poller.databases import catalog
 from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.uniqueness import proof_of, weakened
@@ -53,7 +53,7 @@ def inspect_source(
 
     Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
     """
-    inspector = None if options.table is None else sa.inspect(database.connection())
+    inspector = None if options.table is None else catalog.inspector(database.connection())
     reflected: dict[str, dict[str, Any]] | None = None
     if inspector is not None:
         reflected = _reflect(inspector, options)

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from poller import once
 from poller.errors import SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound, Page, Row, Table
@@ -71,6 +72,7 @@ class Session(Lags):
         try:
             return work()
         except TypesChanged:
+            once.forget()
             self.forget()
             return work()
 

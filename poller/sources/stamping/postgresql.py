@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from poller.databases import catalog
 from poller.sources.bounds.postgresql_origin import comes_from
 from poller.sources.columns.uniqueness import quoted
 from poller.sources.stamping import following, rules
@@ -107,9 +108,10 @@ def origin(connection: Connection, watched: Watched) -> Origin:
         made = following.made_of(watched.query or "", watched.column, "postgresql")
         return Origin(None, None, "", [rules.expression("the query's column", made)])
     oid, column = at
-    row = connection.execute(_COLUMN, {"oid": oid, "column": column}).one_or_none()
-    if row is None:
+    described = catalog.rows(connection, _COLUMN, {"oid": oid, "column": column})
+    if not described:
         return Origin(None, None, "", [rules.expression("the column", None)])
+    row = described[0]
     if row.relkind not in {"r", "p"}:
         made = following.made_of(str(row.viewed), column, "postgresql") if row.viewed else None
         return Origin(None, None, "", [rules.expression(f"the column of {row.table}", made)])
@@ -119,9 +121,9 @@ def origin(connection: Connection, watched: Watched) -> Origin:
     elif row.made is not None:
         found.append(rules.default(row.made))
     if not row.generated:
-        children = connection.execute(_CHILDREN, {"oid": oid, "column": column}).scalars()
-        found += [rules.default(sql) for sql in children if sql != row.made]
-    for one in connection.execute(_TRIGGERS, {"oid": oid}):
+        children = catalog.rows(connection, _CHILDREN, {"oid": oid, "column": column})
+        found += [rules.default(sql) for (sql,) in children if sql != row.made]
+    for one in catalog.rows(connection, _TRIGGERS, {"oid": oid}):
         found += _trigger(one, column)
     return Origin(row.schema, row.table, column, found, kind=row.kind)
 
@@ -142,7 +144,7 @@ def server(connection: Connection, watched: Watched, found: Origin, at: Sequence
     """The zones of the sessions of all roles that may write the table."""
     parameters = {"name": quoted(found.table or "", found.schema), "ignored": list(watched.ignore_users)}
     stamps: list[tuple[str, str, str]] = []
-    for row in connection.execute(_SET, parameters).all():
+    for row in catalog.rows(connection, _SET, parameters):
         if row.role is not None:
             where = f' IN DATABASE "{row.database}"' if row.here else ""
             stamps.append((row.zone, f'ALTER ROLE "{row.role}"{where} SET timezone', row.role))

@@ -1,12 +1,13 @@
 """HTTP under the SDK: one send is one request, an answer is whole or an error, and no error or log shows a secret.
 
-This module changes five things in the layers below. The SDK reads a download's body outside its own retry policy, and
+This module changes six things in the layers below. The SDK reads a download's body outside its own retry policy, and
 when that body breaks off it sends the GET again, up to three times with a second's sleep between, whatever
 `retry_total` says. urllib3 logs the whole address, with the SAS token's signature, at level DEBUG. A socket's timeout
 counts for each receive, so that an answer that arrives byte by byte can delay a write without limit. http.client treats
 the end of a connection as the end of the headers, so that an answer that broke off there looks like a success without
 an ETag, or with half of one. And requests reads the environment for every request, a quarter of the time that one
-takes, where a `.netrc` that names the host replaces the signature.
+takes, where a `.netrc` that names the host replaces the signature. And urllib3 keeps 10 connections, however many were
+needed at once.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from poller.ports import DEFAULT_TIMEOUT, Timeout
 SLOWEST = 100_000
 """Bytes per second: an answer may take the read timeout, and one second more for this many bytes of it."""
 _SECONDS_IDLE_BEFORE_PROBE = 30
+_KEPT = 1_000
+"""Connections that rest at most: as many as were needed at once, up to the most ticks at once of a process. Beyond its
+own 10 urllib3 closes each after its request, with a warning."""
 
 
 def seconds(timeout: Timeout | None) -> dict[str, Any]:
@@ -163,7 +167,7 @@ class WholeAnswers(RequestsTransport):
 
     def __init__(self) -> None:
         session = requests.Session()
-        adapter = _KeptAlive(max_retries=0)
+        adapter = _KeptAlive(max_retries=0, pool_maxsize=_KEPT)
         session.mount("http://", adapter)
         session.mount("https://", adapter)
         super().__init__(session=session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from azure.core import MatchConditions
 from azure.storage.blob import BlobServiceClient
 
-from poller import tls
+from poller import once, tls
 from poller.errors import StoreDenied
 from poller.model.finding import Finding, error, ok, warn
 from poller.stores.azure.errors import FAILURES, code_of, status_of
@@ -16,19 +16,25 @@ _NO_SUCH_TAG = '"0x0"'
 """No version of any blob has it: a request under this condition is never carried out."""
 
 
-def examine(container: Container, name: str) -> list[Finding]:
+def examine(container: Container, name: str, *, exists: bool = True) -> list[Finding]:
     """Checks https, the container's existence, the right to list and append in it, soft delete, and versioning (by the
-    blob `name`, where it exists). Changes nothing.
+    blob `name`, where it `exists`). Changes nothing; what is true of all blobs is asked once per command.
 
     Raises: StoreUnavailable.
     """
-    found = [
+    return [
         *tls.of_address(container.client().url),
-        _container(container),
-        *_listing(container, name),
-        *_appending(container, name),
+        once.ask((container, "there"), lambda: _container(container)),
+        *once.ask((container, "listing"), lambda: _listing(container, name), keep=_is_fine),
+        *once.ask((container, "appending"), lambda: _appending(container, name), keep=_is_fine),
+        *once.ask((container, "soft_delete"), lambda: _soft_delete(container)),
+        *(once.ask((container, "versioning"), lambda: _versioning(container, name), keep=bool) if exists else []),
     ]
-    return [*found, *_soft_delete(container), *_versioning(container, name)]
+
+
+def _is_fine(found: list[Finding]) -> bool:
+    """A refusal names the blob."""
+    return not found
 
 
 def _listing(container: Container, name: str) -> list[Finding]:

@@ -233,12 +233,12 @@ class BlobStore:
         """See `StateStore.locate`."""
         return self._container.locate(name)
 
-    def checkup(self, name: str) -> list[Finding]:
-        """What `poller check` says of the container and its account; `name`: a document that may exist.
+    def checkup(self, name: str, *, exists: bool = True) -> list[Finding]:
+        """What `poller check` says of the container and its account; `name`: a document; `exists`: or may exist.
 
         Raises: StoreUnavailable.
         """
-        return examine(self._container, name)
+        return examine(self._container, name, exists=exists)
 
     def close(self) -> None:
         """See `StateStore.close`."""

@@ -186,7 +186,7 @@ class SqlStore:
         # LIKE ignores case in some databases.
         return iter(sorted(name for name in found if name.startswith(prefix)))
 
-    def checkup(self, name: str) -> list[Finding]:  # noqa: ARG002 - the same for all documents
+    def checkup(self, name: str, *, exists: bool = True) -> list[Finding]:  # noqa: ARG002 - the same for all documents
         """Whether the connection verifies the server, and whether others may read a file, for `poller check`."""
         return [
             *tls.of_database(self._engine.url, os.environ),

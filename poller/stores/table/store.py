@@ -229,7 +229,7 @@ class TableStore:
         """See `StateStore.locate`."""
         return self._entities.locate(name)
 
-    def checkup(self, name: str) -> list[Finding]:
+    def checkup(self, name: str, *, exists: bool = True) -> list[Finding]:  # noqa: ARG002 - one table for all
         """What `poller check` says of the table and its account; `name`: a document that may exist.
 
         Raises: StoreUnavailable.

@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from azure.storage.blob import BlobClient
 
 from poller.errors import StoreError, StoreUnavailable
 from poller.model.limits import LARGEST_BODY
-from poller.ports import Found, Timeout, Unchanged
+from poller.ports import Found, Missing, Timeout, Unchanged
 from poller.stores import BlobStore
 from tests.contract.stores.canned import Canned, answer
 from tests.contract.stores.certificate import certificate
@@ -144,6 +145,28 @@ def test_a_kept_connection_is_probed_before_a_gateway_forgets_it(tls: ssl.SSLCon
         assert kept.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), "a small write goes out at once"
         del kept
         store.close()
+
+
+def test_connections_that_were_needed_at_once_are_all_kept(
+    azurite: Azurite, container: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Forty ticks at once, or a dispatcher that starts: a connection closed each time costs a handshake, and a warning
+    in the log."""
+    store, before = (
+        BlobStore.from_connection_string(azurite.connection_string, container),
+        len(_connections_to(azurite.port)),
+    )
+    with ThreadPoolExecutor(40) as pool:
+        azurite.suspend()
+        try:
+            asked = [pool.submit(store.read, NAME, timeout=PATIENT) for _ in range(40)]
+            wait_until(lambda: len(_connections_to(azurite.port)) == before + 40, "all are asked at once", seconds=8)
+        finally:
+            azurite.resume()
+        assert all(isinstance(one.result(), Missing) for one in asked)
+    assert len(_connections_to(azurite.port)) == before + 40
+    assert "pool is full" not in caplog.text
+    store.close()
 
 
 def _connections_to(port: int) -> list[socket.socket]:

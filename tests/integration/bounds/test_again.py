@@ -119,7 +119,7 @@ def test_a_bound_ends_where_its_connection_is_lent_to_another(postgres_db: str) 
 def test_behind_a_pooler_every_page_takes_its_own(postgres_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's number of the session is then another than the driver's."""
     with reading(postgres_db, bound="heuristic") as (source, _, samples):
-        monkeypatch.setattr(type(source._dialect), "session_number", "SELECT pg_backend_pid() + 1")
+        monkeypatch.setattr(type(source._session.database.dialect), "session_number", "SELECT pg_backend_pid() + 1")
         first = source.page(None, 3)
         assert ids(source.next_page(first.cursors[-1], 3)) == [4, 5, 6]
         assert samples() == 2

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from poller.databases import samplers
 from poller.errors import ConfigError, SourceError
+from poller.sources import SqlSource
+from poller.sources.bounds.sqlite_clock import SharedClock
 from tests.integration.bounds.tables import add, ids, make, session, source
 
 
@@ -47,6 +53,91 @@ def test_the_lock_is_let_go(sqlite_url: str) -> None:
         reader.page(None, 1)
         with session(sqlite_url, "pragma busy_timeout = 0", "begin immediate"):
             pass
+
+
+def ran_by(work: Callable[[], object]) -> list[str]:
+    """The statements of every connection meanwhile."""
+    seen: list[str] = []
+
+    def note(*call: Any) -> None:
+        seen.append(call[2])
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    try:
+        work()
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+    return seen
+
+
+def test_a_look_under_the_lock_asks_no_setting_again(sqlite_url: str) -> None:
+    make(sqlite_url)
+    add(sqlite_url, 1)
+    with source(sqlite_url) as reader:
+        reader.bound()
+        seen = ran_by(reader.bound)
+        assert len(seen) == 7, seen
+        (busy,) = reader._session.database.run("PRAGMA busy_timeout").rows
+        assert busy[0] == 30_000
+        with pytest.raises(sa.exc.OperationalError, match="readonly"):
+            reader._session.database.run("DELETE FROM stamped")
+
+
+@contextlib.contextmanager
+def two_readers(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SqlSource, SqlSource]]:
+    """Of one file, which have looked once, so long ago that they may be given a clock; none is too old to be shared."""
+    monkeypatch.setattr(samplers, "WINDOW", 3600.0)
+    make(url)
+    add(url, 1)
+    with source(url) as first, source(url) as second:
+        for reader in (first, second):
+            reader.bound()
+            shared_of(reader)._handed_over = float("-inf")
+        yield first, second
+
+
+def shared_of(reader: SqlSource) -> SharedClock:
+    bound: Any = reader._session.bounding._bound
+    shared: SharedClock = bound._strategy._shared
+    return shared
+
+
+def test_readers_of_a_file_share_the_clock_under_its_lock(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with two_readers(sqlite_url, monkeypatch) as (first, second):
+        assert ran_by(first.bound) != []
+        assert ran_by(second.bound) == []
+        assert ran_by(second.bound) != [], "no clock serves a reader twice"
+        assert ids(second) == [1]
+
+
+def test_a_shared_clock_passes_no_open_writer(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with session(sqlite_url, "pragma journal_mode = wal"):
+        pass
+    with two_readers(sqlite_url, monkeypatch) as (first, second):
+        first.bound()
+        with session(sqlite_url, "begin immediate") as writer:
+            writer.exec_driver_sql("insert into stamped (id) values (2)")
+            page = second.page(None, 10)
+            assert ([row["id"] for row in page.rows], page.bound.held_by) == ([1], None), "it took no lock"
+            writer.exec_driver_sql("commit")
+        assert ids(second, page.cursors[-1]) == [2]
+
+
+def test_a_clock_from_before_a_connection_does_not_serve_it(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file may be another one, of the same inode."""
+    with two_readers(sqlite_url, monkeypatch) as (first, _), source(sqlite_url) as third:
+        first.bound()
+        third.bound()
+        shared_of(third)._handed_over = float("-inf")
+        assert ran_by(third.bound) != []
+
+
+def test_a_shared_clock_is_never_below_one_that_was_seen(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with two_readers(sqlite_url, monkeypatch) as (first, second):
+        first.bound()
+        ahead = (datetime.now(UTC) + timedelta(milliseconds=1)).isoformat()
+        second.recall({**(second.remember() or {}), "clock": ahead})
+        assert ran_by(second.bound) != []
 
 
 def test_a_file_that_may_only_be_read_is_left_to_the_heuristic(tmp_path: Path) -> None:

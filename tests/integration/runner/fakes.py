@@ -97,6 +97,9 @@ class Table:
         pending = len(self._after(after))
         return Lag(float(pending), min(pending, cap), pending > cap)
 
+    def dated(self, cursor: Cursor) -> datetime | None:
+        return datetime.fromisoformat(cursor.value)
+
     def key(self, row: Row, cursor: Cursor) -> str:
         return f"orders/{row['id']}/{cursor.value}"
 

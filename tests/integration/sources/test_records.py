@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from poller.errors import SourceError
-from poller.sources.connection import Database, make_engine
+from poller.sources.connection import Database
 from poller.sources.dialects import dialect_for
+from poller.sources.engines import make_engine
 from tests.integration.sources.tables import closing, drain, execute, make_orders, orders
 
 SECONDS = [f"2026-01-05T10:00:0{i}" for i in range(9)]

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.engine import URL, make_url
 
 from poller.errors import ConfigError, SourceUnavailable
-from poller.sources.connection import read_url
+from poller.sources.engines import read_url
 from poller.sources.identity import identify, place
 from poller.stores import SqlStore
 from tests.integration.sources.tables import orders

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from poller.app import load_app
 from poller.errors import ConfigError
 from poller.functions import create_app
 from poller.observability import telemetry
@@ -24,6 +25,7 @@ from tests.support.services import free_port, wait_until
 from tests.support.shop_folder import configure, write_shop
 
 POLLER = [sys.executable, "-m", "poller_cli.main"]
+FILE = "poller.toml"
 KEY = "0123abcd-0000-4000-8000-5ec2e75ec2e7"
 
 
@@ -199,7 +201,34 @@ def test_azure_monitor_without_its_address_is_an_error(folder: Path) -> None:
     configure(folder, 'telemetry = "azure-monitor"')
     ended = once(folder)
     assert ended.returncode == 2
-    assert "APPLICATIONINSIGHTS_CONNECTION_STRING" in ended.stderr
+    assert (
+        f"{FILE}: telemetry: azure-monitor needs the app setting APPLICATIONINSIGHTS_CONNECTION_STRING" in ended.stderr
+    )
+
+
+def test_a_check_names_what_telemetry_lacks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def checked() -> list[tuple[str, str, str]]:
+        with load_app(folder / FILE) as app:
+            found = [one for poller in app.check() for one in poller.findings if one.check == "telemetry"]
+        return [(one.severity, one.message, one.fix) for one in found]
+
+    for name in ("OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SDK_DISABLED"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(telemetry, "_provided", lambda signal: False)
+    configure(folder, "")
+    assert checked() == [], "nothing asks for it"
+    configure(folder, 'telemetry = "otlp"')
+    monkeypatch.setattr(telemetry, "import_module", lambda module: None)
+    assert checked() == [("ok", "otlp: what exports it is installed", "")]
+    monkeypatch.setattr(telemetry, "import_module", missing)
+    ((severity, message, fix),) = checked()
+    assert (severity, fix) == ("error", 'pip install "poller[otlp]"')
+    assert message.startswith(f"{folder / FILE}: telemetry: otlp needs the package")
+    configure(folder, 'telemetry = "azure-monitor"')
+    monkeypatch.setattr(telemetry, "import_module", lambda module: None)
+    ((severity, message, _),) = checked()
+    assert severity == "error"
+    assert "needs the app setting APPLICATIONINSIGHTS_CONNECTION_STRING" in message
 
 
 @pytest.mark.parametrize(

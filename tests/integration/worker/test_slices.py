@@ -265,6 +265,45 @@ def test_a_handler_that_hangs_gives_its_slot_to_others() -> None:
     assert 30 < during[0] < 240
 
 
+def test_a_handler_that_hangs_keeps_no_process_from_its_end() -> None:
+    """Its lease has expired, so there is nothing to wait for: the next deployment would wait until it is killed."""
+    shop, over = Shop(), threading.Event()
+
+    def take(batch: Batch) -> None:
+        if batch.poller_name == "hangs":
+            while not over.is_set() and shop.clock.passed < 3600:
+                shop.clock.sleep(10)
+
+    def ring() -> None:
+        shop.clock.sleep(50)
+        shop.clock.stop.set()
+
+    shop.clock.start(ring)
+    works, hangs = shop.poller("works", 1), shop.poller("hangs", 1, tick_timeout="30s")
+    try:
+        hung, worked = run([hangs, works], "forever", shop.clock.stop, handler=take)
+    finally:
+        over.set()
+    assert worked.ok
+    assert not hung.ok
+    assert hung.error is not None
+    assert "did not end" in hung.error
+    assert 50 < shop.clock.passed < 300
+
+
+def test_a_batch_in_hand_is_finished_before_the_end() -> None:
+    shop = Shop()
+
+    def take(batch: Batch) -> None:
+        shop.clock.stop.set()
+        shop.clock.sleep(100)
+        shop.seen.append((shop.clock.passed, batch.poller_name))
+
+    (end,) = run([shop.poller("slow", 2)], "forever", shop.clock.stop, handler=take)
+    assert end.ok
+    assert shop.rows_of("slow") == 1
+
+
 def test_the_alive_file_is_young_while_the_loop_goes_round(tmp_path: Path) -> None:
     shop = Shop()
     alive = AliveFile(tmp_path / "alive", shop.clock)

@@ -31,7 +31,8 @@ ENVIRONMENT = {
     "ORDERS_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
     "ORDERS_SCHEDULE": "*/10 * * * * *",
 }
-ENDPOINTS = ["poller_health", "poller_list", "poller_details", "poller_scale"]
+PAGES = ["poller_dashboard", "poller_dashboard_poller"]
+ENDPOINTS = ["poller_health", "poller_list", "poller_details", "poller_scale", *PAGES]
 
 
 def test_the_readmes_example_delivers(tmp_path: Path) -> None:

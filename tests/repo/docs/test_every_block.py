@@ -50,6 +50,7 @@ RUN_BY: dict[str, list[str]] = {
         "tests/repo/docs/test_containers.py::test_the_manifest_probes_with_that_command",
         "not run: there is no Windows",
     ],
+    "docs/dashboard.md": ["tests/repo/docs/test_dashboard.py::test_the_session_prints_what_is_shown"] * 2,
     "docs/dependencies.md": [],
     "docs/deployment.md": [
         NO_CLOUD + "test_the_session_with_azd_sets_what_the_template_reads",
@@ -92,6 +93,7 @@ RUN_BY: dict[str, list[str]] = {
         HTTP + "test_a_program_serves_as_shown",
         TIMERS,
         TIMERS,
+        *[HTTP + "test_a_session_beside_poller_run_prints_what_is_shown"] * 2,
         HTTP + "test_the_line_for_cron_says_what_is_wrong",
         HTTP + "test_the_scalers_address_and_place_exist",
     ],

@@ -20,6 +20,7 @@ from tests.support.services import free_port
 
 PAGE = "docs/http.md"
 RUN, PRINTED, TOKENS, REFUSED, SERVED, *_ = blocks(PAGE)
+CHANGE, NO_PAGE = blocks(PAGE)[7:9]
 
 
 @pytest.fixture
@@ -33,13 +34,15 @@ def shop(tmp_path: Path) -> Path:
 
 
 def test_endpoints_are_those_of_the_page() -> None:
-    listed = re.findall(r"^\| `GET /api/([^`]+)`", (ROOT / PAGE).read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `(?:GET|POST) /api/([^`]+)`", (ROOT / PAGE).read_text(), re.MULTILINE)
 
     assert listed == [route.template for route in ROUTES]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
-@pytest.mark.parametrize(("session", "printed"), [(RUN, PRINTED), (TOKENS, REFUSED)], ids=["port", "token"])
+@pytest.mark.parametrize(
+    ("session", "printed"), [(RUN, PRINTED), (TOKENS, REFUSED), (CHANGE, NO_PAGE)], ids=["port", "token", "change"]
+)
 def test_a_session_beside_poller_run_prints_what_is_shown(session: Block, printed: Block, shop: Path) -> None:
     text = session.text.replace("8080", str(free_port())).replace(" &\n", " 2>err >out &\n")
 

@@ -23,7 +23,7 @@ CONFIG = """
 app_name = "shop"
 [state]
 connection = "STORAGE"
-container = "{container}"
+{state}
 [pollers.orders]
 handler = "{handler}"
 schedule = "* * * * * *"
@@ -95,7 +95,8 @@ class Worker:
 
 
 class Fleet:
-    """Makes the table and starts workers. `connection`: of the storage; `source`: the URL they read through."""
+    """Makes the table and starts workers. `connection`: of the storage, where the state is in `container`, or in the
+    `table` of Table Storage; `source`: the URL they read through."""
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class Fleet:
         *,
         connection: str,
         container: str,
+        table: str | None = None,
         source: str | None = None,
         options: str = "",
         source_options: str = "",
@@ -116,7 +118,7 @@ class Fleet:
         self.workers: list[Worker] = []
         self.ledger_url = make_url(database).set(drivername="postgresql").render_as_string(hide_password=False)
         text = CONFIG.format(
-            container=container,
+            state=f'container = "{container}"' if table is None else f'store = "table"\ntable = "{table}"',
             source=source or database,
             options=options,
             source_options=source_options,

@@ -45,7 +45,7 @@ LAWS = {name: int(number) for name, number in re.findall(r"^bit (law_\w+); +/\* 
 @pytest.mark.parametrize(
     "macros",
     [
-        pytest.param((), id="as-it-is"),
+        pytest.param((), id="as-it-is", marks=pytest.mark.soak),
         pytest.param(("OPS=2", "MAXTOK=4"), id="two-operators-changes", marks=pytest.mark.prove),
         pytest.param(("COPIES=2", "MAXTOK=4"), id="two-copies-on-their-way", marks=pytest.mark.prove),
         pytest.param(("IDS=8", "MAXTOK=4"), id="eight-write-ids", marks=pytest.mark.prove),

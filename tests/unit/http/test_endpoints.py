@@ -223,7 +223,7 @@ STRANGE_PATHS = [
     "/api/pollers/orders%00", "/api/pollers/orders\x00", "/api/pollers/orders\n", "/api/pollers/%6f%72ders",
     "/api/pollers/-orders", "/api/pollers/ord\u0435rs", "/api/pollers/%ff", "/api/pollers/" + "a" * 64,
     "/api/pollers/nobody", "/api/scale", "/api/scale/", "/api/scale/nobody", "/api/scale/orders;x=1",
-    "/api/dashboard", "/api/pollers/orders/pause", "/api/health.json", "/api/health%20", "http://localhost/api/health",
+    "/api/pollers/orders/pause", "/api/health.json", "/api/health%20", "http://localhost/api/health",
     "*", "/favicon.ico", "/api/pollers/state%2fshop%2forders.json", "/api/pollers/{name}", "/api/pollers/orders%0d%0a",
 ]  # fmt: skip
 
@@ -327,7 +327,10 @@ def test_a_fault_of_ours_is_500_without_a_traceback(caplog: pytest.LogCaptureFix
 
 def test_no_route_leaves_its_templates_names_open_to_an_endpoint() -> None:
     """A poller may be called `health`, or `scale`: what stands below `pollers/` and `scale/` is a name and no more."""
-    assert [route.template for route in ROUTES] == ["health", "pollers", "pollers/{name}", "scale/{name}"]
+    assert [route.template for route in ROUTES] == [
+        "health", "pollers", "pollers/{name}", "scale/{name}", "dashboard", "dashboard/{name}",
+        "dashboard/{name}/changes",
+    ]  # fmt: skip
     named = [PollerHealth(name=name, healthy=True, pending=1) for name in ("health", "pollers", "scale")]
     served = endpoints(Asked(lambda: health(*named)), names=["health", "pollers", "scale"])
     assert {said(ask(served, f"/api/pollers/{one.name}", KEY))["name"] for one in named} == {

@@ -12,7 +12,7 @@ import pytest
 from poller.errors import ConfigError
 from poller.http.addresses import read_address
 from poller.http.hosts import listed_hosts
-from poller.http.keys import read_token
+from poller.http.keys import new_changes_key, read_changes_key, read_token
 
 TOKEN = "a-token-of-32-characters-exactly"
 
@@ -70,6 +70,37 @@ def test_token_file_that_is_none_is_refused_and_not_waited_for(tmp_path: Path) -
 def test_token_given_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Give one of them"):
         read_token({"POLLER_HTTP_TOKEN": TOKEN}, private(tmp_path / "token", TOKEN))
+
+
+def test_key_for_changes_comes_from_a_setting_or_a_file(tmp_path: Path) -> None:
+    file = private(tmp_path / "key", TOKEN + "\n")
+
+    assert read_changes_key({}) is None
+    assert read_changes_key({"POLLER_HTTP_TOKEN": TOKEN}) is None
+    assert read_changes_key({"POLLER_HTTP_CHANGES_KEY": TOKEN}) is not None
+    assert read_changes_key({}, file, token="another-token-than-the-key") is not None
+    with pytest.raises(ConfigError, match="POLLER_HTTP_CHANGES_KEY and a file both give the key for changes"):
+        read_changes_key({"POLLER_HTTP_CHANGES_KEY": TOKEN}, file)
+
+
+@pytest.mark.parametrize("wrong", ["", "short", "with a space in the middle", "x" * 1025])
+def test_wrong_key_for_changes_is_refused_without_being_shown(wrong: str) -> None:
+    with pytest.raises(ConfigError, match="The key for changes over HTTP, in the setting") as caught:
+        read_changes_key({"POLLER_HTTP_CHANGES_KEY": wrong})
+    assert not wrong or wrong not in str(caught.value)
+
+
+def test_key_for_changes_is_not_the_token(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="whoever may look could change") as caught:
+        read_changes_key({"POLLER_HTTP_CHANGES_KEY": TOKEN}, token=TOKEN)
+    assert TOKEN not in str(caught.value)
+
+
+def test_each_new_key_for_changes_is_another_and_serves() -> None:
+    keys = {new_changes_key() for _ in range(10)}
+
+    assert len(keys) == 10
+    assert all(read_changes_key({"POLLER_HTTP_CHANGES_KEY": key}) for key in keys)
 
 
 def test_hosts_come_from_a_setting_and_from_azure() -> None:

@@ -1,0 +1,51 @@
+"""Questions about a database's catalog, which within a command are asked once per place (`poller.once`)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Inspector
+
+from poller import once
+from poller.databases.pools import Session
+
+
+def rows(
+    connection: Connection, question: sa.TextClause, params: Mapping[str, Any] | None = None
+) -> Sequence[sa.Row[Any]]:
+    """All rows of the answer. Raises what the driver raises."""
+    values = dict(params or {})
+
+    def asked() -> Sequence[sa.Row[Any]]:
+        return connection.execute(question, values).all()
+
+    place = place_of(connection)
+    return asked() if place is None else once.ask((place, question.text, _frozen(values)), asked)
+
+
+def scalar(connection: Connection, question: sa.TextClause, params: Mapping[str, Any] | None = None) -> Any:
+    """The first column of the first row, None without one. Raises what the driver raises."""
+    found = rows(connection, question, params)
+    return found[0][0] if found else None
+
+
+def inspector(connection: Connection) -> Inspector:
+    """SQLAlchemy's view of the database; what it is told serves all inspectors of the same place. Raises what the
+    driver raises."""
+    made: Inspector = sa.inspect(connection)
+    place = place_of(connection)
+    if place is not None:
+        made.info_cache = once.ask((place, "inspector"), lambda: made.info_cache)
+    return made
+
+
+def place_of(connection: Connection) -> Hashable | None:
+    """Where a pool's connection leads; None for any other connection, whose answers are not kept."""
+    session = Session.of(connection)
+    return None if session is None else session.place
+
+
+def _frozen(values: Mapping[str, Any]) -> Hashable:
+    return tuple((name, tuple(one) if isinstance(one, list) else one) for name, one in sorted(values.items()))

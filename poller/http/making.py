@@ -1,0 +1,166 @@
+"""A change, made as the console makes it, and what is said of it: no row, key value, cursor or address.
+
+The library's errors name places and quote what databases say, for operators who may see that. Whoever asks by a page
+gets the same facts in words of this module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from poller.admin.change_result import ChangeOutput
+from poller.admin.changes import StateEditor
+from poller.admin.conversation import Conversation
+from poller.admin.plans import Plan, pause_plan, resume_plan
+from poller.admin.quarantine.choice import Choice
+from poller.admin.quarantine.discard import discard
+from poller.admin.quarantine.replay import NotHandedOver, replay
+from poller.admin.refusals import Refused, WrongArgument
+from poller.admin.request import Request
+from poller.app import App, Named
+from poller.delivery.replay import Stopped
+from poller.errors import (
+    CommitError,
+    ConfigError,
+    FingerprintMismatch,
+    LeaseHeld,
+    LeaseLost,
+    PollerError,
+    SourceError,
+    SourceUnavailable,
+    StoreDenied,
+    StoreError,
+    StoreUnavailable,
+    WriteConflict,
+)
+
+CALLER = "{typed} (dashboard{place})"
+"""Who made a change, in the audit trail: the name that was typed, and from which address."""
+Kind: TypeAlias = Literal["replay", "discard", "pause", "resume"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A change that may be made.
+
+    Attributes:
+        poller: its name, a configured one. id: of the row, for a replay and a discard. by: for the audit trail.
+    """
+
+    change: Kind
+    poller: str
+    id: str | None
+    by: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of it. `status`: of the answer, 200 where it is as it was wanted. `changed`: something was written."""
+
+    status: int
+    message: str
+    changed: bool = False
+
+
+def make(app: App, wanted: Wanted) -> Made:
+    """Make a change, and say what came of it. Raises: what is no PollerError."""
+    if wanted.poller not in app.config.pollers:
+        return refused(wanted, ConfigError("it cannot be made"))
+    try:
+        return _MAKERS[wanted.change](app, wanted)
+    except PollerError as error:
+        return refused(wanted, error)
+
+
+def _pause(app: App, wanted: Wanted) -> Made:
+    changed = _edited(app, wanted, pause_plan(wanted.poller)).changed
+    after = "is paused: no new batch starts, and one in hand is finished." if changed else "is paused already."
+    return Made(200, f"{wanted.poller} {after}", changed)
+
+
+def _resume(app: App, wanted: Wanted) -> Made:
+    changed = _edited(app, wanted, resume_plan(wanted.poller)).changed
+    after = "works again with its next tick." if changed else "is neither paused nor halted."
+    return Made(200, f"{wanted.poller} {after}", changed)
+
+
+def _edited(app: App, wanted: Wanted, plan: Plan) -> ChangeOutput:
+    """Without the source: its database may be what is down."""
+    poller = app.without_source(Named(wanted.poller, wanted.poller))
+    return StateEditor(poller, _request(wanted), Conversation(str(app.path))).carry_out(plan)
+
+
+def _discard(app: App, wanted: Wanted) -> Made:
+    output = discard(app.poller(wanted.poller), _row(wanted), _request(wanted), Conversation(str(app.path)))
+    if output.changed:
+        return Made(200, f"The row {wanted.id} was given up: it is never delivered.", changed=True)
+    return Made(200, f"The row {wanted.id} waits no longer: nothing was to be given up.")
+
+
+def _replay(app: App, wanted: Wanted) -> Made:
+    poller, talk = app.poller(wanted.poller), Conversation(str(app.path))
+    output = replay(poller, _row(wanted), "recorded", _request(wanted), talk)
+    if output.replayed:
+        return Made(200, f"The handler took the row {wanted.id}: it waits no longer.", changed=True)
+    if any(row.outcome == "failed" for row in output.rows):
+        show = talk.command("quarantine", "show", wanted.poller, "--id", str(wanted.id))
+        return Made(409, f"The handler failed on the row {wanted.id}, which still waits. How it failed: {show}")
+    return Made(409, f"The row {wanted.id} was not handed over, and still waits. Try again.")
+
+
+_MAKERS: Mapping[Kind, Callable[[App, Wanted], Made]] = {
+    "pause": _pause,
+    "resume": _resume,
+    "discard": _discard,
+    "replay": _replay,
+}
+
+
+def _request(wanted: Wanted) -> Request:
+    return Request(by=wanted.by, reason=wanted.reason)
+
+
+def _row(wanted: Wanted) -> Choice:
+    return Choice(ids=[str(wanted.id)])
+
+
+# --- what is said of the library's errors
+
+
+def refused(wanted: Wanted, error: PollerError) -> Made:
+    """A refusal or an error of the library in a sentence of this page's."""
+    name = wanted.poller
+    if isinstance(error, NotHandedOver):
+        return Made(409, f"The row {wanted.id} was not handed over. {error.why}")
+    if isinstance(error, (Refused, WrongArgument)):  # it quotes what the caller gave, and counts
+        return Made(409 if isinstance(error, Refused) else 422, str(error))
+    if isinstance(error, LeaseHeld):
+        left = error.expires_in_seconds
+        until = "" if left is None else f" for up to {math.ceil(left)} s more"
+        return Made(
+            409, f"A worker holds the lease of {name}{until}. Nothing was changed: try again, or pause it first."
+        )
+    for kind, status, words in _WORDS:
+        if isinstance(error, kind):
+            return Made(status, words.format(name=name))
+    return Made(409, f"It was refused ({type(error).__name__}). What is wrong with {name}: poller check {name}")
+
+
+_WORDS: tuple[tuple[type[PollerError], int, str], ...] = (
+    (Stopped, 409, "{name} is paused or halted: no row is handed over before a resume."),
+    (FingerprintMismatch, 409, "The checkpoint of {name} belongs to another source. See: poller status {name}"),
+    (WriteConflict, 409, "A worker changed the state of {name} each time this tried to. Try again."),
+    (StoreDenied, 503, "The state store refuses this process: changes need the right to write."),
+    (StoreUnavailable, 503, "The state store did not answer. Whether the change was made is not known: look again."),
+    (StoreError, 409, "The state of {name} is not there, or cannot be read. See: poller status {name}"),
+    (SourceUnavailable, 503, "The database of {name} did not answer. See: poller check {name}"),
+    (SourceError, 409, "The source of {name} is not what its configuration says. See: poller check {name}"),
+    (ConfigError, 409, "The configuration or the handler of {name} is wrong. See: poller check {name}"),
+    (LeaseLost, 503, "The lease of {name} was lost meanwhile. Whether the row still waits: look again."),
+    (CommitError, 503, "The state store did not answer. Whether the row still waits: look again."),
+)
+"""The first that fits counts."""

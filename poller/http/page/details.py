@@ -1,0 +1,266 @@
+"""What a poller's page says beyond its health, read from the store: never from a database.
+
+What is not taken out here cannot be shown: no row, no key, no cursor, no address, no setting, and of an error its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from poller.admin.health_words import what_is_wrong
+from poller.admin.history import HistoryRecord, read_history
+from poller.admin.wired import WiredPoller, operator_of
+from poller.errors import StateCorrupt, StoreError
+from poller.journal.quarantine.reader import RecordReader
+from poller.lease.state_file import Copy
+from poller.model import aside
+from poller.model.changes import kept_by
+from poller.model.document import State
+from poller.model.escape import LONGEST_SENTENCE, cut
+from poller.model.redact import redact
+
+if TYPE_CHECKING:
+    from poller.model.document import WaitingRow
+
+MOST_ROWS = 20
+"""So many of the rows that failed are shown, the oldest; of each a record is read."""
+MOST_CHANGES = 20
+"""So many records of the audit trail are shown, the newest."""
+_BY_PEOPLE = frozenset(
+    {
+        *("pause", "resume", "cancel", "rebind", "import", "recheck", "clone-checkpoint"),
+        *("reset-to-beginning", "reset-to-cursor", "reset-to-checkpoint"),
+        *("quarantine add", "quarantine discard", "quarantine replay"),
+    }
+)
+"""Changes whose reason a person has typed. That of a halt, a worker's, names a row by its key and quotes its error."""
+_WORKER = "poller"
+"""Who halts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Five minutes in which something was committed.
+
+    Attributes:
+        at: when it began. lag_seconds: the largest at a commit in it; None where the cursor is no time.
+        token, owner: of the last commit in it.
+    """
+
+    at: datetime
+    rows: int
+    batches: int
+    handler_seconds: float
+    lag_seconds: float | None
+    token: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseNow:
+    """The lease at the last look. `live`: another must keep away. `kept_by`: an operator keeps it, and nobody works."""
+
+    owner: str | None
+    kept_by: str | None
+    token: int
+    since: datetime | None
+    heartbeat: datetime | None
+    expires: datetime | None
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row that failed and waits. `person`: for one; else it is tried again by itself, at `retry_at` or later.
+
+    Attributes:
+        id: a hash. behind: it was never tried: it follows an earlier row of its ordering key.
+        error_type: of its last failure; None where that is not known.
+    """
+
+    id: str
+    person: bool
+    since: datetime | None
+    failures: int
+    behind: bool
+    retry_at: datetime | None
+    error_type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A record of the audit trail."""
+
+    kind: str
+    by: str | None
+    at: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """What the store says of one poller.
+
+    Attributes:
+        now: by the store's clock. wrong: why the document was not read, in a sentence; then little else is known.
+        exists: it has a document. paused, halted: as the document says now. control_by, control_reason: who paused it
+            and why. lease: None where nothing is known of it.
+        slots: the last ones, oldest first. last_error_type: of the batch in hand.
+        rows: the first of those that failed, `waiting` of them in all; those without a type have no readable record.
+        changes: newest first; None where the trail cannot be read.
+    """
+
+    now: datetime
+    wrong: str | None = None
+    exists: bool = False
+    paused: bool = False
+    halted: bool = False
+    control_by: str | None = None
+    control_reason: str | None = None
+    lease: LeaseNow | None = None
+    slots: Sequence[Slot] = ()
+    attempts: int = 0
+    last_error_type: str | None = None
+    rows: Sequence[FailedRow] = ()
+    waiting: int = 0
+    changes: Sequence[Change] | None = ()
+
+
+class DetailReader:
+    """Reads the details of one poller. One call at a time.
+
+    Args:
+        poller: whose source is not used.
+    """
+
+    def __init__(self, poller: WiredPoller) -> None:
+        self._poller = poller
+        self._operator = operator_of(poller, "page")
+        self._types: dict[tuple[str, int], str | None] = {}
+        """By id and number of failures: a record changes with its row's next failure."""
+
+    def __call__(self) -> Details:
+        """Raises: StoreUnavailable, StoreDenied."""
+        file = self._operator.file
+        try:
+            copy = file.read() or file.read_unless_deleted()
+        except StateCorrupt as error:
+            wrong = what_is_wrong(error, self._poller.name)[0]
+            return Details(now=file.clock.now(), wrong=wrong, exists=True, changes=self._changes())
+        if copy is None:
+            return Details(now=file.clock.now(), changes=self._changes())
+        return self._of(copy, copy.server_time or file.clock.now())
+
+    def _of(self, copy: Copy, now: datetime) -> Details:
+        state = copy.state
+        error = state.delivery.last_error
+        waiting = [*_listed(aside.parking_ended(state))]
+        return Details(
+            now=now,
+            exists=True,
+            paused=state.control.paused,
+            halted=state.control.halted,
+            control_by=_told(state.control.by),
+            control_reason=state.control.reason if state.control.by != _WORKER else None,
+            lease=self._lease(copy),
+            slots=_slots(state),
+            attempts=state.delivery.attempts,
+            last_error_type=None if error is None else _told(error.type),
+            rows=self._rows(waiting[:MOST_ROWS]),
+            waiting=len(waiting),
+            changes=self._changes(),
+        )
+
+    def _lease(self, copy: Copy) -> LeaseNow:
+        lease = copy.state.lease
+        free = copy.availability(self._poller.options.timing, self._poller.runtime.monotonic()).free
+        return LeaseNow(
+            owner=_told(lease.owner_id),
+            kept_by=_told(kept_by(copy.state)),
+            token=lease.fencing_token,
+            since=lease.acquired_at,
+            heartbeat=lease.heartbeat_at,
+            expires=lease.expires_at,
+            live=not free,
+        )
+
+    def _rows(self, waiting: Sequence[tuple[WaitingRow, bool]]) -> list[FailedRow]:
+        types = self._types_of([row for row, _ in waiting])
+        return [
+            FailedRow(
+                id=row.id,
+                person=person,
+                since=row.since,
+                failures=row.failures,
+                behind=row.behind,
+                retry_at=row.retry_at,
+                error_type=types.get((row.id, row.failures)),
+            )
+            for row, person in waiting
+        ]
+
+    def _types_of(self, rows: Sequence[WaitingRow]) -> Mapping[tuple[str, int], str | None]:
+        """Of the last failure of each row. A record that cannot be read hides no other."""
+        wanted = {(row.id, row.failures) for row in rows}
+        known = {one: type_ for one, type_ in self._types.items() if one in wanted}
+        missing = [one for one in wanted if one not in known]
+        if missing:
+            poller = self._poller
+            reader = RecordReader(
+                poller.store,
+                app_name=poller.app_name,
+                poller_name=poller.name,
+                runtime=poller.runtime,
+                timing=poller.options.timing,
+            )
+            try:
+                records = reader.records([id_ for id_, _ in missing])
+            except StoreError:
+                return known
+            for id_, failures in missing:
+                record = records.get(id_)
+                if record is not None and not isinstance(record, StateCorrupt):
+                    known[id_, failures] = None if record.error is None else _told(record.error.type)
+        self._types = known
+        return known
+
+    def _changes(self) -> list[Change] | None:
+        try:
+            records = read_history(self._operator, MOST_CHANGES).records
+        except StoreError:
+            return None
+        return [_change(one) for one in reversed(records)]
+
+
+def _told(text: str | None) -> str | None:
+    """A text that somebody else wrote: without secrets of known shapes, and cut."""
+    return None if text is None else cut(redact(text[:LONGEST_SENTENCE]))
+
+
+def _listed(state: State) -> Iterator[tuple[WaitingRow, bool]]:
+    """Those that wait for a person first."""
+    yield from ((row, True) for row in state.quarantine)
+    yield from ((row, False) for row in state.aside)
+
+
+def _change(record: HistoryRecord) -> Change:
+    reason = record.reason if record.kind in _BY_PEOPLE else None
+    return Change(kind=_told(record.kind) or "", by=_told(record.by), at=record.at, reason=reason)
+
+
+def _slots(state: State) -> list[Slot]:
+    return [
+        Slot(
+            at=one.at,
+            rows=one.rows,
+            batches=one.batches,
+            handler_seconds=one.handler_seconds,
+            lag_seconds=one.lag_seconds,
+            token=one.token,
+            owner=_told(one.owner) or "",
+        )
+        for one in state.history
+    ]

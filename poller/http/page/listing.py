@@ -1,0 +1,89 @@
+"""What the list of all pollers says: one line each, the worst first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from poller.http.page.words import NOTHING, Condition, When, condition, number, seconds, when
+from poller.http.shown import ShownHealth
+
+MOST = 200
+"""So many pollers are listed: the worst."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_RANK = {"bad": 0, "warn": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One poller."""
+
+    name: str
+    linked: bool
+    """Whether it may be a poller's: any other text, out of a store that others write, could lead elsewhere."""
+    condition: Condition
+    why: str | None
+    next_step: str | None
+    lag: str
+    pending: str
+    aside: str
+    quarantined: str
+    waits: bool
+    """Whether a person should look at rows that failed."""
+    commit: When | None
+    no_commit: str
+    """Said where there is no moment of one."""
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The list. `counts`: how many pollers are unhealthy, need attention, and are well. `left`: are not listed."""
+
+    app_name: str
+    at: str
+    counts: tuple[int, int, int]
+    lines: Sequence[Line]
+    left: int
+
+
+def listing_of(health: ShownHealth) -> Listing:
+    """The list of an application's pollers."""
+    lines = [line_of(part, health.computed_at) for part in health.parts]
+    lines.sort(key=_rank)  # stable: the worst of each rank stays first
+    ranks = [_rank(line) for line in lines]
+    at = when(health.computed_at, health.computed_at)
+    return Listing(
+        app_name=health.app_name,
+        at="" if at is None else at.exact,
+        counts=(ranks.count(0), ranks.count(1), ranks.count(2)),
+        lines=lines[:MOST],
+        left=max(0, len(lines) - MOST),
+    )
+
+
+def line_of(part: Mapping[str, Any], now: datetime) -> Line:
+    """One poller, as its health says."""
+    waiting = part["waiting_for"]
+    return Line(
+        name=part["name"],
+        linked=_NAME.fullmatch(part["name"]) is not None,
+        condition=condition(part),
+        why=part["reason"] or (f"Waits for {waiting}." if waiting else None),
+        next_step=part["next_step"],
+        lag=seconds(part["lag_seconds"]),
+        pending=number(part["pending"], at_least=part["pending_capped"]),
+        aside=number(part["aside"]),
+        quarantined=number(part["quarantined"]),
+        waits=bool(part["quarantined"]),
+        commit=when(part["last_commit"], now),
+        no_commit=NOTHING if part["exists"] is None else "never",
+        owner=part["owner_id"],
+    )
+
+
+def _rank(line: Line) -> int:
+    return _RANK.get(line.condition.kind, 1 if line.waits else 2)

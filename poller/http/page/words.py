@@ -1,0 +1,110 @@
+"""Numbers, ages and states, as people read them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from poller.admin.health_words import span
+from poller.model.redact import redact
+from poller.model.stamps import in_utc, to_the_second
+
+Kind: TypeAlias = Literal["bad", "warn", "good", "calm"]
+NOTHING = "–"
+"""Where nothing is known, or there is nothing."""
+_ROUND = re.compile(r"(h|d) 0 (?:min|h)$")
+"""What `span` says of a full hour or day: `2 h 0 min`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a poller is doing, in a word; `kind` says whether anybody should care."""
+
+    word: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A moment: how long ago it was, or in what time it comes, and its date and time."""
+
+    age: str
+    exact: str
+
+
+def condition(health: Mapping[str, Any]) -> Condition:
+    """Of a poller's health."""
+    if health["halted"]:
+        return Condition("halted", "bad")
+    if not health["healthy"]:
+        word = "unreadable" if health["error"] else "unhealthy"
+        return Condition(word, "bad")
+    if health["paused"]:
+        return Condition("paused", "warn")
+    if health["backing_off_until"]:
+        return Condition("backing off", "warn")
+    if health["owner_id"]:
+        return Condition("working", "good")
+    if health["exists"] is False:
+        return Condition("new", "calm")
+    if health["pending"]:
+        return Condition("waiting", "calm")
+    return Condition("idle", "good")
+
+
+def number(value: int | None, *, at_least: bool = False) -> str:
+    """`12,345`, or `10,000+`."""
+    return NOTHING if value is None else f"{value:,}{'+' if at_least else ''}"
+
+
+def seconds(value: float | None) -> str:
+    """A time span: `250 ms`, `1.5 s`, `3 min`, `2 h 5 min`."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value <= 0:
+        return "0 s"
+    if value < 0.9995:
+        return f"{value * 1000:.3g} ms"
+    return f"{value:.2g} s" if value < 9.95 else _ROUND.sub(r"\1", span(value))
+
+
+def rate(value: float | None) -> str:
+    """A number with the digits that matter: `0.05`, `4.2`, `1,230`, `12.5k`, `2M`."""
+    if value is None:
+        return NOTHING
+    if value >= 10_000:
+        return f"{value / 1e6:,.3g}M" if value >= 999_500 else f"{value / 1000:.3g}k"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}" if value < 10 else f"{value:.0f}"
+
+
+def when(moment: datetime | str | None, now: datetime) -> When | None:
+    """A moment as it is seen at `now`; None for no moment, and for a text that is none."""
+    at = parsed(moment) if isinstance(moment, str) else moment
+    if at is None:
+        return None
+    distance = (in_utc(now) - in_utc(at)).total_seconds()
+    age = f"in {span(-distance)}" if distance < -1 else f"{span(max(0.0, distance))} ago"
+    return When(age, to_the_second(at))
+
+
+def parsed(text: str) -> datetime | None:
+    """The moment of an ISO text; one without a zone is taken for UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def clock(moment: datetime) -> str:
+    """`13:45`, in UTC."""
+    return f"{in_utc(moment):%H:%M}"
+
+
+def without_secrets(text: str | None) -> str | None:
+    """What somebody wrote, as `poller.http.shown` shows it: it may quote a secret."""
+    return None if text is None else redact(text)

@@ -1,0 +1,126 @@
+"""What a source is made of, by its URL and its options. Opens nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy.engine import URL, Engine
+
+from poller.databases import pools, tokens
+from poller.errors import ConfigError
+from poller.model.fingerprint import SourceDescription
+from poller.sources import bounds
+from poller.sources.connection import Database
+from poller.sources.dialects import dialect_for
+from poller.sources.dialects.faults import Scrubber
+from poller.sources.engines import make_engine, make_pool, quoter, read_url
+from poller.sources.guard import Guard
+from poller.sources.identity import family_of, identify
+from poller.sources.options import Options
+from poller.sources.probing import Subject
+from poller.sources.reading.page import Relation
+from poller.sources.reading.session import Session
+from poller.sources.reading.whereabouts import left_open
+from poller.sources.user_sql.checked import calls_functions, checked_sql
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """The parts.
+
+    Attributes:
+        session: its reads. another: makes a session with a connection of its own. guard: of `session`.
+        subject: for a look at whether rows wait. description: what the configuration says of the source.
+    """
+
+    session: Session
+    another: Callable[[], Session]
+    guard: Guard
+    subject: Subject
+    description: SourceDescription
+
+
+def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
+    """The parts of a source.
+
+    Args:
+        o: its options. connections: of its pool.
+    Raises: ConfigError naming the key that is wrong.
+    """
+    parsed = read_url(url)
+    dialect = dialect_for(family_of(parsed))
+    bounds.check(o.bound, o.cursor_kind, dialect.family)
+    place = identify(parsed)
+    condition, wrapped = checked_sql(o.filter, o.query, dialect.family, o.cursor_column)
+
+    if not 1 <= connections <= pools.MOST:
+        raise ConfigError(
+            f"`connections` is {connections}, not a number from 1 to {pools.MOST}.",
+            key="connections",
+            next_step=f"Leave it out for {pools.DEFAULT}.",
+        )
+    may_set = calls_functions(o.filter, o.query, dialect.family)
+    given = isinstance(url, Engine)
+    identity = tokens.chosen(o.identity, os.environ, key="identity")
+    if given and identity is not None:
+        raise ConfigError(
+            "`identity` goes with a URL, not with an Engine, which signs in in its own way.",
+            key="identity",
+            next_step="Give the URL, or remove `identity`.",
+        )
+    pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections, identity)
+
+    def engine() -> Engine:
+        if isinstance(url, Engine):
+            return url
+        return make_engine(parsed, dialect, o.query_timeout, identity) if pool is None else pool.engine
+
+    first = engine()
+    quote = quoter(first)
+    if wrapped is None:
+        relation = Relation.table(o.table or "", o.schema_name, condition, quote, dialect)
+    else:
+        relation = Relation.query(wrapped, condition, dialect)
+
+    def session(on: Engine) -> Session:
+        database = Database(on, dialect, o.query_timeout, parse_json=o.parses_json, pool=pool)
+        database.may_set = may_set
+        if o.format == "rows":
+            return Session(database, o, relation, quote)
+        return _tables(database, o, relation, quote, own_engine=not given)
+
+    subject = Subject(url if isinstance(url, Engine) else parsed, dialect, o, relation, quote, identity)
+    first_session = session(first)
+    return Assembly(
+        session=first_session,
+        another=lambda: session(engine()),
+        guard=Guard(first_session, o, place, Scrubber.of(parsed)),
+        subject=subject,
+        description=SourceDescription(
+            database=place,
+            schema_name=o.schema_name,
+            table=o.table,
+            query=o.query,
+            cursor_column=o.cursor_column,
+            cursor_kind=o.cursor_kind,
+            pk_columns=o.pk_columns,
+            filter=o.filter,
+            left_open=left_open(parsed, place, o),
+        ),
+    )
+
+
+def _tables(
+    database: Database, options: Options, relation: Relation, quote: Callable[[str], str], *, own_engine: bool
+) -> Session:
+    """A session whose pages have a table. Raises: ConfigError naming `format`, where a package is missing."""
+    from poller.sources import arrow
+
+    arrow.pyarrow()
+    if database.dialect.family == "postgresql" and own_engine:
+        arrow.adbc()
+    from poller.sources.reading.tables import TableSession
+
+    return TableSession(database, options, relation, quote, own_engine=own_engine)

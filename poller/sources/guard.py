@@ -1,0 +1,138 @@
+"""One piece of work on a source's connection: done again where that may help, and its failure told as one of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError
+
+from poller import once
+from poller.databases import tokens
+from poller.errors import PollerError, SourceError, SourceUnavailable
+from poller.model.durations import format_duration
+from poller.model.fingerprint import DatabaseIdentity
+from poller.sources.dialects.faults import (
+    QUOTING_FAULTS,
+    SCHEMA_FAULTS,
+    Fault,
+    Scrubber,
+    Where,
+    driver_code,
+    driver_text,
+    to_error,
+)
+from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.identity import place
+from poller.sources.options import Options
+from poller.sources.reading.blame import unread_position
+from poller.sources.reading.inspection import did_you_mean
+from poller.sources.reading.session import Session
+
+_T = TypeVar("_T")
+
+
+class Guard:
+    """Of one session of a source. Used by one thread at a time, but for the one that reads ahead.
+
+    Args:
+        identity: of the database, for messages. scrub: removes the URL's secrets from them.
+    """
+
+    def __init__(self, session: Session, options: Options, identity: DatabaseIdentity, scrub: Scrubber) -> None:
+        self._session = session
+        self._options = options
+        self._identity = identity
+        self._scrub = scrub
+
+    def of(self, session: Session) -> Guard:
+        """The same for another session of the source."""
+        return Guard(session, self._options, self._identity, self._scrub)
+
+    def __call__(self, work: Callable[[], _T], keep: Callable[[_T], bool] = lambda _: False) -> _T:
+        """Do the work; reads may be done again, once: on a new connection when the one in use broke while it rested,
+        with the table looked at anew when it changed; and once with what the driver cannot convert as text. Driver
+        errors become ours, in one line and without secrets. `keep`: whether the connection is of use after this."""
+        with self._session.database.using:
+            try:
+                return self._guarded(work, keep)
+            except PollerError:
+                self._session.database.rest()
+                raise
+            except BaseException:
+                self._session.database.discard_borrowed()  # interrupted: nobody knows its state
+                raise
+
+    def _guarded(self, work: Callable[[], _T], keep: Callable[[_T], bool]) -> _T:
+        database = self._session.database
+        may_retry = True
+        while True:
+            database.begin_work()
+            had_learned = self._session.known is not None
+            try:
+                done = work()
+                database.end_work(keep=keep(done))
+                return done
+            except SourceError as error:
+                self._session.bounding.drop()
+                if not self._session.error_text:
+                    error.hide_values()
+                raise
+            except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+                self._session.bounding.drop()
+                if database.read_leniently(error):
+                    continue
+                if isinstance(error, DBAPIError | PendingRollbackError):
+                    database.discard()
+                    fault = self._fault_of(error)
+                    if fault is Fault.DISCONNECTED:
+                        database.renew()
+                    again = (fault is Fault.DISCONNECTED and database.rested) or (
+                        fault in SCHEMA_FAULTS and had_learned
+                    )
+                    failure = None if again and may_retry else self._failure(fault, error)
+                    if failure is None:
+                        once.forget()
+                    self._session.forget()
+                elif isinstance(error, SQLAlchemyError):
+                    database.discard()
+                    failure = self._unsigned(error) or self._failure(Fault.OTHER, error)
+                elif isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
+                    failure = self._failure(Fault.RANGE, error)
+                else:
+                    failure = unread_position(self._options, error)
+            if failure is not None:
+                database.end_work(failed=True)
+                raise failure from None
+            may_retry = False
+
+    def _fault_of(self, error: DBAPIError | PendingRollbackError) -> Fault:
+        """The latter is said of a connection that broke before, where that was taken for a lack of privileges."""
+        return self._session.database.dialect.classify(error) if isinstance(error, DBAPIError) else Fault.DISCONNECTED
+
+    def _failure(self, fault: Fault, failed: BaseException) -> SourceError:
+        if fault in QUOTING_FAULTS and not self._session.error_text:
+            detail = driver_code(failed)
+        else:
+            text = driver_text(failed) if isinstance(failed, DBAPIError) else str(failed)
+            detail = self._scrub(text).rstrip(".")
+        o, known = self._options, self._session.known
+        identity = tokens.identity_of(self._session.database.engine)
+        if identity is not None and fault is Fault.UNREACHABLE and tokens.speaks_of_token(detail):
+            fault = Fault.LOGIN
+        where = Where(o.what, place(self._identity), format_duration(o.query_timeout), str(identity or ""))
+        error = to_error(fault, detail, where)
+        if fault is Fault.NO_COLUMN:
+            found = re.search(r"column:?\s+[\"'`]?(?:\w+\.)?(\w+)", detail, re.IGNORECASE)
+            error.column = found[1] if found else ""
+            if found and known is not None:
+                error.next_step = f"{did_you_mean(found[1], known.names)} {error.next_step}".strip()
+        return error
+
+    def _unsigned(self, failed: SQLAlchemyError) -> SourceError | None:
+        """The error where no token is to be had."""
+        if not isinstance(failed, tokens.NoToken):
+            return None
+        what = self._options.what
+        return SourceUnavailable(f"{what}: {failed.message}.", table=what, next_step=failed.next_step)
