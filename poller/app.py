@@ -108,6 +108,15 @@ class App:
                 self._store = open_store(self.config.state, self._environ, file=str(self.path))
             return self._store
 
+    def import_parts(self) -> None:
+        """Import on this thread what several threads are about to ask for. Two that import SQLAlchemy at once, by
+        different ways in, may each find half of it (an ImportError "from partially initialized module")."""
+        import poller.admin.kept_health
+        import poller.poller  # noqa: F401
+
+        with suppress(PollerError):  # whoever needs the store says why it cannot be made
+            _ = self.store
+
     def poller(self, name: str) -> Poller:
         """One poller. Raises: as `known`; ConfigError for a source or store that cannot be made."""
         return self.pollers[self.known(name)]

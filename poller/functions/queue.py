@@ -60,6 +60,7 @@ def add_functions(
     try:
         _refuse(app, folders)
         queue = open_queue(app, os.environ)
+        app.import_parts()
         dispatcher = _Dispatch(app, schedules_of(app.path, wrong))
     except ConfigError as error:
         logger.error("%s", error)

@@ -67,6 +67,8 @@ def endpoints_of(
         seconds = MAX_AGE - (runtime.utcnow() - shown.computed_at).total_seconds()
         return seconds if seconds > 0 else KEPT  # another computes the next one, or this machine's clock is ahead
 
+    if app is not None:
+        app.import_parts()
     shared = SharedLook(look, kept=left, now=runtime.monotonic)
     offered = None if app is None or changes is None else Changes(app, changes)
     details = None if app is None else details_of(app)

@@ -46,7 +46,10 @@ def test_endpoints_are_those_of_the_page() -> None:
 def test_a_session_beside_poller_run_prints_what_is_shown(session: Block, printed: Block, shop: Path) -> None:
     text = session.text.replace("8080", str(free_port())).replace(" &\n", " 2>err >out &\n")
 
-    assert run(["bash", "-muc", text], shop) == printed.text
+    try:
+        assert run(["bash", "-muc", text], shop) == printed.text
+    finally:
+        print((shop / "err").read_text())  # noqa: T201 - what `poller run` said, where it fails
 
 
 def test_a_program_serves_as_shown(shop: Path) -> None:
