@@ -49,7 +49,7 @@ def test_a_session_beside_poller_run_prints_what_is_shown(session: Block, printe
     try:
         assert run(["bash", "-muc", text], shop) == printed.text
     finally:
-        print((shop / "err").read_text())  # noqa: T201 - what `poller run` said, where it fails
+        print((shop / "err").read_text())
 
 
 def test_a_program_serves_as_shown(shop: Path) -> None:
