@@ -53,7 +53,7 @@ class StateOptions(Options):
     """Where checkpoints and leases are kept: the table `[state]`."""
 
     store: Literal["blob", "table", "sql", "memory"] = "blob"
-    """`blob`: Azure Blob Storage. `table`: Azure Table Storage, with `pip install "poller[table]"`. `sql`: a table in
+    """`blob`: Azure Blob Storage. `table`: Azure Table Storage, with the extra `table`. `sql`: a table in
     any SQLAlchemy database, created on first use. `memory`: this process only, for tests."""
 
     connection: Text = "AzureWebJobsStorage"

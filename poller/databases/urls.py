@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
-from poller import forks
+from poller import extras, forks
 from poller.errors import ConfigError
 from poller.model.redact import redact
 
@@ -170,7 +170,7 @@ def _without_driver(url: URL, error: ImportError | NoSuchModuleError, key: str) 
     if known is None:
         step = f"Run: pip install {name}" if driver else "Install SQLAlchemy's dialect for it."
     elif driver == known.names[0]:
-        step = f'Run: pip install "poller[{known.extra}]"'
+        step = extras.step(known.extra)
     else:
-        step = f'Install it, or run: pip install "poller[{known.extra}]", and write {backend}+{known.names[0]}://...'
+        step = f"{extras.step(known.extra)}, and write {backend}+{known.names[0]}://... Or install {name}."
     return ConfigError(f"`{key}` needs the database driver {name}, which is not installed.", key=key, next_step=step)

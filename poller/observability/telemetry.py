@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from poller import extras
 from poller.errors import ConfigError
 from poller.model.redact import error_line, redact
 
@@ -35,11 +36,6 @@ PORT = 9464
 CONNECTION_STRING = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _EXPORTERS = ("otlp", "azure-monitor", "prometheus")
-_PACKAGES = {
-    "otlp": "opentelemetry-exporter-otlp-proto-http",
-    "azure-monitor": "azure-monitor-opentelemetry-exporter",
-    "prometheus": "opentelemetry-exporter-prometheus",
-}
 _GRPC = "opentelemetry-exporter-otlp-proto-grpc"
 
 
@@ -150,12 +146,12 @@ def find_missing(want: Wanted, *, file: str = "") -> ConfigError | None:
 def _missing(name: str, error: ModuleNotFoundError, file: str) -> ConfigError:
     """Of the exporter `name`. OTLP over gRPC is a package that no extra of ours brings."""
     grpc = "proto.grpc" in (error.name or "") or error.name == "grpc"
-    package = _GRPC if grpc else _PACKAGES.get(name, str(error.name))
+    package = _GRPC if grpc else extras.PACKAGES[name][0]
     return ConfigError(
         f"{file}: telemetry: {name} needs the package {package}, which is not installed.",
         key="telemetry",
         file=file,
-        next_step=f"pip install {package}" if grpc else f'pip install "poller[{name}]"',
+        next_step=f"pip install {package}" if grpc else extras.step(name),
     )
 
 

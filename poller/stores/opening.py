@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from poller import extras
 from poller.config import StateOptions
 from poller.config.problems import located
 from poller.errors import ConfigError
@@ -44,6 +45,6 @@ def _table_store(state: StateOptions, environ: Mapping[str, str]) -> StateStore:
         raise ConfigError(
             'store = "table" needs the package azure-data-tables, which is not installed.',
             key="store",
-            next_step='Install it: pip install "poller[table]".',
+            next_step=extras.step("table"),
         ) from None
     return TableStore.from_settings(state.connection, state.table, environ)

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.project import Ended, Project
 from tests.support.azurite import Azurite
 
-pytest.importorskip("azure.data.tables", reason='needs pip install "poller[table]"')
+pytest.importorskip("azure.data.tables", reason="needs the extra table")
 
 
 @pytest.fixture

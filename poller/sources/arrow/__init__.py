@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from poller import extras
 from poller.errors import ConfigError
 
 
@@ -31,5 +32,5 @@ def _module(name: str) -> Any:
         raise ConfigError(
             f"`format` is arrow, which needs the package {package}: {error}.",
             key="format",
-            next_step='Install it: pip install "poller[arrow]".',
+            next_step=extras.step("arrow"),
         ) from None

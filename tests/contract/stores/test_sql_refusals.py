@@ -88,7 +88,7 @@ def test_a_process_out_of_threads_finds_the_store_unavailable(
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("mysql+mysqldb://u@h/d", ("MySQLdb", 'pip install "poller[mysql]", and write mysql+pymysql://')),
+        ("mysql+mysqldb://u@h/d", ("MySQLdb", "pip install pymysql, and write mysql+pymysql://")),
         ("nosuch://u@h/d", ("nosuch", "Install SQLAlchemy's dialect for it.")),
         (f"postgresql://u:p@ss{SECRET}@h/d", ("%40",)),
     ],

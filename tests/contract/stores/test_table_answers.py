@@ -14,7 +14,7 @@ from poller.stores.table.keys import beginning_with, keys_of, name_of
 from tests.contract.stores.canned import Canned, answer
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 
-pytest.importorskip("azure.data.tables", reason='needs pip install "poller[table]"')
+pytest.importorskip("azure.data.tables", reason="needs the extra table")
 
 from poller.stores import TableStore
 from poller.stores.table import entities

@@ -14,7 +14,7 @@ from poller.ports import Found
 from poller.stores.opening import open_store
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 
-tables = pytest.importorskip("azure.data.tables", reason='needs pip install "poller[table]"')
+tables = pytest.importorskip("azure.data.tables", reason="needs the extra table")
 
 from poller.stores import TableStore  # noqa: E402
 

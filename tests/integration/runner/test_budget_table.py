@@ -15,7 +15,7 @@ from poller.lease import state_file
 from poller.sources import SqlSource
 from tests.support.azurite import Azurite
 
-pytest.importorskip("azure.data.tables", reason='needs pip install "poller[table]"')
+pytest.importorskip("azure.data.tables", reason="needs the extra table")
 
 
 @dataclass

@@ -60,7 +60,7 @@ def test_a_url_that_means_no_database_we_know(url: str) -> None:
 
 
 def test_a_missing_driver_names_what_to_install() -> None:
-    with pytest.raises(ConfigError, match=r'pip install "poller\[postgres\]"'):
+    with pytest.raises(ConfigError, match=r'extra postgres: pip install "psycopg\[binary\]"'):
         orders("postgresql+psycopg2://u:geheim@host/db")
 
 

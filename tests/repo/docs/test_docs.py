@@ -21,6 +21,7 @@ from examples.quickstart import make_data
 from poller.config import load_config
 from poller.sources import SqlSource
 from poller.stores import SqlStore
+from scripts import published
 from tests.repo.docs.blocks import GETTING_STARTED, ROOT, Block, blocks, pages, run
 from tests.support import flights
 from tests.support.azurite import Azurite
@@ -140,7 +141,7 @@ def test_the_first_step_on_a_laptop_works_as_shown(tmp_path: Path) -> None:
     install, table, commands = blocks(GETTING_STARTED, "bash")[:3]
     (tmp_path / "handlers.py").write_text(handler.text)
     (tmp_path / "poller.toml").write_text(configuration.text)
-    assert install.text == "pip install poller\n"
+    assert install.text == f"{published.install()}\n"
 
     run(["bash", "-euc", table.text], tmp_path)
     _let_the_bound_pass(tmp_path / "shop.db")
@@ -245,7 +246,7 @@ def test_the_demos_flights_are_what_the_program_makes(tmp_path: Path, monkeypatc
 def test_every_extra_named_is_one_of_the_package(page: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
-    assert set(re.findall(r"(?:poller|whl)\[(\w+)\]", (ROOT / page).read_text())) <= extras.keys()
+    assert set(re.findall(r"(?:poller|whl|\"\.)\[([\w-]+)\]", (ROOT / page).read_text())) <= extras.keys()
 
 
 @pytest.mark.parametrize(

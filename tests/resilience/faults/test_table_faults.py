@@ -12,7 +12,7 @@ from tests.resilience.faults.operations import OPERATIONS, Operation
 from tests.resilience.faults.proxy import FaultProxy
 from tests.support.azurite import Azurite
 
-pytest.importorskip("azure.data.tables", reason='needs pip install "poller[table]"')
+pytest.importorskip("azure.data.tables", reason="needs the extra table")
 
 
 @pytest.fixture

@@ -186,7 +186,7 @@ def test_killed_workers_lose_no_row_and_repeat_only_their_batch(fleets: Callable
 
 @pytest.mark.soak
 def test_with_the_state_in_a_table_kills_lose_no_row(fleets: Callable[..., Fleet], azurite: Azurite) -> None:
-    pytest.importorskip("azure.data.tables", reason='needs pip install "poller[table]"')
+    pytest.importorskip("azure.data.tables", reason="needs the extra table")
     mode = MODES["each"]
     state = {"connection": azurite.connection_string_with_tables, "table": azurite.table_name()}
     fleet = fleets(options=_options(TIMING, mode), pace=mode.pace, **state)

@@ -42,7 +42,7 @@ def test_a_missing_package_names_the_extra(url: str, missing: str, monkeypatch: 
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(ConfigError, match=missing.partition(".")[0].replace("_", "-")) as refused:
         SqlSource(url, format="arrow", **KEYS)
-    assert "poller[arrow]" in refused.value.next_step
+    assert "extra arrow" in refused.value.next_step
 
 
 @pytest.mark.parametrize("sql", [
