@@ -34,7 +34,7 @@ def blocks(page: str, language: str | None = None) -> list[Block]:
 
 def pages() -> list[str]:
     """README and every page of docs/."""
-    return ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+    return ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 
 GETTING_STARTED = "docs/getting-started.md"

@@ -31,6 +31,7 @@ ENVIRONMENT = {
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
     "ORDERS_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
     "ORDERS_SCHEDULE": "*/10 * * * * *",
+    "SHOP_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
 }
 PAGES = ["poller_dashboard", "poller_dashboard_poller"]
 ENDPOINTS = ["poller_health", "poller_list", "poller_details", "poller_scale", *PAGES]

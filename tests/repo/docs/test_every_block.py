@@ -19,9 +19,20 @@ DRAWING = "not run: a drawing"
 NO_CLOUD = "not run: changes a machine, a cluster or a subscription; names in it are held by test_deployment.py::"
 NO_AZURE = "not run: it needs a database server in Azure"
 
+RECIPES = "tests/repo/docs/test_recipes.py::"
 EVERY_ONE = {
     "docs/cli.md": "tests/repo/docs/test_cli_page.py::test_each_commands_example_is_one_that_it_takes",
     "docs/incidents.md": "tests/repo/docs/test_incidents.py::test_the_session_prints_what_is_shown",
+}
+EVERY_ONE |= {
+    f"docs/recipes/{page}.md": RECIPES + test
+    for page, test in {
+        "outbox": "test_an_outbox_sends_what_was_committed",
+        "fan-out": "test_of_two_pollers_one_is_paused_and_the_other_goes_on",
+        "read-model": "test_a_read_model_follows_both_tables",
+        "email-once": "test_each_paid_order_gets_one_mail",
+        "testing-a-handler": "test_the_tests_of_a_handler_pass",
+    }.items()
 }
 """Pages of which one test runs every block."""
 
@@ -88,6 +99,7 @@ RUN_BY: dict[str, list[str]] = {
         TIMERS,
     ],
     "docs/guarantees.md": [],
+    "docs/recipes/index.md": [],
     "docs/http.md": [
         *[HTTP + "test_a_session_beside_poller_run_prints_what_is_shown"] * 4,
         HTTP + "test_a_program_serves_as_shown",

@@ -1,0 +1,128 @@
+"""A recipe as its reader follows it: its files are written into a folder, its SQL is run, its commands are typed.
+
+A block whose paragraph above ends with `name`: is that file. Every block of the page must be used, or the test fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import shlex
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import sqlalchemy as sa
+
+from poller_cli.main import execute
+from tests.repo.docs.blocks import ROOT, Block, blocks
+
+_NAMED = re.compile(r"`([\w.-]+\.(?:toml|py|sql|json|txt))`[^`\n]*:\n\n$")
+
+
+def page(name: str) -> str:
+    return f"docs/recipes/{name}.md"
+
+
+class Recipe:
+    """A page's folder. `left` are the blocks that nothing has used yet."""
+
+    def __init__(self, name: str, folder: Path, **environ: str) -> None:
+        self.page, self.folder, self.environ = page(name), folder, environ
+        self.left = blocks(self.page)
+
+    def write(self, *only: str) -> None:
+        """The files that the page shows, or these of them."""
+        for block in list(self.left):
+            name = self.name_of(block)
+            if name is not None and (not only or name in only):
+                (self.folder / name).write_text(block.text)
+                self.left.remove(block)
+
+    def name_of(self, block: Block) -> str | None:
+        above = (ROOT / self.page).read_text().splitlines(keepends=True)[: block.line - 1]
+        found = _NAMED.search("".join(above[-4:]))
+        return found and found[1]
+
+    def take(self, language: str) -> str:
+        """The next block of a language that is no file."""
+        block = next(one for one in self.left if one.language == language and self.name_of(one) is None)
+        self.left.remove(block)
+        return block.text
+
+    def sql(self, url: str) -> None:
+        """The next block of SQL, in that database."""
+        run_sql(url, self.take("sql"))
+
+    def type(self, commands: str | None = None, *, code: int = 0) -> str:
+        """What commands print, on both streams; by default the page's next ones. `code`: with which each ends."""
+        text = (self.take("bash") if commands is None else commands).replace("\\\n", "")
+        return "".join(self._one(line, code) for line in text.splitlines() if line.strip())
+
+    def options(self, *lines: str) -> None:
+        """Options of every poller, which make a test short."""
+        path = self.folder / "poller.toml"
+        path.write_text(
+            re.sub(r"^(\[pollers\.[\w-]+\]\n)", "\\1" + "\n".join([*lines, ""]), path.read_text(), flags=re.MULTILINE)
+        )
+
+    def _one(self, command: str, code: int) -> str:
+        # In this process: to start one takes longer than all that it does.
+        words = [os.path.expandvars(word) for word in shlex.split(command, comments=True)]
+        printed = io.StringIO()
+        with (
+            contextlib.chdir(self.folder),
+            patch.dict(os.environ, {"POLLER_OPERATOR": "ada", "NO_COLOR": "1", **self.environ}),
+            patch("sys.stdin", io.StringIO()),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+        ):
+            if words[0] == "poller":
+                assert execute(words[1:]) == code, f"{command}: {printed.getvalue()}"
+            elif words[0] == "python":
+                with patch.object(sys, "argv", words[1:]):
+                    runpy.run_path(words[1], run_name="__main__")
+            elif words[0] == "sqlite3" and words[2] == "<":
+                run_sql(f"sqlite:///{words[1]}", Path(words[3]).read_text())
+            else:
+                raise AssertionError(f"who types this? {command}")
+        return printed.getvalue()
+
+    def query(self, statement: str, database: str = "shop.db") -> list[tuple[Any, ...]]:
+        """In a SQLite file of the folder."""
+        with closing(sqlite3.connect(self.folder / database)) as connection, connection:
+            return connection.execute(statement).fetchall()
+
+    def age(self, *tables: str, column: str = "updated_at", database: str = "shop.db") -> None:
+        """As if the reader had typed on for a minute: what was written this moment is below the bound by then."""
+        for table in tables:
+            self.query(f"UPDATE {table} SET {column} = strftime('%Y-%m-%d %H:%M:%f', {column}, '-1 minute')", database)
+
+
+def run_sql(url: str, text: str) -> None:
+    """Statements as a database's own client takes them."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(sa.make_url(url).database or "")) as file, file:
+            file.executescript(text)
+        return
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    parts = [text] if url.startswith("postgresql") else re.split(r";\n", text)
+    with engine.begin() as connection:
+        for part in parts:
+            if part.strip():
+                connection.exec_driver_sql(part)
+
+
+@contextlib.contextmanager
+def follow(name: str, folder: Path, **environ: str) -> Iterator[Recipe]:
+    """A recipe in a folder; `environ` as the reader has exported it."""
+    recipe = Recipe(name, folder, **environ)
+    yield recipe
+    assert [block.where for block in recipe.left] == [], "shown, but not run"

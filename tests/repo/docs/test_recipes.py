@@ -1,0 +1,138 @@
+"""docs/recipes/: each page, followed as a reader does, comes to what it says."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import runpy
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poller import Poller
+from tests.repo.docs.receivers import Mail, Web, mail, web
+from tests.repo.docs.recipe import follow, run_sql
+
+
+@pytest.fixture
+def receiver() -> Iterator[Web]:
+    with web() as running:
+        yield running
+
+
+@pytest.fixture
+def mail_server() -> Iterator[Mail]:
+    with mail() as running:
+        yield running
+
+
+def test_an_outbox_sends_what_was_committed(receiver: Web, postgres_db: str, tmp_path: Path) -> None:
+    with follow("outbox", tmp_path, SHOP_DB_URL=postgres_db, WEBHOOK=receiver.url) as shop:
+        shop.sql(postgres_db)
+        shop.write()
+        shop.options('retry_backoff = "1ms"')
+        receiver.refuse = 1
+        place, deliver = shop.take("bash").splitlines()
+        shop.type(place)
+        shop.type("poller run --once", code=1)
+        shop.type(deliver)
+
+        sent = [(headers["idempotency-key"], json.loads(body)) for _, headers, body in receiver.requests]
+        assert [key for key, _ in sent] == ["outbox-1", "outbox-1"]
+        assert sent[0][1] == {
+            "id": 1,
+            "type": "OrderPlaced",
+            "data": {"order": 1, "customer": "Ada", "total": 99.5},
+        }
+        run_sql(postgres_db, "UPDATE outbox SET created_at = now() - interval '8 days'")
+        shop.type("python place_order.py Grace 1")
+        run_sql(postgres_db, "UPDATE outbox SET created_at = now() - interval '8 days'")
+        assert shop.type() == "1 events deleted\n", "the second one was not sent yet"
+        shop.type("poller run --until-idle")
+        assert receiver.requests[-1][1]["idempotency-key"] == "outbox-2"
+
+
+def test_of_two_pollers_one_is_paused_and_the_other_goes_on(tmp_path: Path) -> None:
+    with follow("fan-out", tmp_path) as shop:
+        shop.write()
+        lines = shop.left[0].text.splitlines()
+        shop.take("bash")
+        shop.type(lines[0])
+        shop.age("orders")
+        first = shop.type("\n".join(lines[1:]))
+        assert "warehouse gets order 1" in first
+        assert "report of 99.5" in first
+        shop.query("INSERT INTO orders (total, updated_at) VALUES (5, '2999-01-01')")
+        shop.query("UPDATE orders SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now', '-30 seconds') WHERE id = 2")
+        assert "report of 5.0" in shop.type("poller run report --until-idle")
+        assert "outcome=paused" in shop.type("poller run warehouse --once", code=3)
+        assert "warehouse gets order 2" in shop.type("poller resume warehouse --yes\npoller run --until-idle")
+        shop.type("poller clone-checkpoint warehouse third --yes")
+
+
+def test_a_read_model_follows_both_tables(tmp_path: Path) -> None:
+    def rows() -> list[tuple[Any, ...]]:
+        return shop.query("SELECT * FROM order_list ORDER BY id", "lists.db")
+
+    with follow("read-model", tmp_path) as shop:
+        shop.write()
+        first, then = (shop.take("bash").splitlines() for _ in range(2))
+        shop.type("\n".join(first[:2]))
+        shop.age("customers", "orders")
+        shop.type(first[2])
+        assert rows() == [(1, "Ada", 10), (2, "Ada", 20), (3, "Grace", 30)]
+        shop.type(then[0])
+        shop.query("UPDATE customers SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now', '-30 seconds') WHERE id = 1")
+        shop.query("UPDATE orders SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now', '-20 seconds') WHERE id = 3")
+        shop.type(then[1])
+        assert rows() == [(1, "Ada King", 10), (2, "Ada King", 20)]
+
+
+def test_each_paid_order_gets_one_mail(mail_server: Mail, tmp_path: Path) -> None:
+    with follow("email-once", tmp_path, SMTP_HOST="127.0.0.1", SMTP_PORT=str(mail_server.port)) as shop:
+        shop.write()
+        lines = shop.take("bash").splitlines()
+        shop.type("\n".join(lines[:2]))
+        shop.age("orders")
+        shop.options('retry_backoff = "1ms"')
+        mail_server.refuse = 1
+        shop.type("poller run --once", code=1)
+        shop.type(lines[2])
+        shop.query("UPDATE orders SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now', '-20 seconds')")
+        shop.type("poller run --until-idle\npoller reset-to-beginning mails --yes\npoller run --until-idle")
+
+        assert [(one["To"], one["Message-ID"]) for one in mail_server.mails] == [
+            ("ada@example.com", "<order-1@shop.example.com>")
+        ]
+        mail_server.lose = 1
+        shop.query("UPDATE orders SET status = 'paid', updated_at = '2026-01-01 00:00:00.000' WHERE id = 2")
+        shop.type("poller reset-to-beginning mails --yes")
+        shop.type("poller run --once", code=1)
+        twice = [one["Message-ID"] for one in mail_server.mails[1:]]
+        assert twice == ["<order-2@shop.example.com>"] * 2, "the one case that the page names"
+
+
+def test_the_tests_of_a_handler_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with follow("testing-a-handler", tmp_path) as shop:
+        shop.write()
+        assert shop.take("bash") == "pytest\n"
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "handlers", raising=False)
+        shown = runpy.run_path(str(tmp_path / "test_handlers.py"))
+        monkeypatch.delitem(sys.modules, "handlers")
+        tests = [value for name, value in shown.items() if name.startswith("test_")]
+        assert len(tests) == 6
+        for number, test in enumerate(tests):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            if "orders" in inspect.signature(test).parameters:
+                made: Iterator[Poller] = shown["orders"].__wrapped__(folder)
+                test(next(made))
+                assert next(made, None) is None
+            else:
+                test()
+    assert sqlite3.connect(tmp_path / "4" / "shop.db").execute("SELECT count(*) FROM orders").fetchone() == (2,)
