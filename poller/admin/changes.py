@@ -27,6 +27,7 @@ from poller.lease.state_file import Copy
 from poller.model.changes import Transition
 from poller.model.checkpoint_file import TAKEN_BACK
 from poller.model.document import Change, State
+from poller.model.when import span
 
 
 @dataclass
@@ -187,7 +188,7 @@ class StateEditor:
         output = output.model_copy(update={"rows": plan.rows(state)})
         lines = [*moves(output), *row_lines(output)]
         if busy is not None:
-            lines.append(("lease", f"{state.lease.owner_id or 'nobody'}, live for up to {busy:.0f} s more"))
+            lines.append(("lease", f"{state.lease.owner_id or 'nobody'}, live for up to {span(busy)} more"))
         if plan.fenced:
             lines += [("rows", line) for line in effect.lines()]
         self.conversation.preview(output, lines)

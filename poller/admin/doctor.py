@@ -34,6 +34,7 @@ from poller.model.document import State
 from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
 from poller.model.schedule import Schedule
+from poller.model.when import moment, span, took
 from poller.ports import InspectableSource
 
 CLOCKS_APART = 5.0
@@ -131,9 +132,9 @@ def _timing(poller: WiredPoller) -> list[Finding]:
     now, moments = poller.runtime.utcnow(), []
     for _ in range(3):
         now = Schedule(o.schedule).next_after(now)
-        moments.append(f"{now:%Y-%m-%d %H:%M:%S}")
-    found = [ok("schedule", f"{o.schedule}: next at {', '.join(moments)} UTC")]
-    takeover = f"another worker takes over {timing.ttl + timing.margin:g} s after one was killed"
+        moments.append(moment(now))
+    found = [ok("schedule", f"{o.schedule}: next at {', '.join(moments)}")]
+    takeover = f"another worker takes over {took(timing.ttl + timing.margin)} after one was killed"
     if timing.ttl < 10:
         found.append(
             warn(
@@ -290,11 +291,11 @@ def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:
 def _clocks(store: float, database: float) -> Finding:
     apart = database - store
     if abs(apart) <= CLOCKS_APART:
-        return ok("clocks", f"database, store and this machine agree to {CLOCKS_APART:.0f} s")
+        return ok("clocks", f"database, store and this machine agree to {span(CLOCKS_APART)}")
     ahead = "ahead of" if apart > 0 else "behind"
     return warn(
         "clocks",
-        f"The database's clock is {abs(apart):.1f} s {ahead} the store's: leases do not mind, but times in logs and"
+        f"The database's clock is {span(abs(apart))} {ahead} the store's: leases do not mind, but times in logs and"
         " documents cannot be compared.",
         "Synchronise both (NTP).",
     )

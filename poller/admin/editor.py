@@ -30,6 +30,7 @@ from poller.model.document import Change, Lease, State, refuse_unreadable
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
 from poller.model.stamps import stamp
 from poller.model.timing import Timing
+from poller.model.when import span
 from poller.ports import Found, Runtime, StateStore
 
 LOSSES_BEFORE_REQUEST = 3
@@ -113,7 +114,7 @@ class Operator:
         if left is not None and not break_lease and kept_by(copy.state) is None:
             owner = copy.state.lease.owner_id or "Somebody"
             raise copy.lease_held(
-                f"{owner} holds the lease of {self.file.poller_name!r} for up to {left:.0f} s more.",
+                f"{owner} holds the lease of {self.file.poller_name!r} for up to {span(left)} more.",
                 expires_in=left,
                 next_step="Nothing was changed. Wait until it is released, pause the poller, or add "
                 f"{self._break_option}.",

@@ -20,26 +20,10 @@ from poller.model.durations import format_duration
 from poller.model.escape import shown
 from poller.model.health import Rule, Verdict
 from poller.model.redact import first_line
-from poller.model.stamps import to_the_second
+from poller.model.when import moment, span
 
 Text = tuple[str, str]
 """A sentence, and what to do."""
-
-
-def span(seconds: float | None) -> str:
-    """How long something took, in one or two units: `45 s`, `3 min`, `2 h 5 min`, `3 d 4 h`."""
-    if seconds is None:
-        return "an unknown time"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days > 365_000:
-        return "more than 1,000 years"
-    if days:
-        return f"{days:,} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def waited(seconds: float) -> str:
@@ -113,7 +97,7 @@ def waiting_for(verdict: Verdict, found: PollerHealth, *, paused_by: str | None,
         return f"a person: it was paused by {shown(paused_by)}" if paused_by else "a person: it is paused"
     if found.backing_off_until is not None:
         calls = f", after {failures:,} failed call{'s' * (failures != 1)}" if failures else ", after a failed call"
-        return f"its next try at {to_the_second(found.backing_off_until)}{calls}"
+        return f"its next try at {moment(found.backing_off_until)}{calls}"
     if verdict.kind in {"above_bound", "bound"}:
         one = "s" * (_waiting(found) == 1)
         held = found.bound is not None and found.bound.held_by is not None
@@ -121,7 +105,7 @@ def waiting_for(verdict: Verdict, found: PollerHealth, *, paused_by: str | None,
     if verdict.kind == "working":
         return f"its handler: {shown(found.owner_id or 'a worker')} is at work"
     if verdict.due is not None:
-        return f"its schedule: {count} wait{'s' * (_waiting(found) == 1)} until {to_the_second(verdict.due)}"
+        return f"its schedule: {count} wait{'s' * (_waiting(found) == 1)} until {moment(verdict.due)}"
     if verdict.kind == "due":
         return f"its next tick: {count} wait{'s' * (_waiting(found) == 1)}"
     return "its first tick" if found.exists is False and verdict.kind == "idle" else None

@@ -36,6 +36,7 @@ from poller.model import transitions
 from poller.model.cursor import Cursor
 from poller.model.document import Change, Lease, State
 from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY, LONGEST_NAME, read_json
+from poller.model.when import span
 from poller.ports import Found
 from poller.sources import SqlSource
 
@@ -276,7 +277,7 @@ class _Importing:
         left = foreign.live_for()
         if left and not editor.request.break_lease:
             raise LeaseHeld(
-                f"azure-functions-db is at work on {foreign.poller!r}: its lease is live for up to {left:.0f} s more.",
+                f"azure-functions-db is at work on {foreign.poller!r}: its lease is live for up to {span(left)} more.",
                 owner_id=foreign.owner,
                 fencing_token=foreign.token,
                 expires_in_seconds=left,

@@ -16,7 +16,7 @@ from poller.model import backoff
 from poller.model.changes import Transition, cancelled_worker, kept_by, to_cancel, to_pause, to_reset, to_resume
 from poller.model.cursor import Cursor
 from poller.model.document import State
-from poller.model.stamps import to_the_second
+from poller.model.when import moment
 from poller.ports import InspectableSource
 
 
@@ -136,7 +136,7 @@ def _ends(state: State) -> list[str]:
     control, error = state.control, state.delivery.last_error
     if not control.paused and not control.halted:
         return ["The call that failed is made again at once."]
-    at = f" since {to_the_second(control.at)}" if control.at else ""
+    at = f" since {moment(control.at)}" if control.at else ""
     which = "pause" if control.paused else "halt"
     ends = [f"It ends the {which}{at}, by {control.by or 'unknown'}: {control.reason or 'no reason given'}."]
     if control.paused and control.halted:

@@ -20,7 +20,8 @@ from poller.model import transitions
 from poller.model.changes import to_resume
 from poller.model.document import Change, State
 from poller.model.fingerprint import differences
-from poller.model.stamps import stamp, to_the_second
+from poller.model.stamps import stamp
+from poller.model.when import moment
 from poller.observability import BatchCommitted, PollerEvent, RowDeliveredLater
 from poller.ports import Bound
 from poller.worker import Ended
@@ -92,7 +93,7 @@ class Part:
         control = None if self.state is None else self.state.control
         if control is None or not control.paused:
             return None
-        at = f" at {to_the_second(control.at)}" if control.at else ""
+        at = f" at {moment(control.at)}" if control.at else ""
         return f"paused by {control.by or 'unknown'}{at}: {control.reason or 'no reason given'}"
 
     @property

@@ -12,6 +12,7 @@ from poller.errors import FieldDifference, FingerprintMismatch, plain
 from poller.lease.state_file import Copy
 from poller.model.document import Control, State
 from poller.model.fingerprint import differences
+from poller.model.when import span
 from poller.ports import InspectableSource, Source
 
 
@@ -51,7 +52,7 @@ def _held(copy: Copy, context: Context) -> str:
     left = copy.availability(context.file.timing, context.runtime.monotonic()).expires_in or 0.0
     return (
         "the lease was given back, but not by the write that made this version of the document (a copy put back by "
-        f"hand, say), so its owner may be at work: nobody starts for another {left:.0f} s"
+        f"hand, say), so its owner may be at work: nobody starts for another {span(left)}"
     )
 
 

@@ -33,6 +33,7 @@ from poller.model import aside, backoff, handover, lanes, window
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
+from poller.model.when import moment
 from poller.observability import PollerHalted
 from poller.ports import Event, PatientStop
 
@@ -392,4 +393,4 @@ def _backs_off(state: State, until: datetime) -> str:
     failures, error = backoff.failures_of(state), state.delivery.last_error
     what = "" if error is None else f"{error.type}: {error.message}" if error.message else error.type
     often = f"failed {failures} times in a row" if failures > 1 else "failed"
-    return f"the last call {often} with {what}; the next is made at {until:%H:%M:%S} UTC"
+    return f"the last call {often} with {what}; the next is made at {moment(until)}"

@@ -11,6 +11,7 @@ from poller import forks
 from poller.errors import LeaseLost, StoreError
 from poller.lease.tenure import Tenure
 from poller.model.document import DeliveryError
+from poller.model.when import span
 from poller.observability import Emitter, HandlerTimedOut, QueryTimedOut, log_failure
 from poller.ports import Runtime
 
@@ -173,7 +174,7 @@ class Heartbeat:
         self._tenure.report_hang(
             DeliveryError(
                 type="HandlerTimeout" if batch_id else "QueryTimeout",
-                message=f"{what}still running after {now - began:.0f} s; its lease is no longer renewed",
+                message=f"{what}still running after {span(now - began)}; its lease is no longer renewed",
                 batch_id=batch_id or None,
             )
         )

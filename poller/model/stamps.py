@@ -8,12 +8,12 @@ text is written back unchanged.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, PlainSerializer, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+from poller.model.when import FIRST, LAST, in_utc
 
 _SHAPE = re.compile(r"(\d{4,6})(-\d\d-\d\d[Tt ]\d\d:\d\d:)(\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)")
 """RFC 3339, with years of up to six digits. The groups: year, month to minute, seconds, their fraction, zone."""
@@ -35,14 +35,6 @@ class Kept(datetime):
         return kept
 
 
-def in_utc(moment: datetime) -> datetime:
-    """The same in UTC; the first or last moment of Python's, where it lies beyond."""
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        return FIRST if moment.year == 1 else LAST
-
-
 def later(moment: datetime, seconds: float) -> datetime:
     """The moment `seconds` later; Python's last moment, where that lies beyond."""
     try:
@@ -55,11 +47,6 @@ def stamp(moment: datetime) -> str:
     """A moment as the document writes it: UTC, microseconds, `Z`, a year of four digits; a `Kept` one unchanged."""
     text: str | None = getattr(moment, "text", None)
     return text or in_utc(moment).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-
-
-def to_the_second(moment: datetime) -> str:
-    """A moment for people: `2026-04-07 01:23:45Z`."""
-    return in_utc(moment).replace(tzinfo=None, microsecond=0).isoformat(" ") + "Z"
 
 
 def _read(value: Any, read: ValidatorFunctionWrapHandler) -> datetime | None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from poller_cli.terminal.pace import Pace, span
+from poller_cli.terminal.pace import Pace
 
 START = datetime(2026, 4, 7, 12, tzinfo=UTC)
 
@@ -73,19 +73,3 @@ def test_towards_an_end_in_the_past_the_present_does_not_run_away() -> None:
     pace = Pace(end=START)
     catch_up(pace, seconds=10, rows=7, speed=10, behind=timedelta(seconds=300))
     assert pace.left() == pytest.approx(200 / 10)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (0, "0 s"),
-        (99.4, "99 s"),
-        (100, "2 min"),
-        (5969, "99 min"),
-        (5999, "1 h 40 min"),
-        (7200, "2 h 0 min"),
-        (200_000, "2 d 7 h"),
-    ],
-)
-def test_lengths_of_time_in_few_characters(seconds: float, expected: str) -> None:
-    assert span(seconds) == expected

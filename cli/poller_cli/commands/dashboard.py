@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -50,10 +48,11 @@ def dashboard(
     from poller_cli.output.log import log_to_stderr
     from poller_cli.output.models import DashboardOutput
     from poller_cli.terminal.printing import is_terminal, print_json
+    from poller_cli.terminal.signals import stopped
 
     log_to_stderr(debug=session.debug)
     key = _new_key() if is_terminal(sys.stdout) and not session.json else None
-    with session.app() as app, _until_signalled() as stop, _served(app, port, key) as server:
+    with session.app() as app, stopped() as stop, _served(app, port, key) as server:
         url = f"http://127.0.0.1:{server.port}/api/dashboard"
         if session.json:
             print_json(DashboardOutput(url=url), indent=None)
@@ -66,19 +65,6 @@ def dashboard(
         while not stop.wait(1.0):  # in pieces: on Windows a wait without end is not ended by Ctrl-C
             pass
     return exits.DONE
-
-
-@contextmanager
-def _until_signalled() -> Iterator[threading.Event]:
-    """What is set at Ctrl-C and SIGTERM. Outside the main thread, where Python allows no handlers, it never is."""
-    stop = threading.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
-    former = [(number, signal.signal(number, lambda *_: stop.set())) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in former:
-            signal.signal(number, handler)
 
 
 def _new_key() -> str | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poller.model.when import took
 from poller_cli import exits
 from poller_cli.session import Session
 
@@ -39,12 +38,13 @@ def demo(
     Example: poller demo
     """
     from poller_cli.terminal.printing import print_json
+    from poller_cli.terminal.signals import stopped
 
     def say(seconds: float, line: str) -> None:
         print(f"{seconds:5.1f} s  {line}", file=sys.stderr if session.json else sys.stdout, flush=True)
 
     temporary = tempfile.TemporaryDirectory(prefix="poller-demo-", ignore_cleanup_errors=True)
-    with _signalled() as stop, temporary as folder:
+    with stopped() as stop, temporary as folder:
         ok, output, table = (_poison if poison else _workers)(Path(folder), say, stop)
     if session.json:
         print_json(output)
@@ -71,22 +71,6 @@ def _poison(folder: Path, say: Callable[[float, str], None], stop: threading.Eve
     return output.ok, output, _poison_table(output)
 
 
-@contextmanager
-def _signalled() -> Iterator[threading.Event]:
-    """Set by Ctrl-C, SIGTERM, and a terminal that goes away. Not an exception: one that came while a process is being
-    started would leave that behind."""
-    stop = threading.Event()
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []
-    former = [(number, signal.signal(number, lambda *_: stop.set())) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in former:
-            signal.signal(number, handler)
-
-
 def _table(output: DemoOutput) -> str:
     rows = [
         ("flights that arrived", f"{output.rows_written:,}"),
@@ -96,8 +80,8 @@ def _table(output: DemoOutput) -> str:
         ("  of these in the killed batch", f"{output.delivered_twice - output.twice_outside_killed_batch:,}"),
         ("  for any other reason", f"{output.twice_outside_killed_batch:,}"),
         ("fencing token", f"{output.token_before_kill} -> {output.token_after_takeover}"),
-        ("from the kill to the takeover", f"{output.takeover_seconds:.1f} s (lease of 3 s, and 2 s of caution)"),
-        ("whole show", f"{output.elapsed_seconds:.1f} s"),
+        ("from the kill to the takeover", f"{took(output.takeover_seconds)} (lease of 3 s, and 2 s of caution)"),
+        ("whole show", f"{took(output.elapsed_seconds)}"),
     ]
     verdict = (
         "Every flight was delivered; twice only what the killed worker had in hand."
@@ -120,7 +104,7 @@ def _poison_table(output: PoisonDemoOutput) -> str:
             "done by the replay",
             f"{output.delivered_by_replay:,}, {order}",
         ),
-        ("whole show", f"{output.elapsed_seconds:.1f} s"),
+        ("whole show", f"{took(output.elapsed_seconds)}"),
     ]
     verdict = (
         "Every flight was done exactly once; one bad row stopped nothing but its own aircraft."

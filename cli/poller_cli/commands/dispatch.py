@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poller.model.when import clock, took
 from poller_cli import exits
 from poller_cli.session import LogFormatOption, Session
 
@@ -83,9 +84,9 @@ def _show(session: Session, output: DispatchOutput) -> None:
         return
     sent = ", ".join(f"{one.poller} ({one.why})" for one in output.sent) or "nobody"
     states = f"{output.due} due, {output.at_work} at work, {output.resting} resting, {output.waiting} waiting"
-    took = f"{output.duration_seconds:.2f} s"
+    in_all = took(output.duration_seconds)
     print(
-        f"{output.at:%H:%M:%S} {output.pollers} pollers: {states}; sent to {sent} in {took}",
+        f"{clock(output.at)} {output.pollers} pollers: {states}; sent to {sent} in {in_all}",
         file=sys.stdout,
         flush=True,
     )

@@ -47,13 +47,21 @@ def _lines(record: HistoryRecord) -> list[str]:
     from poller.model.escape import LONGEST_SENTENCE, cut, each_text
 
     record = record.model_copy(update=each_text(record.model_dump(), cut))
-    at = "unknown time" if record.at is None else f"{record.at.replace('T', ' ')[:19]}Z"
+    at = "unknown time" if record.at is None else _moment(record.at)
     lines = [
         f"{at}  {record.kind.replace('_', ' ')}  by {record.by or 'unknown'}"
         + (f": {record.reason}" if record.reason else "")
     ]
     moves = _moves(record.before, record.after)
     return lines + ([f"  {cut(moves, LONGEST_SENTENCE)}"] if moves else [])
+
+
+def _moment(text: str) -> str:
+    """As it stands there, where it is none."""
+    from poller.model.when import moment, parsed
+
+    at = parsed(text)
+    return text if at is None else moment(at)
 
 
 def _moves(before: Any, after: Any) -> str:

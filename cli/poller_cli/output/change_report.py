@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from poller.admin.change_result import ChangeOutput
 from poller.admin.conversation import Conversation
 from poller.model.escape import escape_lines
+from poller.model.when import span
 from poller_cli import exits
 from poller_cli.session import Session
 from poller_cli.terminal.confirmation import confirm, will_ask
@@ -64,7 +65,7 @@ class Report(Conversation):
         """One line on stderr: whoever interrupts knows that the change was made."""
         made = f"{self.name} is cancelled (change {(output.id or '')[:8]})" if output.changed else self.name
         notice(
-            f"{made}: waiting up to {seconds:.0f} s until {worker} has stopped its handler; Ctrl-C only ends the wait"
+            f"{made}: waiting up to {span(seconds)} until {worker} has stopped its handler; Ctrl-C only ends the wait"
         )
 
     def confirm(self, kind: str, *, strict: bool, typed: bool) -> None:
@@ -94,7 +95,7 @@ class Report(Conversation):
         if output.undo:
             lines.append(("undo", output.undo))
         if output.starts_after_seconds:
-            lines.append(("wait", f"no worker starts for up to {output.starts_after_seconds:.0f} s"))
+            lines.append(("wait", f"no worker starts for up to {span(output.starts_after_seconds)}"))
         lines += self._handler(output)
         lines += _notes(note for note in output.notes if note not in self._said)
         print("Done.")
@@ -116,7 +117,7 @@ class Report(Conversation):
                 left = output.handler_lease_seconds or 0.0
                 said = (
                     f"outlived: {worker} has not given the lease back, so its handler does not look at batch.lost, or "
-                    f"it cannot reach the store. The lease is no longer renewed and ends within {left:.0f} s; nothing "
+                    f"it cannot reach the store. The lease is no longer renewed and ends within {span(left)}; nothing "
                     "that the handler does is committed"
                 )
             case "unknown":

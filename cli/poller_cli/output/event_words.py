@@ -7,6 +7,7 @@ from typing import Any
 
 from poller.admin.counts import rows
 from poller.model.transitions import times
+from poller.model.when import span, took
 from poller.observability import PollerEvent
 
 _Fields = Mapping[str, Any]
@@ -58,13 +59,13 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "yielded_to_operator": lambda _: "no write for a moment, so that an operator's change gets through",
     "fingerprint_bound": lambda _: "a state document without a fingerprint now belongs to the configured source",
     "batch_started": lambda f: f"{f['batch_id']} started: {rows(f['rows'])}, attempt {f['attempt']}",
-    "batch_committed": lambda f: f"{f['batch_id']} committed: {rows(f['rows'])} in {f['handler_seconds']:.2f} s",
+    "batch_committed": lambda f: f"{f['batch_id']} committed: {rows(f['rows'])} in {took(f['handler_seconds'])}",
     "handler_failed": _handler_failed,
     "row_set_aside": _set_aside,
     "row_delivered_later": lambda f: f"{_row(f)}, which had been set aside, was delivered",
     "row_quarantined": lambda f: f"{_row(f)} failed {times(f['failures'])} and waits for a person{_error(f)}",
-    "handler_timed_out": lambda f: f"the handler has run for {f['seconds']:.0f} s with {f['batch_id']}: its lease ends",
-    "query_timed_out": lambda f: f"the query for the next rows has run for {f['seconds']:.0f} s: its lease ends",
+    "handler_timed_out": lambda f: f"the handler has run for {span(f['seconds'])} with {f['batch_id']}: its lease ends",
+    "query_timed_out": lambda f: f"the query for the next rows has run for {span(f['seconds'])}: its lease ends",
     "halted": lambda f: f"halted: {f['reason']}",
     "audit_failed": lambda f: f"a record of the audit trail was not written: {f['error']}",
     "rechecked": lambda f: f"{rows(f['compared'])} compared with what was delivered, {f['late']:,} late",

@@ -16,11 +16,11 @@ from poller.admin.counts import rows
 from poller.delivery.watches import PENDING_CAP
 from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text, escape_lines
 from poller.model.redact import redact, shortened
+from poller.model.when import clock, span, took
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
 from poller_cli.output.digest import MANY, Digest
 from poller_cli.output.event_words import words
 from poller_cli.output.json_log import of_event
-from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import (
     coloured,
     complain,
@@ -172,7 +172,7 @@ def _formed(at: datetime, level: str, text: str) -> str:
 
 def _time(at: datetime) -> str:
     if is_terminal(sys.stderr):
-        return at.strftime("%H:%M:%SZ")
+        return clock(at)
     return at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
@@ -181,7 +181,7 @@ def _tick(event: TickFinished) -> str:
     if event.rows:
         rate = event.rows / max(event.duration_seconds, 1e-6)
         done = f"{rows(event.rows)} in {event.batches} batch{'es' * (event.batches != 1)}"
-        parts.append(f"{done}, {event.duration_seconds:.2f} s, {rate:,.0f} rows/s")
+        parts.append(f"{done}, {took(event.duration_seconds)}, {rate:,.0f} rows/s")
     if event.pending:
         parts.append(f"{rows(event.pending, event.pending >= PENDING_CAP)} pending")
     if event.lag_seconds is not None and event.pending:

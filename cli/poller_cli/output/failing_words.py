@@ -10,7 +10,7 @@ from poller.admin.status import PollerStatus
 from poller.delivery.result import TickResult
 from poller.model.cursor import Cursor
 from poller.model.escape import cut
-from poller.model.stamps import to_the_second
+from poller.model.when import moment
 
 
 def failures(status: PollerStatus) -> str:
@@ -21,7 +21,7 @@ def failures(status: PollerStatus) -> str:
     often = "1 failure" if found.failures == 1 else f"{found.failures:,} failures in a row"
     if status.halted or status.paused:
         return often
-    return f"{often}, tries again {f'at {to_the_second(found.retry_at)}' if found.retry_at else 'with the next tick'}"
+    return f"{often}, tries again {f'at {moment(found.retry_at)}' if found.retry_at else 'with the next tick'}"
 
 
 def culprit(found: FailingOutput) -> str:
@@ -37,10 +37,10 @@ def waiting(found: FailingOutput) -> list[tuple[str, str]]:
     """Rows that wait, by the name of their line."""
     lines = []
     if found.aside:
-        since = f", the oldest since {to_the_second(found.aside_since)}" if found.aside_since else ""
+        since = f", the oldest since {moment(found.aside_since)}" if found.aside_since else ""
         lines.append(("aside", f"{rows(found.aside)}, tried again by {_itself(found.aside)}{since}"))
     if found.quarantined:
-        since = f", the oldest since {to_the_second(found.quarantined_since)}" if found.quarantined_since else ""
+        since = f", the oldest since {moment(found.quarantined_since)}" if found.quarantined_since else ""
         lines.append(("waiting", f"{rows(found.quarantined)} for a person{since}"))
     if found.blocked:
         lines.append(("blocked", found.blocked))

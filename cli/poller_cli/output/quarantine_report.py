@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from poller.admin.change_result import SHOWN, key_text
 from poller.admin.counts import rows as rows_of
 from poller.model.escape import cut
-from poller.model.stamps import to_the_second
 from poller.model.transitions import times
+from poller.model.when import moment
 from poller_cli import exits
 from poller_cli.terminal.printing import coloured, folded, printable
 
@@ -144,7 +144,7 @@ def _block(row: WaitingRowOutput) -> list[str]:
 
 
 def _state(row: WaitingRowOutput) -> str:
-    since = f" since {to_the_second(row.since)}" if row.since else ""
+    since = f" since {moment(row.since)}" if row.since else ""
     words = [f"{row.status}{since}"]
     if row.behind:
         words.append("behind an earlier row of its ordering key")
@@ -153,7 +153,7 @@ def _state(row: WaitingRowOutput) -> str:
     if not row.passed:
         words.append("not tried before the checkpoint has passed it")
     elif row.status == "aside" and not row.behind:
-        words.append("next try " + (f"from {to_the_second(row.retry_at)}" if row.retry_at else "at once"))
+        words.append("next try " + (f"from {moment(row.retry_at)}" if row.retry_at else "at once"))
     if not row.current:
         words.append("from before the last reset")
     return ", ".join(words)
@@ -175,7 +175,7 @@ def _history(record: ContentOutput) -> list[tuple[str, str]]:
 
 
 def _act(act: ActOutput) -> str:
-    at = f" at {to_the_second(act.at)}" if act.at else ""
+    at = f" at {moment(act.at)}" if act.at else ""
     why = f": {act.reason}" if act.reason else ""
     return f"by {act.by or 'the poller'}{at}{why}"
 

@@ -10,8 +10,8 @@ from poller.admin.health_words import waited
 from poller.backfill.ranges import in_words
 from poller.backfill.status import BackfillStatus
 from poller.model.escape import cut
-from poller.model.stamps import to_the_second
 from poller.model.transitions import times
+from poller.model.when import moment, span
 from poller_cli.output.event_words import BEFORE_RESUME
 from poller_cli.output.failing_words import culprit, failures, next_command, waiting
 from poller_cli.output.many import MANY, total
@@ -74,14 +74,14 @@ def _screen(status: PollerStatus, session: Session) -> str:
     backfill = status if isinstance(status, BackfillStatus) else None
     if backfill is not None:
         lines.append(f"  backfill  of {backfill.poller}, {_range(backfill)}{_begun(backfill)}")
-    saved = f", saved {to_the_second(status.checkpoint_updated_at)}" if status.checkpoint_updated_at else ""
+    saved = f", saved {moment(status.checkpoint_updated_at)}" if status.checkpoint_updated_at else ""
     lines.append(f"  cursor    {cursor_text(status)}{saved}")
     if status.pending is not None:
         count = _rows(status) if backfill is not None else f"{_rows(status)} pending"
         if status.above_bound:
             count = waits_above(status.pending, status.pending_capped, status.bound)
         old = status.lag_seconds is not None and (status.lag_seconds > 0 or not status.above_bound)
-        age = f", the oldest {_span(status.lag_seconds)} old" if status.pending and old else ""
+        age = f", the oldest {span(status.lag_seconds)} old" if status.pending and old else ""
         lines.append(f"  {'behind' if backfill is None else 'left  '}    {count}{age}")
     if (late := stalled(status)) is not None:
         lines.append(f"  late      {late}")
@@ -133,7 +133,7 @@ def _failing(status: PollerStatus) -> list[str]:
 def _stopped(status: PollerStatus) -> str:
     """Who paused it, else what halted it: of a halt under a pause only the pause is shown here."""
     control = status.control
-    at = f" at {to_the_second(control.at)}" if control.at else ""
+    at = f" at {moment(control.at)}" if control.at else ""
     return f"by {cut(control.by or 'unknown')}{at}: {cut(control.reason or 'no reason given')}"
 
 
@@ -167,7 +167,7 @@ def stalled(status: PollerStatus) -> str | None:
 
 
 def _begun(status: BackfillStatus) -> str:
-    at = f" at {to_the_second(status.begun_at)}" if status.begun_at else ""
+    at = f" at {moment(status.begun_at)}" if status.begun_at else ""
     return f", begun by {status.begun_by}{at}" if status.begun_by else ""
 
 
@@ -178,7 +178,7 @@ def _beneath(status: BackfillStatus) -> str:
     lease, control = status.lease, status.control
     lines = [_range(status), f"at {status.cursor or 'its beginning'}{left}"]
     if _at_work(status) and lease.owner_id is not None:
-        since = f" since {to_the_second(lease.acquired_at)}" if lease.acquired_at else ""
+        since = f" since {moment(lease.acquired_at)}" if lease.acquired_at else ""
         lines.append(f"{cut(lease.owner_id)}{since}{_begun(status)}")
     elif status.begun_by:
         lines.append(_begun(status).removeprefix(", "))
@@ -272,15 +272,15 @@ def lease_text(status: PollerStatus) -> str:
     if not lease.live:
         return f"expired, last held by {cut(lease.owner_id)}, fencing token {lease.fencing_token}"
     if lease.kept_by is not None:
-        left = "" if lease.expires_in_seconds is None else f" for {_span(lease.expires_in_seconds)}"
+        left = "" if lease.expires_in_seconds is None else f" for {span(lease.expires_in_seconds)}"
         return f"kept for {lease.kept_by}, no worker starts{left}, fencing token {lease.fencing_token}"
     parts = [cut(lease.owner_id), f"fencing token {lease.fencing_token}"]
     if lease.acquired_at is not None:
-        parts.append(f"since {to_the_second(lease.acquired_at)}")
+        parts.append(f"since {moment(lease.acquired_at)}")
     if lease.heartbeat_age_seconds is not None:
-        parts.append(f"last heartbeat {_span(lease.heartbeat_age_seconds)} ago")
+        parts.append(f"last heartbeat {span(lease.heartbeat_age_seconds)} ago")
     if lease.expires_in_seconds is not None:
-        parts.append(f"expires in {_span(lease.expires_in_seconds)}")
+        parts.append(f"expires in {span(lease.expires_in_seconds)}")
     return ", ".join(parts)
 
 
@@ -290,24 +290,9 @@ def _bound(status: PollerStatus) -> str:
         return ""
     parts = [bound.kind]
     if bound.age_seconds is not None:
-        parts.append(f"{_span(bound.age_seconds)} behind the database's clock")
+        parts.append(f"{span(bound.age_seconds)} behind the database's clock")
     if bound.held_by:
         parts.append(f"held by {bound.held_by}")
     if bound.reason:
         parts.append(bound.reason)
     return ", ".join(parts)
-
-
-def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days > 365_000:
-        return "more than 1,000 years"
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -14,10 +14,10 @@ from poller.backfill.status import BackfillStatus
 from poller.backfill.watch import WatchedBackfill, WatchedPoller, WatchOutput
 from poller.model.escape import cut
 from poller.model.transitions import times
+from poller.model.when import clock, span
 from poller_cli.output.failing_words import culprit, failures, waiting
 from poller_cli.output.sparkline import History, sparkline
 from poller_cli.output.status_report import cursor_text, lease_text, stalled, state_word
-from poller_cli.terminal.pace import span
 from poller_cli.terminal.printing import printable
 
 HELP = "q quit   p pause   r resume   up/down choose"
@@ -32,7 +32,7 @@ def screen(
     if output is None:
         return Text("looking ...")
     plain = not (console.encoding or "").lower().startswith("utf")
-    head = Text(f"poller watch   {output.at:%H:%M:%S}Z" + (f"   {HELP}" if keys else ""), style="dim")
+    head = Text(f"poller watch   {clock(output.at)}" + (f"   {HELP}" if keys else ""), style="dim")
     head.no_wrap, head.overflow = True, "ellipsis"
     shown = in_order(output)
     blocks = [

@@ -70,17 +70,3 @@ class Pace:
         if not self._seen:
             return (0.0, 0, None), (0.0, 0, None)
         return self._seen[0], self._seen[-1]
-
-
-def span(seconds: float) -> str:
-    """A length of time in few characters: `8 s`, `4 min`, `3 h 20 min`, `2 d 4 h`."""
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"

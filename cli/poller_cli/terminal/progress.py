@@ -19,10 +19,11 @@ from rich.text import Text
 from poller.admin.peek import count_pending
 from poller.config import AppConfig
 from poller.delivery.watches import PENDING_CAP
+from poller.model.when import span
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.poller import Poller
 from poller.sources.columns.moments import parse_utc
-from poller_cli.terminal.pace import Pace, span
+from poller_cli.terminal.pace import Pace
 from poller_cli.terminal.printing import is_terminal
 
 MOST_LINES = 20

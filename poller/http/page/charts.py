@@ -10,7 +10,8 @@ from typing import Literal
 from poller.http.page import plot
 from poller.http.page.details import Slot
 from poller.http.page.plot import Bar, Window
-from poller.http.page.words import NOTHING, clock, number, rate, seconds
+from poller.http.page.words import NOTHING, number, rate, seconds
+from poller.model.when import to_the_minute
 
 MOST_OWNERS = 6
 """Owners with a lane of their own: those that committed last."""
@@ -74,7 +75,7 @@ def charts_of(slots: Sequence[Slot], now: datetime) -> Charts:
             placed[place] = slot
     lanes, others = _lanes(placed)
     return Charts(
-        ticks=[clock(tick) for tick in window.ticks],
+        ticks=[to_the_minute(tick) for tick in window.ticks],
         charts=[
             _chart("rows", "Rows per second", placed, lambda slot: slot.rows / _lasted(slot, now), rate, bars=True),
             _chart("lag", "Lag at commit", placed, lambda slot: slot.lag_seconds, seconds, bars=False),
@@ -114,7 +115,7 @@ def _chart(
     text = f"{title} over five hours, in slots of five minutes. "
     text += f"Last {words(last)}, largest {words(most)}." if known else "Nothing is known."
     cells = [
-        (clock(slot.at), words(value), number(slot.rows), number(slot.batches))
+        (to_the_minute(slot.at), words(value), number(slot.rows), number(slot.batches))
         for slot, value in zip(reversed(placed), reversed(values), strict=True)
         if slot is not None
     ]
@@ -144,7 +145,7 @@ def _lane(owner: str, placed: Sequence[Slot | None]) -> Lane:
     own = [slot for slot in placed if slot is not None and slot.owner == owner]
     low, high = min(slot.token for slot in own), max(slot.token for slot in own)
     tokens = f"token {low:,}" if low == high else f"tokens {low:,} to {high:,}"
-    first, last = clock(own[0].at), clock(own[-1].at)
+    first, last = to_the_minute(own[0].at), to_the_minute(own[-1].at)
     return Lane(
         owner=owner or NOTHING,
         tokens=tokens,

@@ -11,7 +11,7 @@ from poller.http.page.charts import Charts, charts_of
 from poller.http.page.details import Details, LeaseNow
 from poller.http.page.listing import Line, line_of
 from poller.http.page.words import NOTHING, Condition, When, condition, number, seconds, when, without_secrets
-from poller.model.stamps import to_the_second
+from poller.model.when import moment
 
 RESUMED = "It was resumed since its health was computed, which is done anew within 15 s."
 """Said for that long, instead of the halt or the pause."""
@@ -100,7 +100,7 @@ def page_of(
     complete = part["exists"] is not None and part["error"] is None
     return PollerPage(
         name=part["name"],
-        at=to_the_second(now),
+        at=moment(now),
         line=line_of(part, computed_at),
         condition=Condition("resumed", "calm") if part["reason"] == RESUMED else condition(part),
         paused=paused,

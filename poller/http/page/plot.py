@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from poller.model.stamps import in_utc
+from poller.model.when import in_utc
 
 SLOT = timedelta(minutes=5)
 SLOTS = 60

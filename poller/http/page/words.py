@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from poller.admin.health_words import span
 from poller.model.redact import redact
-from poller.model.stamps import in_utc, to_the_second
+from poller.model.when import ago, moment, parsed, took
 
 Kind: TypeAlias = Literal["bad", "warn", "good", "calm"]
 NOTHING = "–"
 """Where nothing is known, or there is nothing."""
-_ROUND = re.compile(r"(h|d) 0 (?:min|h)$")
-"""What `span` says of a full hour or day: `2 h 0 min`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +59,7 @@ def number(value: int | None, *, at_least: bool = False) -> str:
 
 def seconds(value: float | None) -> str:
     """A time span: `250 ms`, `1.5 s`, `3 min`, `2 h 5 min`."""
-    if value is None or not math.isfinite(value):
-        return NOTHING
-    if value <= 0:
-        return "0 s"
-    if value < 0.9995:
-        return f"{value * 1000:.3g} ms"
-    return f"{value:.2g} s" if value < 9.95 else _ROUND.sub(r"\1", span(value))
+    return NOTHING if value is None or not math.isfinite(value) else took(value)
 
 
 def rate(value: float | None) -> str:
@@ -81,28 +71,10 @@ def rate(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
-def when(moment: datetime | str | None, now: datetime) -> When | None:
+def when(at: datetime | str | None, now: datetime) -> When | None:
     """A moment as it is seen at `now`; None for no moment, and for a text that is none."""
-    at = parsed(moment) if isinstance(moment, str) else moment
-    if at is None:
-        return None
-    distance = (in_utc(now) - in_utc(at)).total_seconds()
-    age = f"in {span(-distance)}" if distance < -1 else f"{span(max(0.0, distance))} ago"
-    return When(age, to_the_second(at))
-
-
-def parsed(text: str) -> datetime | None:
-    """The moment of an ISO text; one without a zone is taken for UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def clock(moment: datetime) -> str:
-    """`13:45`, in UTC."""
-    return f"{in_utc(moment):%H:%M}"
+    seen = parsed(at) if isinstance(at, str) else at
+    return None if seen is None else When(ago(seen, now), moment(seen))
 
 
 def without_secrets(text: str | None) -> str | None:

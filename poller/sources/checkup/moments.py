@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from poller.model.cursor import Cursor
 from poller.model.finding import Finding, error, ok, warn
+from poller.model.when import span, took
 from poller.ports import Bound
 from poller.sources import stamping
 from poller.sources.checkup.subject import Subject
@@ -71,12 +72,12 @@ def clock(subject: Subject) -> list[Finding]:
     """The database's clock, which makes the timestamps, compared with this machine's."""
     ahead = subject.ahead
     if abs(ahead.seconds) <= max(APART, ahead.asked_for):
-        return [ok("clock", f"the database's clock is within {APART:.0f} s of this machine's")]
+        return [ok("clock", f"the database's clock is within {span(APART)} of this machine's")]
     where = "ahead of" if ahead.seconds > 0 else "behind"
     return [
         warn(
             "clock",
-            f"The database's clock is {abs(ahead.seconds):.1f} s {where} this machine's: if applications set"
+            f"The database's clock is {span(abs(ahead.seconds))} {where} this machine's: if applications set"
             f" {subject.options.cursor_column} by their own clocks, rows can be skipped.",
             "Synchronise both (NTP), or let the database set the column.",
         )
@@ -117,7 +118,7 @@ def bound(subject: Subject) -> list[Finding]:
     if not known and not found.below_checkpoint:
         return [ok("bound", f"{found.kind}, once there is a row")]
     why = f" ({found.reason})" if found.reason else ""
-    age = "" if found.age_seconds is None else f", {found.age_seconds:.1f} s behind the database's clock"
+    age = "" if found.age_seconds is None else f", {took(found.age_seconds)} behind the database's clock"
     if found.kind == "none":
         return [warn("bound", "none: rows that commit late are lost, silently.", 'Set bound = "auto" in the source.')]
     if found.below_checkpoint:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from poller.model.stamps import in_utc
+from poller.model.when import in_utc
 
 _PLAUSIBLE = (2000, 9000)
 """The years in which a server's time may lie."""

@@ -14,7 +14,7 @@ from poller.errors import LeaseHeld
 from poller.model import transitions
 from poller.model.changes import kept_by
 from poller.model.limits import LONGEST_NAME
-from poller.model.stamps import FIRST, LAST
+from poller.model.when import FIRST, LAST
 from tests.integration.operator.world import TIMING, World
 from tests.integration.runner.clockwork import MIDNIGHT
 from tests.support.operators import pause, resume

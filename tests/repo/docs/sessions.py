@@ -17,7 +17,7 @@ _VOLATILE = re.compile(
     | (?P<owner>shop/[\w.-]+/[0-9a-f]{8})
     | (?P<batch>batch_\d{8}_\d{6}_\d{4})
     | (?P<moment>2026-04-09[ T][\d:.]+Z?)
-    | (?P<long>\d+[ ]d[ ]\d+[ ]h|\d+[ ]h[ ]\d+[ ]min|\d+[ ]min[ ]\d+[ ]s|\d+(?:\.\d+)?[ ]s\b)
+    | (?P<long>\d+[ ]d(?:[ ]\d+[ ]h)?\b|\d+[ ]h(?:[ ]\d+[ ]min)?\b|\d+[ ]min\b|\d+(?:\.\d+)?[ ]m?s\b)
     | (?P<seconds>(?<=_seconds=)[\d.]+)
     | (?P<hash>\b(?=[0-9a-f]*\d)[0-9a-f]{8}\b)
     | (?P<folder>/srv/shop\b)
@@ -30,7 +30,7 @@ _ACTUAL = {
     "owner": r"shop/[\w.-]+/[0-9a-f]{8}",
     "batch": r"batch_\d{8}_\d{6}_\d{4}",
     "moment": r"\d{4}-\d\d-\d\d[ T][\d:.]+Z?",
-    "long": r"\d+ d \d+ h|\d+ h \d+ min|\d+ min \d+ s|\d+(?:\.\d+)? s",
+    "long": r"\d+ d(?: \d+ h)?|\d+ h(?: \d+ min)?|\d+ min|\d+(?:\.\d+)? m?s",
     "seconds": r"[\d.]+",
     "hash": r"[0-9a-f]{8}",
     "folder": r"/[^ ]*?",

@@ -11,8 +11,9 @@ from poller.errors import StateCorrupt
 from poller.model import transitions
 from poller.model.document import Lease, State, decode, encode
 from poller.model.expiry import availability
-from poller.model.stamps import FIRST, LAST, in_utc, later, stamp, to_the_second
+from poller.model.stamps import later, stamp
 from poller.model.timing import Timing
+from poller.model.when import FIRST, LAST, in_utc, moment
 from tests.unit.model.example import EXAMPLE
 
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
@@ -72,7 +73,7 @@ def test_a_ttl_beyond_all_times_ends_with_the_last_of_them() -> None:
 
 
 def test_times_are_shown_with_four_digits_and_in_utc() -> None:
-    assert to_the_second(FIRST) == "0001-01-01 00:00:00Z"
-    assert to_the_second(NOW.astimezone(timezone(timedelta(hours=5)))) == "2026-04-07 02:00:00Z"
+    assert moment(FIRST) == "0001-01-01 00:00:00Z"
+    assert moment(NOW.astimezone(timezone(timedelta(hours=5)))) == "2026-04-07 02:00:00Z"
     assert stamp(FIRST) == "0001-01-01T00:00:00.000000Z"
     assert in_utc(datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))) == LAST
