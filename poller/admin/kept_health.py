@@ -36,6 +36,9 @@ WAIT = 10.0
 WAIT_STEP = 0.5
 SHARE = 4.0
 """A look that took long is not made anew before so many times as long: looking must not become what a process does."""
+LONGEST_TOOK = 60.0
+"""Seconds: where a look took longer, or is said to have, its result and a claim count as if it took this long: who can
+write the document could else have an old result served for an hour."""
 AHEAD = 5.0
 """Seconds: a result that seems to come from farther ahead is of a clock that went back since."""
 _TRIES = 4
@@ -100,12 +103,13 @@ class KeptHealth:
             found = self._read()
             health = found.document.health
             age = None if health is None else self._age(health.computed_at)
-            fresh = max(max_age, SHARE * found.document.took_seconds) if max_age else 0.0
+            took = min(LONGEST_TOOK, found.document.took_seconds)
+            fresh = max(max_age, SHARE * took) if max_age else 0.0
             if health is not None and age is not None and age < fresh:
                 return health
             claim = found.document.claim
             taken = None if claim is None else self._age(claim.at)
-            believed = max(CLAIM, LONGER * found.document.took_seconds)
+            believed = max(CLAIM, LONGER * took)
             if taken is None or taken > believed:
                 mine = self._claim(found)
                 if mine is not None:

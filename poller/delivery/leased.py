@@ -257,7 +257,8 @@ class LeasedDelivery:
         )
         began = context.runtime.monotonic()
         try:
-            with span("poller.handle", batch_id=batch.batch_id, rows=len(batch), attempt=batch.attempt):
+            facts = {"batch_id": batch.batch_id, "rows": len(batch), "attempt": batch.attempt}
+            with span("poller.handle", name=context.name, **facts):
                 executor = context.executors.of(lane, batch.standing.lanes)
                 result = executor.run(self._handler, batch, self.tenure, self._limit)
                 if result.error is not None:

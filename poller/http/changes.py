@@ -32,7 +32,7 @@ from poller.http.origins import same_origin
 from poller.http.sessions import Sessions
 from poller.journal.quarantine.record import is_id
 from poller.model.escape import escape
-from poller.model.limits import LONGEST_REASON, NotBoundedJson, read_json
+from poller.model.limits import NotBoundedJson, read_json
 from poller.observability.events import log_failure
 
 logger = logging.getLogger("poller")
@@ -43,6 +43,8 @@ PER_MINUTE = 10
 """Changes that this process begins in a minute at most."""
 LONGEST_TYPED = 200
 """Characters of a name that are kept; the address of the caller follows it."""
+LONGEST_WHY = 1_000
+"""Characters of a reason, as the page's field takes them; a longer one is refused."""
 
 
 class ChangeRequest(BaseModel):
@@ -57,7 +59,7 @@ class ChangeRequest(BaseModel):
     """Who asks."""
     id: str | None = None
     """Of the row, for a replay or a discard."""
-    reason: Annotated[str | None, Field(max_length=LONGEST_REASON)] = None
+    reason: Annotated[str | None, Field(max_length=LONGEST_WHY)] = None
 
 
 class Pace:
@@ -156,7 +158,9 @@ class Changes:
             made = Made(500, FAULT)
         else:  # also for one whose caller was answered before
             level = logging.INFO if made.status == 200 else logging.WARNING
-            logger.log(level, "%s: %s asked for by %s: %s", wanted.poller, wanted.change, wanted.by, made.message)
+            end = "" if made.status == 200 else " was refused" if made.status < 500 else " failed"
+            facts = wanted.poller, wanted.change, wanted.by, end, made.message
+            logger.log(level, "%s: %s asked for by %s%s: %s", *facts)
         self._ended(wanted)
         future.set_result(made)
 

@@ -77,9 +77,18 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it can be asked."""
+        """Where the health can be asked."""
+        return f"{self._base}/api/health"
+
+    @property
+    def dashboard_url(self) -> str:
+        """Of the page for a browser."""
+        return f"{self._base}/api/dashboard"
+
+    @property
+    def _base(self) -> str:
         host = f"[{self._address.host}]" if ":" in self._address.host else self._address.host
-        return f"http://{host}:{self.port}/api/health"
+        return f"http://{host}:{self.port}"
 
     def __enter__(self) -> Self:
         self._loop.start()

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
@@ -43,6 +43,7 @@ def stopped_by_signals(
     *,
     exit_code: int = 1,
     now: Callable[[], float] = time.monotonic,
+    form: Callable[[str], str] = "poller: {}".format,
 ) -> Iterator[Event]:
     """Set `stop` at SIGTERM or Ctrl-C; end the process at once at one that comes `ONE_SIGNAL` seconds after the first
     or later. Both are said on stderr. Outside the main thread, where Python allows no signal handlers, it does nothing.
@@ -52,10 +53,15 @@ def stopped_by_signals(
         in_hand: an observer of the pollers, so that the second signal says whether a batch is abandoned.
         exit_code: of the process where it is ended at once.
         now: seconds on a clock that only goes forward.
+        form: makes a line of what is said; it takes no lock.
     Returns: a context manager that yields `stop`, and puts back the former signal handlers.
     """
     stop = threading.Event() if stop is None else stop
     first: float | None = now() if stop.is_set() else None
+
+    def say(text: str) -> None:
+        with suppress(OSError):  # nobody reads stderr any more: that must not end the loop in the midst of a batch
+            os.write(2, f"{form(text)}\n".encode())
 
     def on_signal(_: int, __: FrameType | None) -> None:
         # Only what is safe in a signal handler: no locks of the logging or of streams. Another signal may come while
@@ -64,12 +70,14 @@ def stopped_by_signals(
         at = now()
         if first is None:
             first = at
-            os.write(2, b"poller: stopping after the batch in hand; once more to abandon it\n")
             stop.set()
+            say("stopping after the batch in hand; once more to abandon it")
         elif at - first >= ONE_SIGNAL:
-            batch = b"; the batch in hand will come again when its lease has expired" if in_hand else b""
-            os.write(2, b"poller: abandoned" + batch + b"\n")
-            os._exit(exit_code)
+            batch = "; the batch in hand will come again when its lease has expired" if in_hand else ""
+            try:
+                say(f"abandoned{batch}")
+            finally:
+                os._exit(exit_code)
 
     numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
     former = [(number, signal.signal(number, on_signal)) for number in numbers]

@@ -22,7 +22,8 @@ def port_of(process: subprocess.Popen[str]) -> int:
     """As it is printed, once it is there."""
     assert process.stderr is not None
     line = process.stderr.readline()
-    found = re.search(r"^poller: Health is answered at http://127\.0\.0\.1:(\d+)/api/health$", line)
+    here = r"http://127\.0\.0\.1:(\d+)/api"
+    found = re.search(rf"^poller: Health is answered at {here}/health, the dashboard is {here}/dashboard$", line)
     assert found is not None, line
     return int(found[1])
 

@@ -37,6 +37,7 @@ def dispatch(
     from poller.errors import ConfigError
     from poller.worker.exporting import exported
     from poller_cli.output.log import log_to_stderr
+    from poller_cli.terminal.printing import form_of_signals
 
     log_to_stderr(debug=session.debug, as_json=log_format == "json")
     with session.app() as app, exported(app.config, app.path):
@@ -52,7 +53,7 @@ def dispatch(
             if once:
                 _show(session, dispatcher.round())
                 return exits.DONE
-            with worker.stopped_by_signals(exit_code=exits.FAILED) as stop:
+            with worker.stopped_by_signals(exit_code=exits.FAILED, form=form_of_signals()) as stop:
                 _go_on(session, app, dispatcher, stop)
         finally:
             dispatcher.close()

@@ -85,7 +85,7 @@ def run(
     from poller.worker.exporting import exported
     from poller_cli.output.events import EventPrinter
     from poller_cli.output.log import log_to_stderr
-    from poller_cli.terminal.printing import claim_stdout, do_without_stdout
+    from poller_cli.terminal.printing import claim_stdout, do_without_stdout, form_of_signals
 
     if once and until_idle:
         raise typer.BadParameter("--once and --until-idle exclude each other.")
@@ -104,7 +104,7 @@ def run(
     in_hand = worker.BatchesInHand()
     progress = None if log_format == "json" else _progress(session)
     observers: list[Observer] = [in_hand, printer] if progress is None else [in_hand, printer, progress]
-    signals = worker.stopped_by_signals(stop, in_hand, exit_code=exits.FAILED)
+    signals = worker.stopped_by_signals(stop, in_hand, exit_code=exits.FAILED, form=form_of_signals())
     with (
         signals,
         session.app(observers=observers) as app,
@@ -190,7 +190,7 @@ def _served(app: App, address: str | None, token_file: Path | None, changes_key_
     from poller_cli.terminal.printing import notice
 
     with serve(app, address, token_file=token_file, changes_key_file=changes_key_file) as server:
-        notice(f"Health is answered at {server.url}")
+        notice(f"Health is answered at {server.url}, the dashboard is {server.dashboard_url}")
         yield
 
 

@@ -25,7 +25,7 @@ def line(at: datetime, level: str, logger: str, fields: dict[str, Any]) -> str:
 
 
 def said(level: str, text: str) -> str:
-    """What the console itself says."""
+    """What the console itself says; it takes no lock, as signal handlers say something too."""
     return line(datetime.now(UTC), level, "poller", {"message": text})
 
 

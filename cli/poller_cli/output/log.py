@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from contextlib import suppress
 
 from poller_cli.output.events import LogLines
@@ -21,6 +22,14 @@ class _CurrentStderr(logging.Handler):
                 self.handleError(record)
 
 
+def _log_ended_thread(ended: threading.ExceptHookArgs) -> None:
+    """Of a handler or a library: Python would print its traceback as it is."""
+    if ended.exc_value is None or isinstance(ended.exc_value, SystemExit):
+        return
+    name = "?" if ended.thread is None else ended.thread.name
+    logging.getLogger("threading").error("The thread %s ended by an exception.", name, exc_info=ended.exc_value)
+
+
 def log_to_stderr(*, debug: bool, as_json: bool = False) -> None:
     """Show what handlers and libraries log, in the form that events have; `as_json`: all that goes to stderr is JSON,
     one object a line."""
@@ -30,6 +39,8 @@ def log_to_stderr(*, debug: bool, as_json: bool = False) -> None:
 
         handler.setFormatter(json_log.JsonLines())
         say_as(json_log.said)
+        logging.captureWarnings(True)
+        threading.excepthook = _log_ended_thread
     else:
         handler.setFormatter(LogLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)

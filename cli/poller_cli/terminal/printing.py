@@ -13,6 +13,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from poller.model.escape import cut, escape, escape_lines
@@ -150,6 +151,12 @@ def say_as(form: Callable[[str, str], str] | None) -> None:
     """What goes to stderr has this form from now on, made of a level and a text; None: lines for people."""
     global _said_as
     _said_as = form
+
+
+def form_of_signals() -> Callable[[str], str]:
+    """The form of what a signal handler says, which writes it itself."""
+    form = _said_as
+    return "poller: {}".format if form is None else partial(form, "WARNING")
 
 
 def _said(level: str, text: str) -> bool:

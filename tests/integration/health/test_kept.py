@@ -292,6 +292,21 @@ def test_another_who_takes_long_is_no_alarm(tmp_path: Path) -> None:
     assert shop.ask(shop.another()).computed_at > last.computed_at, "whoever had it is dead"
 
 
+def test_a_planted_duration_serves_no_old_result_for_long(tmp_path: Path) -> None:
+    """Whoever can write the container may say that a look took ten minutes."""
+    shop = Shop(tmp_path)
+    last = shop.ask()
+    shop.put({**(shop.document() or {}), "took_seconds": 600.0})
+    shop.clock.passed += 241
+    assert shop.ask(shop.another()).computed_at > last.computed_at
+    shop.put({**(shop.document() or {}), "took_seconds": 600.0})
+    shop.clock.passed += 241
+    claimed(shop)
+    last = shop.ask(shop.another())
+    shop.clock.passed += 121
+    assert shop.ask(shop.another()).computed_at > last.computed_at, "the claim too counts for no longer"
+
+
 @pytest.mark.parametrize("extra", [0, 5000], ids=["few", "thousands"])
 def test_thousands_of_pollers_are_kept(tmp_path: Path, extra: int) -> None:
     """As text they have more than the 1 MiB that a document may have."""

@@ -131,7 +131,13 @@ def test_a_page_without_a_key_for_changes_says_how_to_offer_them(browser: Browse
 FOREIGN = """<!doctype html><title>evil</title>
 <form id="form" method="post" enctype="text/plain" action="{target}">
 <input name='{{"change":"pause","name":"orders","by":"' value='"}}'></form>
-<iframe name="inside" src="{page}"></iframe>"""
+<iframe name="inside" src="{page}"></iframe>
+<iframe name="nowhere" sandbox="allow-scripts allow-forms" srcdoc="<title>nowhere</title>"></iframe>"""
+FORM = """(target) => {
+  const form = Object.assign(document.createElement("form"), { method: "post", action: target });
+  document.body.append(form);
+  form.submit();
+}"""
 ATTACKS = """async ([target, key, token]) => {
   const body = JSON.stringify({ change: "pause", name: "orders", by: "eve" });
   const told = [];
@@ -182,7 +188,20 @@ def test_a_page_of_another_port_changes_nothing_with_all_it_has(browser: Browser
         page.goto(evil)
         target = f"http://{mine.host}/api/dashboard/orders/changes"
 
+        page.wait_for_function("frames.length === 2")
+        inside, nowhere = page.frame("inside"), page.frame("nowhere")
+        assert inside is not None
+        assert nowhere is not None
+        nowhere.wait_for_load_state()
+        assert inside.locator("#actions, main").count() == 0, "our page is shown in no frame"
+        assert any("frame" in one for one in seen.complaints)
+
         told = page.evaluate(ATTACKS, [target, KEY, token])
+        assert nowhere.evaluate("origin") == "null"
+        told += nowhere.evaluate(ATTACKS, [target, KEY, token])
+        with page.expect_response(target) as answered:
+            nowhere.evaluate(FORM, target)
+        assert (answered.value.status, answered.value.request.all_headers()["origin"]) == (415, "null")
         page.evaluate("document.getElementById('form').submit()")
         page.get_by_text("application/json").wait_for()
 

@@ -262,6 +262,17 @@ def test_who_asks_is_one_line_and_keeps_the_address_it_came_from(mine: Shop) -> 
     assert len(by) < 300
 
 
+def test_a_change_that_is_refused_is_logged_so(mine: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    (row,) = mine.waiting()
+    mine.change("pause", reason="x" * 1_000)
+    before = mine.document()
+    assert mine.change("pause", reason="x" * 1_001).status == 422, "longer than the page's field"
+    assert mine.change("replay", id=row).status == 409
+    assert mine.document() == before
+    (said,) = [one.message for one in caplog.records if "asked for" in one.message]
+    assert said.startswith("orders: replay asked for by ana (dashboard, 127.0.0.1) was refused: orders is paused")
+
+
 def test_no_key_and_no_row_is_in_a_log_or_span(mine: Shop, caplog: pytest.LogCaptureFixture) -> None:
     install()
     SPANS.clear()
@@ -275,6 +286,7 @@ def test_no_key_and_no_row_is_in_a_log_or_span(mine: Shop, caplog: pytest.LogCap
 
     spans = "".join(span.to_json() for span in SPANS.get_finished_spans())
     assert "poller.handle" in spans, "the replay has a span"
+    assert '"poller.name": "orders"' in spans
     for secret in (KEY, "of-nobody-who", headers["x-poller-csrf"], headers["Cookie"].partition("=")[2]):
         assert secret not in caplog.text + spans
     assert SECRET not in spans

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,38 @@ def test_each_line_is_an_object_with_the_ids_of_its_span(tmp_path: Path) -> None
     assert logged["trace_id"] == failed["trace_id"] == tick["trace_id"]
     assert len({logged["span_id"], tick["span_id"]}) == 2
     assert "message" in lines[-1], "the console's own last word is an object too"
+
+
+NOISY = """
+import threading, warnings
+
+def fail():
+    raise ValueError("a row, password=hunter2")
+
+def on_orders(batch):
+    warnings.warn("old, password=hunter2", UserWarning)
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+"""
+
+
+def test_warnings_threads_and_signals_are_objects_too(tmp_path: Path) -> None:
+    write_shop(tmp_path, NOISY)
+    command = [sys.executable, "-m", "poller_cli.main", "run", "--log-format", "json", "--http", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        lines = []
+        try:
+            for line in process.stderr:
+                lines.append(json.loads(line))
+                if lines[-1].get("event") == "tick":
+                    process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+    text = "".join(json.dumps(line) for line in lines)
+    assert "hunter2" not in text
+    for part in ("UserWarning: old", "ValueError: a row", "/api/dashboard", "stopping after the batch in hand"):
+        assert part in text

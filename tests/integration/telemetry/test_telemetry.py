@@ -209,6 +209,7 @@ def test_the_handlers_spans_hang_below_its_batch_without_errors(orders: Poller) 
     ours = spans["poller.handle"]
     assert ours.attributes is not None
     assert ours.attributes["poller.rows"] == 3
+    assert ours.attributes["poller.name"] == "orders", "a replay has no tick above it that would name it"
     assert not ours.status.is_ok
     assert "secret" not in ours.to_json()
 

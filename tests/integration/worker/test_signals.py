@@ -46,6 +46,16 @@ def test_signals_within_half_a_second_are_one(monkeypatch: pytest.MonkeyPatch) -
     assert [line.split()[1] for line in signalled.said] == ["stopping"]
 
 
+def test_a_signal_counts_where_nobody_reads_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(_: int, __: bytes) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(os, "write", closed)
+    with stopped_by_signals() as stop:
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.is_set()
+
+
 @pytest.mark.parametrize("busy", [True, False])
 def test_a_later_signal_leaves_at_once(monkeypatch: pytest.MonkeyPatch, busy: bool) -> None:
     signalled, in_hand = Signalled(monkeypatch, at=[7.0, 7.1, 7.6]), BatchesInHand()
