@@ -20,6 +20,9 @@ LONGEST_BACKOFF = 300.0
 """After failures the next tick waits, doubling, up to so many seconds."""
 LONGEST_WAIT = 10.0
 """A poller that backs off is looked at again after so many seconds: `poller resume` ends the wait."""
+LONGEST_YOUNG = 3.0
+"""For so many seconds `until_idle` waits for rows that only their age keeps: the clock has yet to pass their second."""
+_YOUNG_PAUSE = 0.25
 _GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown", "handler_failed", "backing_off"})
 """Outcomes after which `until_idle` ticks again: there may be more, the next tick will know more, or a call that failed
 is made again."""
@@ -52,6 +55,7 @@ class Course(Generic[P]):
         self._before = before
         self._opened = False
         self._trace: str | None = None
+        self._young_since: float | None = None
         self._schedule = _schedule(poller.options.schedule)
 
     @property
@@ -134,9 +138,30 @@ class Course(Generic[P]):
             return self.stopped()
         if stop.cut and result.outcome in ("delivered", "idle"):
             return now()
+        if self._too_young(result):
+            return now() + timedelta(seconds=_YOUNG_PAUSE)
         if result.outcome not in _GO_ON:
             return self._after(result)
         return now() + timedelta(seconds=0.0 if result.outcome == "delivered" else self._pause(result))
+
+    def _too_young(self, result: TickResult) -> bool:
+        """Whether rows wait for nothing but the bound, which nobody holds: whoever inserts a row and runs the poller in
+        the same second must see it arrive. Not for ever: others may write all the time."""
+        bound = result.bound
+        if (
+            result.outcome != "idle"
+            or not result.pending
+            or bound is None
+            or not bound.kind.startswith(("exact", "obs"))
+        ):
+            self._young_since = None
+            return False
+        if bound.held_by is not None or bound.clock_went_back or bound.below_checkpoint:
+            return False
+        now = self.poller.runtime.monotonic()
+        if self._young_since is None:
+            self._young_since = now
+        return now - self._young_since < LONGEST_YOUNG
 
     def _pause(self, result: TickResult) -> float:
         """Seconds until `until_idle` ticks again. A server's clock that differs from this machine's makes it look too

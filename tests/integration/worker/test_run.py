@@ -12,10 +12,11 @@ from poller import Batch, ConfigError, FingerprintMismatch, Poller, SourceUnavai
 from poller.model.cursor import Cursor
 from poller.model.fingerprint import DatabaseIdentity
 from poller.observability import PollerEvent
-from poller.ports import Page, Runtime
+from poller.ports import Bound, Page, Runtime
 from poller.runtime import SystemRuntime
 from poller.stores import MemoryStore
 from poller.worker import Ended, run
+from poller.worker.course import LONGEST_YOUNG
 from tests.integration.runner.clockwork import Clockwork
 from tests.integration.runner.fakes import Table, row
 from tests.integration.worker.clock import Clock
@@ -102,6 +103,41 @@ def test_until_idle_goes_on_where_a_tick_ends_early() -> None:
     (end,) = run([shop.poller(rows=7, max_batches_per_tick=1)], "until_idle", handler=shop.take)
     assert (end.outcome, end.ok) == ("idle", True)
     assert [number for _, number in shop.seen] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_until_idle_waits_for_rows_of_this_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop()
+    poller = shop.poller()
+    orders = table(poller)
+    page = orders.page
+
+    def page_of_this_second(after: Cursor | None, limit: int) -> Page:
+        orders.bound = Bound("exact", None if shop.clock.monotonic() < 0.9 else "2026-04-02")
+        return page(after, limit)
+
+    monkeypatch.setattr(orders, "page", page_of_this_second)
+
+    (end,) = run([poller], "until_idle", handler=shop.take)
+
+    assert (end.outcome, end.ok) == ("idle", True)
+    assert [number for _, number in shop.seen] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("bound", "seconds"),
+    [(Bound("exact"), LONGEST_YOUNG), (Bound("exact", held_by="pid 7"), 0.0), (Bound("heuristic"), 0.0)],
+    ids=["young", "held", "heuristic"],
+)
+def test_until_idle_does_not_wait_for_ever_for_young_rows(bound: Bound, seconds: float) -> None:
+    shop = Shop()
+    poller = shop.poller()
+    table(poller).bound = bound
+    began = shop.clock.monotonic()
+
+    (end,) = run([poller], "until_idle", handler=shop.take)
+
+    assert (end.outcome, shop.seen) == ("idle", [])
+    assert seconds <= shop.clock.monotonic() - began < seconds + 1
 
 
 def test_until_idle_that_is_stopped_is_not_done() -> None:

@@ -37,13 +37,13 @@ PAGES = ["poller_dashboard", "poller_dashboard_poller"]
 ENDPOINTS = ["poller_health", "poller_list", "poller_details", "poller_scale", *PAGES]
 
 
-def test_the_readmes_example_delivers(tmp_path: Path) -> None:
+def test_the_readmes_example_delivers_in_an_empty_folder(tmp_path: Path) -> None:
     (example,) = blocks("README.md", "python")
-    _one_order(tmp_path)
 
-    printed = run([sys.executable, "-c", example.text], tmp_path)
+    first, again = (run([sys.executable, "-c", example.text], tmp_path).splitlines() for _ in range(2))
 
-    assert printed.splitlines() == ["1 99.5", "delivered"]
+    assert first == ["1 99.5", "2 12.25"]
+    assert again == ["3 99.5", "4 12.25"], "only what is new"
 
 
 def test_pollers_run_in_a_process_of_ones_own_as_shown(tmp_path: Path) -> None:

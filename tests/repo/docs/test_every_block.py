@@ -38,7 +38,7 @@ EVERY_ONE |= {
 
 RUN_BY: dict[str, list[str]] = {
     "README.md": [
-        DOCS + "test_the_readmes_example_delivers",
+        DOCS + "test_the_readmes_example_delivers_in_an_empty_folder",
         "tests/repo/packaging/test_make.py::test_make_demo_runs_the_command_that_the_demos_test_drives",
     ],
     "benchmarks/README.md": [],
