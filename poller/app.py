@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from poller import forks, once
 from poller.admin.refusals import Refused, WrongArgument
 from poller.config import AppConfig, load_config
-from poller.config.problems import suggestion
+from poller.config.suggestions import suggestion
 from poller.errors import ConfigError, PollerError, StateCorrupt, StoreError
 from poller.model.finding import error
 from poller.observability import Observer
@@ -286,7 +286,13 @@ class App:
             if name in self._wired.made:
                 return self._wired.made[name]
             made = Poller.of(
-                self.config, name, path=self.path, store=self.store, observers=self._observers, runtime=self.runtime
+                self.config,
+                name,
+                path=self.path,
+                store=self.store,
+                observers=self._observers,
+                runtime=self.runtime,
+                environ=self._environ,
             )
             self._wired.made[name] = made
             return made

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
 
 from poller import once
 from poller.config import AppConfig, PollerKeywords, PollerOptions, load_config, poller_options
 from poller.config.keywords import signature
+from poller.config.options import Options
 from poller.config.problems import find_poller
+from poller.config.relays import relay_name
 from poller.config.types import is_name
 from poller.delivery.context import Context
 from poller.delivery.ordering import order_by
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from poller.admin.status import PollerStatus
     from poller.backfill.result import BackfillOutput
     from poller.model.cursor import Cursor
+    from poller.relays.base import Relay
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,16 @@ class Origin:
     Attributes:
         folder: in which its handler's module stands. file: `poller.toml`; empty for a poller made in Python.
         written: the file with its table, which `file` may include. pollers: the names of all that are configured.
+        relay: the settings of the relay that is its handler. environ: where a relay looks up the variables that these
+            name; None: this process's environment.
     """
 
     folder: Path = field(default_factory=Path.cwd)
     file: str = ""
     written: str = ""
     pollers: Collection[str] = ()
+    relay: Options | None = field(default=None, repr=False)
+    environ: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 class Poller:
@@ -97,6 +104,7 @@ class Poller:
         self.runtime: Runtime = runtime or SystemRuntime()
         self.origin: Origin = Origin()
         self._handler: Handler | None = None
+        self._relay: Relay[Any] | None = None
         self._observers: Sequence[Observer] = (log_events,) if observers is None else observers
         self._closes_store = True
         if not self.options.error_text and isinstance(source, InspectableSource):
@@ -126,7 +134,7 @@ class Poller:
         variables = os.environ if environ is None else environ
         config = load_config(path, variables)
         store = open_store(config.state, variables, file=str(path))
-        return cls.of(config, name, path=Path(path), store=store)
+        return cls.of(config, name, path=Path(path), store=store, environ=environ)
 
     @classmethod
     def of(
@@ -138,8 +146,12 @@ class Poller:
         store: StateStore,
         observers: Sequence[Observer] | None = None,
         runtime: Runtime | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> Poller:
-        """The poller `name` of a configuration that was read from the file `path`. Raises: ConfigError."""
+        """The poller `name` of a configuration that was read from the file `path`. Raises: ConfigError.
+
+        `environ`: where a relay looks up what its settings name; default: this process's environment.
+        """
         from poller.sources import SqlSource
 
         own = find_poller(config, name, file=str(path))
@@ -159,7 +171,9 @@ class Poller:
             runtime=runtime,
             **_keywords(own),
         )
-        poller.origin = Origin(path.resolve().parent, str(path), written, config.pollers.keys())
+        poller.origin = Origin(
+            path.resolve().parent, str(path), written, config.pollers.keys(), relay=own.relay, environ=environ
+        )
         return poller
 
     def __repr__(self) -> str:
@@ -179,11 +193,21 @@ class Poller:
 
         Raises: ConfigError, where none is configured or it cannot be imported.
         """
-        if self._handler is None:
+        if self._handler is None and relay_name(self.options.handler) is not None:
+            self._handler = self._relay = self._open_relay(str(self.options.handler))
+        elif self._handler is None:
             where = self.origin
             key = f"pollers.{self.name}.handler" if where.written else "handler"
             self._handler = import_handler(self.options.handler, folder=where.folder, key=key, file=where.written)
         return self._handler
+
+    def _open_relay(self, handler: str) -> Relay[Any]:
+        from poller.relays.opening import open_relay
+
+        where = self.origin
+        return open_relay(
+            handler, where.relay, poller=self.name, file=where.written, environ=where.environ, folder=where.folder
+        )
 
     def tick(self, handler: Handler | None = None, *, stop: Event | None = None) -> TickResult:
         """Deliver what is there, batch by batch, and say how it went.
@@ -429,6 +453,8 @@ class Poller:
     def close(self) -> None:
         """Let go of connections and of a handler's process. The poller may be used again afterwards."""
         self._runner.close()
+        if self._relay is not None:
+            self._relay.close()
         self.source.close()
         if self._closes_store:
             self.store.close()

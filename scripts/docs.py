@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from poller.config import AppConfig, FunctionsOptions, PollerOptions, RunOptions, SourceConfig, StateOptions
+from poller.config.relays import PREFIX, RELAYS
 from poller.model.documented import field_docs
 from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
@@ -146,7 +147,13 @@ reach the store must fit between two heartbeats. Other values are an error when 
 
 The same keys are keywords of `poller.sources.SqlSource` in Python.
 
-{source}"""
+{source}
+## `[pollers.NAME.relay]`
+
+The settings of a relay, with `handler = "poller.relays:..."`; what the relays do is in [relays.md](relays.md). In
+Python the same keys are keywords of `poller.relays.relay`.
+
+{relays}"""
 
 
 def main(arguments: list[str]) -> int:
@@ -183,6 +190,7 @@ def configuration() -> str:
         run=_table(RunOptions),
         poller=_table(PollerOptions),
         source=_table(SourceConfig),
+        relays="\n".join(f"`{PREFIX}{name}`:\n\n{_table(entry.settings)}" for name, entry in sorted(RELAYS.items())),
     )
 
 

@@ -16,6 +16,7 @@ from poller.admin.editor import Operator
 from poller.admin.failing import full
 from poller.admin.side_by_side import Look
 from poller.admin.wired import WiredPoller, database_of, gives_sign_of_life, operator_of
+from poller.config.relays import relay_name
 from poller.delivery.ordering import check_ordering_key
 from poller.delivery.preflight import check_fingerprint
 from poller.errors import (
@@ -36,6 +37,7 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.model.schedule import Schedule
 from poller.model.when import moment, span, took
 from poller.ports import InspectableSource
+from poller.relays.base import Relay
 
 CLOCKS_APART = 5.0
 """Seconds by which two clocks may differ without a warning; storage gives its time to the second."""
@@ -121,9 +123,11 @@ def _handler(poller: WiredPoller, load_handler: Callable[[], object]) -> list[Fi
             warn("handler", "None is configured: poller run and Functions need one.", 'handler = "handlers:handle"')
         ]
     try:
-        load_handler()
+        made = load_handler()
     except PollerError as refused:
         return [_of(refused, "handler")]
+    if relay_name(poller.options.handler) is not None and isinstance(made, Relay):
+        return [ok("handler", f"{poller.options.handler} can be used"), *made.checkup()]
     return [ok("handler", f"{poller.options.handler} can be imported")]
 
 

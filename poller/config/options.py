@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from poller.config.relays import check_relay_name
 from poller.config.types import (
     BoundChoice,
     Duration,
@@ -51,8 +52,9 @@ class PollerOptions(Options):
     """How one poller works. Each field is a key of `[pollers.NAME]` and a keyword of `poller.Poller`."""
 
     handler: HandlerName | None = None
-    """The function that gets each batch, as `module:function`; the module stands beside `poller.toml`. Needed by
-    `poller run` and by Functions, not by commands that only look."""
+    """The function that gets each batch, as `module:function`; the module stands beside `poller.toml`. Or a relay,
+    which needs no code: `poller.relays:NAME` (docs/relays.md). Needed by `poller run` and by Functions, not by commands
+    that only look."""
 
     schedule: ScheduleText = "*/10 * * * * *"
     """When ticks start: NCRONTAB with six fields (second minute hour day month day-of-week), in UTC. `poller run`
@@ -165,6 +167,11 @@ class PollerOptions(Options):
     recheck_every: int = Field(default=0, ge=0)
     """Every how many ticks to search `audit_window` for rows that were never delivered, and report them (event and
     metric `late_rows`); 0: only when `poller recheck` is run."""
+
+    @field_validator("handler")
+    @classmethod
+    def _relay_exists(cls, handler: str | None) -> str | None:
+        return check_relay_name(handler)
 
     @model_validator(mode="before")
     @classmethod

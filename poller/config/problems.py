@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -10,7 +9,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from poller.config.includes import Written
+from poller.config.relays import UNKNOWN_KEY
 from poller.config.substitution import references
+from poller.config.suggestions import suggestion
 from poller.config.tables import (
     AppConfig,
     FunctionsOptions,
@@ -40,6 +41,9 @@ _TYPES = {
 }
 
 
+_NO_SUCH_KEY = frozenset({"extra_forbidden", UNKNOWN_KEY})
+
+
 class Origin(Protocol):
     """The files that a tree was made from."""
 
@@ -60,7 +64,7 @@ def explain(error: ValidationError, *, origin: Origin | None = None, model: type
     """
     problems = error.errors(include_url=False, include_input=False)
     # An unknown key explains a missing one (a typing error in a required key's name), so it goes first.
-    first = min(problems, key=lambda p: p["type"] != "extra_forbidden")
+    first = min(problems, key=lambda p: p["type"] not in _NO_SUCH_KEY)
     others = len({(_place(one, (), origin), one["msg"]) for one in problems}) - 1
     return _error(first, _place(first, (), origin), others, origin, model)
 
@@ -75,7 +79,7 @@ def explain_part(error: ValidationError, table: tuple[str, ...], *, origin: Orig
     ]
     if not problems:
         return None
-    first = min(problems, key=lambda p: p["type"] != "extra_forbidden")
+    first = min(problems, key=lambda p: p["type"] not in _NO_SUCH_KEY)
     return _error(first, _place(first, table, origin), len(problems) - 1, origin, AppConfig)
 
 
@@ -84,8 +88,9 @@ def _error(
 ) -> ConfigError:
     key = ".".join(path)
     file = origin.written.file_of(path) if origin is not None else ""
-    if problem["type"] == "extra_forbidden":
-        text = f"{cut(key)}: there is no such key{suggestion(path[-1], keys_at(path[:-1], model))}"
+    if problem["type"] in _NO_SUCH_KEY:
+        known = (problem.get("ctx") or {}).get("known") or keys_at(path[:-1], model)
+        text = f"{cut(key)}: there is no such key{suggestion(path[-1], known)}"
     else:
         names = references(at(origin.written.tree, path)) if origin is not None else []
         # A schedule's own words quote it, and what came out of a setting is never shown.
@@ -114,18 +119,6 @@ def find_poller(config: AppConfig, name: str, *, file: str) -> PollerConfig:
             file=file,
         )
     return found
-
-
-_SHOWN = 10
-
-
-def suggestion(name: str, known: list[str]) -> str:
-    """How a sentence about an unknown name ends: with what was probably meant, or with what there is."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if close:
-        return f'; did you mean "{close[0]}"?'
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN + 1 else ""
-    return f"; there are: {', '.join(known[:_SHOWN] if more else known)}{more}." if known else "."
 
 
 def keys_at(path: tuple[str, ...], model: type[BaseModel] = AppConfig) -> list[str]:
@@ -159,6 +152,8 @@ def _place(problem: ErrorDetails, table: tuple[str, ...], origin: Origin | None)
     path = (*table, *(str(part) for part in problem["loc"]))
     if "key" in (ctx := problem.get("ctx") or {}):
         path = (*path, *str(ctx["key"]).split("."))
+    if "unknown" in ctx:
+        path = (*path, str(ctx["unknown"]))
     if path[-1:] == ("[key]",):
         path = path[:-1]
     return path if origin is None else origin.place(path)

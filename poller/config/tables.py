@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from poller.config.options import Options, PollerOptions, SourceOptions, Text
+from poller.config.relays import PREFIX, RELAYS, RelayTable, relay_name
 from poller.config.types import (
     QUEUE_RULE,
     Environment,
@@ -133,6 +134,16 @@ class PollerConfig(PollerOptions):
 
     source: SourceConfig
     """The table `[pollers.NAME.source]`."""
+
+    relay: RelayTable = Field(default=None, validate_default=True)
+    """The table `[pollers.NAME.relay]`: the settings of a relay, with `handler = "poller.relays:..."`."""
+
+    @model_validator(mode="after")
+    def _relay_has_its_handler(self) -> Self:
+        if self.relay is not None and relay_name(self.handler) is None:
+            reason = f'has no meaning without a relay: set handler = "{PREFIX}{next(iter(RELAYS))}", or another relay'
+            raise PydanticCustomError("relay", "{reason}", {"key": "relay", "reason": reason})
+        return self
 
 
 class AppConfig(Options):

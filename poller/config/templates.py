@@ -22,9 +22,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from poller.config.includes import Written
-from poller.config.problems import at, explain_part, suggestion
+from poller.config.problems import at, explain_part
 from poller.config.sqlite_paths import anchor
 from poller.config.substitution import substitute
+from poller.config.suggestions import suggestion
 from poller.config.tables import PollerConfig
 from poller.config.types import is_name
 from poller.errors import ConfigError

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from poller.config import AppConfig
+from poller.config.relays import relay_name
 from poller.errors import ConfigError
 from poller.model.finding import Finding, error, ok
 from poller.observability.telemetry import Telemetry, Wanted, find_missing, set_up, wanted
@@ -33,7 +34,8 @@ def export_telemetry(config: AppConfig, path: Path, *, here: Collection[str] = _
         return None
     from poller.handler.load import import_handler
 
-    for name in sorted({own.handler for own in config.pollers.values() if own.handler is not None}):
+    named = {own.handler for own in config.pollers.values() if own.handler is not None}
+    for name in sorted(one for one in named if relay_name(one) is None):
         with contextlib.suppress(ConfigError):  # its tick says what is wrong
             import_handler(name, folder=path.resolve().parent, key="handler")
     return set_up(want, app_name=config.app_name, port=config.telemetry_port, file=str(path))

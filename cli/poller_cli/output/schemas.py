@@ -20,6 +20,7 @@ from poller.backfill.result import BackfillOutput
 from poller.backfill.watch import WatchOutput
 from poller.config import AppConfig, PollerConfig, SourceConfig, StateOptions
 from poller.config.includes import SHARED
+from poller.config.relays import RELAYS
 from poller.config.types import NAME_PATTERN
 from poller.delivery.result import TickOutput
 from poller.dispatch.result import DispatchOutput
@@ -103,7 +104,9 @@ def _config() -> dict[str, Any]:
     """The file's schema: as the model, with [defaults] and with %NAME% allowed wherever no text is expected."""
     schema = AppConfig.model_json_schema(mode="validation")
     definitions = schema["$defs"]
-    for model in (PollerConfig, SourceConfig, StateOptions):
+    relays = [entry.settings for entry in RELAYS.values()]
+    models: list[type[BaseModel]] = [PollerConfig, SourceConfig, StateOptions, *relays]
+    for model in models:
         _as_written(definitions[model.__name__]["properties"], model)
     for name in ("PollerConfig", "SourceConfig"):
         optional = deepcopy(definitions[name])
@@ -114,7 +117,7 @@ def _config() -> dict[str, Any]:
     shared["properties"]["source"] = {"$ref": "#/$defs/DefaultSourceConfig"}
     shared["description"] = "Any key of a poller, for the pollers that do not set it."
     # What [defaults] gives is not missing in a poller: the loader checks the two together.
-    for name in ("PollerConfig", "SourceConfig"):
+    for name in ("PollerConfig", "SourceConfig", *(model.__name__ for model in relays)):
         definitions[name].pop("required", None)
     schema["properties"]["defaults"] = {"$ref": "#/$defs/DefaultPollerConfig"}
     schema["properties"]["templates"] = {
@@ -131,7 +134,7 @@ def _config() -> dict[str, Any]:
 def _included() -> dict[str, Any]:
     """The schema of a file that poller.toml includes."""
     whole = _config()
-    kinds = ("PollerConfig", "SourceConfig")
+    kinds = ("PollerConfig", "SourceConfig", *(entry.settings.__name__ for entry in RELAYS.values()))
     properties = {name: whole["properties"][name] for name in SHARED}
     del properties["pollers"]["minProperties"]
     return {

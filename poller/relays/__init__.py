@@ -1,0 +1,42 @@
+"""Ready-made handlers for common targets, so that a job needs no code: `handler = "poller.relays:stdout"`.
+
+In `poller.toml` a relay's settings stand in `[pollers.NAME.relay]`; in Python:
+
+    from poller.relays import relay
+
+    orders.tick(relay("stdout", envelope=True))
+
+A module for each relay, with its settings and its class, which are names of this package too: `StdoutRelay`,
+`StdoutSettings`. Each is imported when it is first used. `poller.config.relays` lists them all; `base` is what they
+have in common, `messages` how a row becomes JSON, what its id is, and how a row is named that a target does not take. A
+relay is a handler like any other: it has the public interface of handlers, and nothing else of this library's workings.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from poller.relays.base import Relay
+    from poller.relays.opening import relay
+    from poller.relays.stdout import StdoutRelay, StdoutSettings
+
+__all__ = ["Relay", "StdoutRelay", "StdoutSettings", "relay"]
+
+_HOMES = {
+    "Relay": "base",
+    "StdoutRelay": "stdout",
+    "StdoutSettings": "stdout",
+    "relay": "opening",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

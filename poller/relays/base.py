@@ -1,0 +1,106 @@
+"""What all relays have in common: settings, secrets by the names of variables, and the way into a child process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from poller.config.options import Options
+from poller.errors import ConfigError
+from poller.handler.batch import Batch
+from poller.model.finding import Finding
+
+SettingsT = TypeVar("SettingsT", bound=Options)
+
+_here: dict[str, Relay[Any]] = {}
+"""The relays that came into this process with a batch, by their tokens: the next batch finds the same one, and its
+connections. A child process serves one lane of one poller, and has one."""
+
+
+class Relay(ABC, Generic[SettingsT]):
+    """A handler for one kind of target. Lanes call it from several threads at once.
+
+    What it connects with is made when it is first called, and made anew after `close()`; what can be refused without a
+    connection (a missing package, a variable that is not set) is refused when the relay is made.
+
+    Args:
+        settings: of the relay.
+        environ: where the variables are looked up that the settings name; default: this process's environment.
+        folder: where relative paths start; default: the current one.
+    Raises: ConfigError, with the setting's name as its key.
+    """
+
+    def __init__(
+        self, settings: SettingsT, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> None:
+        self.settings = settings
+        self.folder = folder or Path.cwd()
+        self._environ = None if environ is os.environ else environ
+        self._token = secrets.token_hex(8)
+
+    @abstractmethod
+    def __call__(self, batch: Batch) -> Any:
+        """Bring the rows of a batch to the target, and say what became of them as handlers do: by returning
+        (every row is done), `batch.fail`, `batch.reject`, `Reject`, `RetryLater`, or any other exception."""
+
+    def checkup(self) -> list[Finding]:
+        """What `poller check` says of the target, as far as looking at it is cheap and changes nothing. Raises
+        nothing that a target can cause."""
+        return []
+
+    def close(self) -> None:
+        """Let go of connections. The relay may be called again afterwards."""
+        return
+
+    def variable(self, key: str, name: str) -> str:
+        """The value of the environment variable that the setting `key` names. Raises: ConfigError."""
+        value = (os.environ if self._environ is None else self._environ).get(name, "")
+        if not value.strip():
+            raise ConfigError(
+                f"names the environment variable {name}, which is not set.",
+                key=key,
+                next_step=f"Set {name} (an app setting in Azure).",
+            )
+        return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self._token, type(self), self.settings, self._environ, self.folder)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+@contextmanager
+def needs(name: str, *, package: str, module: str, extra: str) -> Iterator[None]:
+    """Around the import of a relay's SDK: one that is not installed is an error that says how to install it.
+
+    Args:
+        name: of the relay. package: as it is installed. module: what is imported, such as `azure.servicebus`.
+    Raises: ConfigError with key `handler`.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(module):
+            raise
+        raise ConfigError(
+            f'"poller.relays:{name}" needs the package {package}, which is not installed.',
+            key="handler",
+            next_step=f'Install it: pip install "poller[{extra}]".',
+        ) from None
+
+
+def _arrived(
+    token: str, kind: type[Relay[Any]], settings: Options, environ: Mapping[str, str] | None, folder: Path
+) -> Relay[Any]:
+    """The relay that was sent here, the same one each time."""
+    if token not in _here:
+        made = kind(settings, environ=environ, folder=folder)
+        made._token = token
+        _here[token] = made
+    return _here[token]
