@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from poller import extras
 from poller.config.options import Options
 from poller.errors import ConfigError
 from poller.handler.batch import Batch
@@ -81,6 +82,7 @@ def needs(name: str, *, package: str, module: str, extra: str) -> Iterator[None]
 
     Args:
         name: of the relay. package: as it is installed. module: what is imported, such as `azure.servicebus`.
+        extra: of the package, in `poller.extras`.
     Raises: ConfigError with key `handler`.
     """
     try:
@@ -91,7 +93,7 @@ def needs(name: str, *, package: str, module: str, extra: str) -> Iterator[None]
         raise ConfigError(
             f'"poller.relays:{name}" needs the package {package}, which is not installed.',
             key="handler",
-            next_step=f'Install it: pip install "poller[{extra}]".',
+            next_step=extras.step(extra),
         ) from None
 
 
