@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 import sys
+from typing import Any
 
 import pytest
 
 from poller import Batch
 from poller.relays import relay
 
-ROWS = [{"id": 1, "name": "Zoë\n"}, {"id": 2, "name": None}]
+ROWS: list[dict[str, Any]] = [{"id": 1, "name": "Zoë\n"}, {"id": 2, "name": None}]
 
 
 def test_each_row_is_a_line_of_ascii(capsys: pytest.CaptureFixture[str]) -> None:
