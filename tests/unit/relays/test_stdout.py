@@ -34,7 +34,7 @@ def test_an_envelope_has_an_id_that_stays(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_batch_is_flushed_before_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     arrived = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(arrived, 1 << 20)))  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(arrived, 1 << 20)))
     relay("stdout")(Batch.of_rows(ROWS))
     assert len(arrived.getvalue().splitlines()) == 2
 
