@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from poller_cli.main import execute
 from tests.repo.docs.blocks import ROOT, Block, blocks
 
-_NAMED = re.compile(r"`([\w.-]+\.(?:toml|py|sql|json|txt))`[^`\n]*:\n\n$")
+_NAMED = re.compile(r"`([\w.-]+\.(?:toml|py|sql|json|txt))`[^\n]*:\n\n$")
 
 
 def page(name: str) -> str:

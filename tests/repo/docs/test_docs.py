@@ -31,6 +31,7 @@ ENVIRONMENT = {
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
     "ORDERS_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
     "ORDERS_SCHEDULE": "*/10 * * * * *",
+    "SQL_SERVER_URL": "mssql+pyodbc://poller_source@server/shop?driver=ODBC+Driver+18+for+SQL+Server",
     "SHOP_DB_URL": "postgresql+psycopg://postgres@127.0.0.1/shop",
 }
 PAGES = ["poller_dashboard", "poller_dashboard_poller"]

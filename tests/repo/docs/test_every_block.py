@@ -32,6 +32,10 @@ EVERY_ONE |= {
         "read-model": "test_a_read_model_follows_both_tables",
         "email-once": "test_each_paid_order_gets_one_mail",
         "testing-a-handler": "test_the_tests_of_a_handler_pass",
+        "from-a-watermark-table": "test_a_watermark_is_gone_on_from_with_an_overlap",
+        "from-azure-functions-db": "test_an_imported_poller_goes_on_at_the_next_row",
+        "from-debezium-outbox": "test_debeziums_outbox_is_routed_in_order",
+        "from-azure-sql-trigger": "test_what_no_server_runs_here_is_loaded_and_parsed",
     }.items()
 }
 """Pages of which one test runs every block."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import runpy
 import sqlite3
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlglot
 
 from poller import Poller
+from poller.config import load_config
+from tests.cli import azure_functions_db
 from tests.repo.docs.receivers import Mail, Web, mail, web
 from tests.repo.docs.recipe import follow, run_sql
 
@@ -136,3 +141,62 @@ def test_the_tests_of_a_handler_pass(tmp_path: Path, monkeypatch: pytest.MonkeyP
             else:
                 test()
     assert sqlite3.connect(tmp_path / "4" / "shop.db").execute("SELECT count(*) FROM orders").fetchone() == (2,)
+
+
+def test_a_watermark_is_gone_on_from_with_an_overlap(tmp_path: Path) -> None:
+    with follow("from-a-watermark-table", tmp_path) as shop:
+        shop.write()
+        *_, first = (shop.type(line) for line in shop.take("bash").splitlines())
+        again = shop.type()
+        assert re.findall(r"^order (\d)", first, re.MULTILINE) == ["2", "3", "4", "5"]
+        assert re.findall(r"^order (\d)", again, re.MULTILINE) == ["1", "2", "3", "4", "5"]
+
+
+def test_an_imported_poller_goes_on_at_the_next_row(tmp_path: Path) -> None:
+    with follow("from-azure-functions-db", tmp_path) as shop:
+        shop.write()
+        (tmp_path / "state-of-orders.json").write_text(azure_functions_db.fixture("text").read_text())
+        shop.query("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
+        for row in azure_functions_db.ROWS:
+            shop.query(f"INSERT INTO orders VALUES {row}")
+        printed = shop.type()
+        assert re.findall(r"^order (\d+)", printed, re.MULTILINE) == [str(n) for n in range(11, 21)]
+        assert "new library" in printed
+
+
+def test_debeziums_outbox_is_routed_in_order(receiver: Web, postgres_db: str, tmp_path: Path) -> None:
+    def insert(*events: tuple[str, str, str]) -> None:
+        for aggregate, number, kind in events:
+            values = f"'{uuid.uuid4()}', '{aggregate}', '{number}', '{kind}', '{{\"n\": 1}}'"
+            run_sql(
+                postgres_db, f"INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ({values})"
+            )
+
+    with follow("from-debezium-outbox", tmp_path, SHOP_DB_URL=postgres_db, WEBHOOK=receiver.url) as shop:
+        shop.write()
+        shop.sql(postgres_db)
+        insert(("order", "1", "OrderCreated"))
+        shop.sql(postgres_db)
+        shop.options('retry_backoff = "1ms"', 'retry_backoff_max = "1ms"')
+        shop.type()
+        assert receiver.requests == [], "Debezium has sent what was there"
+        insert(("order", "1", "OrderPaid"), ("order", "1", "OrderSent"), ("customer", "7", "CustomerMoved"))
+        receiver.refuse = 1
+        shop.type("poller run --once", code=1)
+        for _ in range(3):
+            shop.type("poller run --once")
+
+        got = [(path, json.loads(body)["eventType"]) for path, _, body in receiver.requests]
+        assert got[:2] == [("/outbox.event.order", "OrderPaid"), ("/outbox.event.customer", "CustomerMoved")]
+        assert got[2:] == [("/outbox.event.order", "OrderPaid"), ("/outbox.event.order", "OrderSent")]
+        assert receiver.requests[0][1]["id"] == receiver.requests[2][1]["id"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("from-azure-sql-trigger", "rowversion+pk")])
+def test_what_no_server_runs_here_is_loaded_and_parsed(name: str, kind: str, tmp_path: Path) -> None:
+    url = "mssql+pyodbc://poller_source:x@server/shop?driver=ODBC+Driver+18+for+SQL+Server"
+    with follow(name, tmp_path) as shop:
+        shop.write()
+        assert all(sqlglot.parse(shop.take("sql"), dialect="tsql", error_level=sqlglot.ErrorLevel.RAISE))
+        config = load_config(tmp_path / "poller.toml", {"SQL_SERVER_URL": url, "AzureWebJobsStorage": "x"})
+        assert config.pollers["orders"].source.cursor_kind == kind
