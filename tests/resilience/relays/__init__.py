@@ -1,0 +1,1 @@
+"""Relays under SIGKILL: `killed.RelayUnderKills` is the harness of them all."""
