@@ -35,6 +35,17 @@ EVERY_ONE |= {
         "from-a-watermark-table": "test_a_watermark_is_gone_on_from_with_an_overlap",
         "from-azure-functions-db": "test_an_imported_poller_goes_on_at_the_next_row",
         "from-debezium-outbox": "test_debeziums_outbox_is_routed_in_order",
+    }.items()
+}
+FROM = "tests/repo/docs/test_recipes_databases.py::"
+EVERY_ONE |= {
+    f"docs/recipes/{page}.md": FROM + test
+    for page, test in {
+        "postgresql": "test_a_servers_user_reads_what_its_page_makes",
+        "mysql": "test_a_servers_user_reads_what_its_page_makes",
+        "sqlite": "test_a_sqlite_file_is_read_as_shown",
+        "sql-server": "test_what_no_server_runs_here_is_loaded_and_parsed",
+        "oracle": "test_what_no_server_runs_here_is_loaded_and_parsed",
         "from-azure-sql-trigger": "test_what_no_server_runs_here_is_loaded_and_parsed",
     }.items()
 }

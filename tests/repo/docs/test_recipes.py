@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlglot
 
 from poller import Poller
-from poller.config import load_config
 from tests.cli import azure_functions_db
 from tests.repo.docs.receivers import Mail, Web, mail, web
 from tests.repo.docs.recipe import follow, run_sql
@@ -190,13 +188,3 @@ def test_debeziums_outbox_is_routed_in_order(receiver: Web, postgres_db: str, tm
         assert got[:2] == [("/outbox.event.order", "OrderPaid"), ("/outbox.event.customer", "CustomerMoved")]
         assert got[2:] == [("/outbox.event.order", "OrderPaid"), ("/outbox.event.order", "OrderSent")]
         assert receiver.requests[0][1]["id"] == receiver.requests[2][1]["id"]
-
-
-@pytest.mark.parametrize(("name", "kind"), [("from-azure-sql-trigger", "rowversion+pk")])
-def test_what_no_server_runs_here_is_loaded_and_parsed(name: str, kind: str, tmp_path: Path) -> None:
-    url = "mssql+pyodbc://poller_source:x@server/shop?driver=ODBC+Driver+18+for+SQL+Server"
-    with follow(name, tmp_path) as shop:
-        shop.write()
-        assert all(sqlglot.parse(shop.take("sql"), dialect="tsql", error_level=sqlglot.ErrorLevel.RAISE))
-        config = load_config(tmp_path / "poller.toml", {"SQL_SERVER_URL": url, "AzureWebJobsStorage": "x"})
-        assert config.pollers["orders"].source.cursor_kind == kind

@@ -1,0 +1,90 @@
+"""docs/recipes/, from each database: what a page makes is read by the user that it makes, as it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+import sqlglot
+
+from poller.config import load_config
+from tests.repo.docs.recipe import follow, run_sql
+
+
+def users_own(text: str, database: str) -> tuple[str, str, str]:
+    """A page's grants with a user of this test's own; the user, and the database's URL as that user."""
+    name = f"poller_source_{uuid.uuid4().hex[:8]}"
+    url = sa.make_url(database)
+    text = text.replace("poller_source", name).replace("shop.orders", f"{url.database}.orders")
+    return text, name, url.set(username=name, password=None).render_as_string(hide_password=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "setting"),
+    [("postgresql", "postgres_db", "SHOP_DB_URL"), ("mysql", "mariadb_db", "MYSQL_URL")],
+    ids=["postgresql", "mariadb"],
+)
+def test_a_servers_user_reads_what_its_page_makes(
+    name: str, server: str, setting: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    database = request.getfixturevalue(server)
+    with follow(name, tmp_path) as shop:
+        shop.write()
+        shop.sql(database)
+        grants, user, shop.environ[setting] = users_own(shop.take("sql"), database)
+        run_sql(database, grants)
+        try:
+            later = "now() + interval '1' second"
+            run_sql(database, f"INSERT INTO orders (total, updated_at) VALUES (1, {later}), (2, {later})")
+            # As if the reader had typed on for a minute; setting the column itself, an UPDATE is not stamped anew.
+            trigger = "ALTER TABLE orders {} TRIGGER USER" if name == "postgresql" else "SELECT 1"
+            run_sql(database, trigger.format("DISABLE"))
+            run_sql(database, "UPDATE orders SET updated_at = updated_at - interval '1' minute")
+            run_sql(database, trigger.format("ENABLE"))
+            printed = shop.type()
+        finally:
+            drop = f"DROP OWNED BY {user}; DROP ROLE {user}" if name == "postgresql" else f"DROP USER {user}"
+            run_sql(database, drop)
+    assert [json.loads(line)["id"] for line in printed.splitlines() if line.startswith("{")] == [1, 2, 3]
+    assert re.findall(r"^ +(?:warn|error) +(\w+)", printed, re.MULTILINE) == []
+
+
+def test_a_sqlite_file_is_read_as_shown(tmp_path: Path) -> None:
+    with follow("sqlite", tmp_path) as shop:
+        shop.write()
+        make, *rest = shop.take("bash").splitlines()
+        shop.type(make)
+        shop.age("orders")
+        printed = shop.type("\n".join(rest))
+    assert [json.loads(line)["total"] for line in printed.splitlines() if line.startswith("{")] == [99.5]
+    assert re.findall(r"^ +(?:warn|error) +(\w+)", printed, re.MULTILINE) == []
+
+
+NO_SERVER = {
+    "SQL_SERVER_URL": "mssql+pyodbc://poller_source:x@server/shop?driver=ODBC+Driver+18+for+SQL+Server",
+    "ORACLE_URL": "oracle+oracledb://poller_source:x@server:1521/?service_name=SHOP",
+    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "kind"),
+    [
+        ("from-azure-sql-trigger", "tsql", "rowversion+pk"),
+        ("sql-server", "tsql", "rowversion+pk"),
+        ("oracle", "oracle", "timestamp+pk"),
+    ],
+)
+def test_what_no_server_runs_here_is_loaded_and_parsed(name: str, dialect: str, kind: str, tmp_path: Path) -> None:
+    with follow(name, tmp_path) as shop:
+        shop.write()
+        while any(block.language == "sql" for block in shop.left):
+            assert all(sqlglot.parse(shop.take("sql"), dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE))
+        if name == "oracle":
+            assert "CREATE TRIGGER" in shop.take("text")
+        config = load_config(tmp_path / "poller.toml", NO_SERVER)
+        assert config.pollers["orders"].source.cursor_kind == kind
