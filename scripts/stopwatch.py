@@ -12,14 +12,16 @@ from __future__ import annotations
 import os
 import platform
 import re
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -29,11 +31,8 @@ from tests.support import postgres
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "getting-started.md"
 SHOP = """
-import sqlite3
-shop = sqlite3.connect("shop.db")
-shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
-shop.execute("INSERT INTO orders VALUES (1, 99.5, strftime('%Y-%m-%d %H:%M:%f', 'now'))")
-shop.commit()
+CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL);
+INSERT INTO orders VALUES (1, 99.5, strftime('%Y-%m-%d %H:%M:%f', 'now'));
 """
 _BLOCK = re.compile(r"^<!-- stopwatch: (\w+) -->\n\n```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"(?<=<!-- stopwatch -->\n).*?(?=<!-- /stopwatch -->)", re.DOTALL)
@@ -50,7 +49,8 @@ class Taken:
     @property
     def own(self) -> float:
         """Seconds of our own commands; the rest sets up Python and servers."""
-        return sum(took for command, took in zip(self.commands, self.seconds, strict=True) if command.startswith("poller "))
+        both = zip(self.commands, self.seconds, strict=True)
+        return sum(took for command, took in both if command.startswith("poller "))
 
 
 def commands(name: str) -> tuple[str, ...]:
@@ -66,23 +66,25 @@ def run_all(lines: tuple[str, ...], folder: Path, environ: Mapping[str, str], re
         ["bash", "-euc", f"{told}\n{text}\nkill $(jobs -p) 2>/dev/null || true"],
         cwd=folder,
         env=dict(environ),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        check=False,
+        capture_output=True,
         text=True,
         timeout=1200,
     )
     moments = [float(one) for one in re.findall(r"\x1e([\d.]+)", done.stdout)]
     if done.returncode or len(moments) != len(lines) + 1 or not _ROW.search(done.stdout):
-        raise RuntimeError(f"{lines[max(0, len(moments) - 1) :][:1]}: no row\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    return Taken(lines, tuple(after - before for before, after in zip(moments, moments[1:], strict=False)))
+        last = lines[max(0, len(moments) - 1) :][:1]
+        raise RuntimeError(f"{last}: no row\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return Taken(lines, tuple(after - before for before, after in pairwise(moments)))
 
 
 def _embedded(folder: Path, _: ExitStack) -> dict[str, str]:
-    subprocess.run([sys.executable, "-c", SHOP], cwd=folder, check=True)
+    with closing(sqlite3.connect(folder / "shop.db")) as shop, shop:
+        shop.executescript(SHOP)
     return {}
 
 
-def _azurite(folder: Path, stack: ExitStack) -> dict[str, str]:
+def _azurite(_: Path, stack: ExitStack) -> dict[str, str]:
     """A PostgreSQL with the table of the page."""
     server = postgres.obtain()
     stack.callback(server.stop)

@@ -100,6 +100,8 @@ RUN_BY: dict[str, list[str]] = {
     ],
     "docs/health.md": ["tests/repo/docs/test_health.py::test_the_session_prints_what_is_shown"],
     "docs/getting-started.md": [
+        "tests/repo/docs/test_stopwatch.py::test_all_commands_work_in_an_empty_folder",
+        "tests/repo/docs/test_stopwatch.py::test_they_deliver_it_from_postgresql_with_azurite",
         "tests/repo/packaging/test_wheel.py::test_the_wheel_installs_two_packages_and_a_working_command",
         FIRST,
         FIRST,
