@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
 _MANAGED = "managedidentity"
+LIMITS: dict[str, Any] = {"connection_timeout": 5.0, "read_timeout": 10.0, "retry_total": 1}
+"""Of each request for a token, seconds and how often it is sent again. Those of the SDK let an endpoint that says nothing
+hold a tick, a heartbeat or a worker's end for a quarter of an hour; who needs the token asks again by itself."""
 _made: dict[tuple[int, Any, str | None], TokenCredential] = {}
 
 
@@ -73,7 +76,7 @@ def credential_of(identity: Identity) -> TokenCredential:
         name = "client_id" if identity.managed else "managed_identity_client_id"
         # Without it AZURE_CLIENT_ID counts, which None would hide.
         given: dict[str, Any] = {name: identity.client_id} if identity.client_id else {}
-        made = kind(**given)
+        made = kind(**given, **LIMITS)
         found = _made.setdefault(known, made)  # of another thread's and ours, the first
     return found
 

@@ -14,6 +14,7 @@ import pytest
 from azure.core.credentials import AccessToken
 from sqlalchemy.engine import make_url
 
+from poller.entra import LIMITS
 from tests.support.certificates import certificates
 from tests.support.mariadb import MariaDbServer
 from tests.support.postgres import PostgresServer
@@ -40,7 +41,8 @@ class Issuer:
 
         class Credential:
             def __init__(self, **given: Any) -> None:
-                issuer.made.append(given)
+                assert LIMITS.items() <= given.items(), "an endpoint that hangs must not hold a worker"
+                issuer.made.append({name: value for name, value in given.items() if name not in LIMITS})
                 self._kept = ""
 
             def get_token(self, *scopes: str, **_: Any) -> AccessToken:
