@@ -65,6 +65,7 @@ var plainSettings = union(settings, {
   AzureWebJobsStorage__tableServiceUri: state.outputs.tableEndpoint
   AzureWebJobsStorage__credential: 'managedidentity'
   AzureWebJobsStorage__clientId: state.outputs.identityClientId
+  AZURE_CLIENT_ID: state.outputs.identityClientId // `identity = true` of a database
   POLLER_HTTP_HOSTS: hostName
 })
 

@@ -46,6 +46,7 @@ var ownSettings = {
   AzureWebJobsStorage__tableServiceUri: tableEndpoint
   AzureWebJobsStorage__credential: 'managedidentity'
   AzureWebJobsStorage__clientId: identityClientId
+  AZURE_CLIENT_ID: identityClientId // `identity = true` of a database
   APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
 }

@@ -140,6 +140,7 @@ module functions 'functions.bicep' = {
     queueEndpoint: state.outputs.queueEndpoint
     tableEndpoint: state.outputs.tableEndpoint
   }
+  dependsOn: [vault] // else its settings are looked up before they may be read, and again only hours later
 }
 
 // What azd and its hook (hooks/check.sh) read.

@@ -194,6 +194,17 @@ resource operatorsWriteState 'Microsoft.Authorization/roleAssignments@2022-04-01
   }
 }
 
+// `poller check` looks whether messages may be read and removed.
+resource operatorsWriteQueues 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (queues && !empty(operatorsGroupId)) {
+  name: guid(storage.id, operatorsGroupId, roles.queueContributor)
+  scope: storage
+  properties: {
+    principalId: operatorsGroupId
+    principalType: 'Group'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles.queueContributor)
+  }
+}
+
 resource operatorsWriteTables 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (tables && !empty(operatorsGroupId)) {
   name: guid(storage.id, operatorsGroupId, roles.tableContributor)
   scope: storage

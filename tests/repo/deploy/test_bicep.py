@@ -135,6 +135,29 @@ def test_the_settings_are_those_that_poller_reads(
     assert dict(found.urls) == {one: urls[one] for one in services}
 
 
+@pytest.mark.parametrize("template", ["azure/infra/functions.bicep", "container-apps/main.bicep"])
+def test_databases_are_signed_into_by_the_same_identity(template: str) -> None:
+    """With `identity = true`: an app that has a user-assigned identity alone must say which."""
+    found = dict(re.findall(r"^ +(\w+): (\S+)", (DEPLOY / template).read_text(), re.MULTILINE))
+
+    assert found["AZURE_CLIENT_ID"] == found["AzureWebJobsStorage__clientId"]
+
+
+@pytest.mark.parametrize("service", ["Queues", "Tables"])
+def test_operators_may_check_what_the_app_uses(service: str) -> None:
+    """`poller check` after a deployment looks at the queue too, and an error that it finds ends `azd up`."""
+    text = (INFRA / "state.bicep").read_text()
+    given = {
+        who: (condition, re.findall(r"roles\.\w+", body))
+        for who, condition, body in re.findall(
+            rf"^resource (\w+)Writes?{service} [^\n]* = if \(([^\n]*)\) \{{\n(.*?)^\}}", text, re.MULTILINE | re.DOTALL
+        )
+    }
+
+    (condition, roles) = given["app"]
+    assert given["operators"] == (f"{condition} && !empty(operatorsGroupId)", roles)
+
+
 def test_what_is_deleted_by_age_is_never_state_or_history() -> None:
     state = (INFRA / "state.bicep").read_text()
 
