@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MANAGED = "managedidentity"
 LIMITS: dict[str, Any] = {"connection_timeout": 5.0, "read_timeout": 10.0, "retry_total": 1}
 """Of each request for a token: seconds, and how often it is sent again. Those of the SDK let an endpoint that says
-nothing hold a tick, a heartbeat or a worker's end for a quarter of an hour. Who needs the token asks again by itself."""
+nothing hold a tick, a heartbeat or a worker's end for a quarter of an hour. Who needs a token asks again anyway."""
 _made: dict[tuple[int, Any, str | None], TokenCredential] = {}
 
 
