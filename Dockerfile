@@ -24,6 +24,8 @@ RUN touch more.txt && IFS=, && for extra in ${EXTRAS}; do \
     sort -u -o more.txt more.txt && cat requirements-hashes.txt more.txt > all.txt && \
     pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement all.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY scripts/long_description.py scripts/
+COPY man man
 COPY poller poller
 COPY cli cli
 RUN pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .

@@ -26,10 +26,10 @@ DEV     := $(VENV)/.stamp-dev
 TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo test soak prove bench check race docs schemas format pins wheel clean
+.PHONY: help venv tools demo test soak prove bench check race docs site schemas format pins wheel clean
 
 help:  ## this list
-	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(DEV)  ## set up .venv with all that development needs
 tools: $(TOOLS)  ## set up Azurite in .tools (node from this machine, else from PyPI)
@@ -59,13 +59,17 @@ check: $(DEV)  ## style, types, floors, and what is generated is up to date
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/poller schema export --check
-	$(if $(wildcard scripts/docs.py),$(BIN)/python -m scripts.docs --check)
+	$(BIN)/python -m scripts.docs --check
+	$(BIN)/python -m scripts.site
 
 race: $(DEV) $(TOOLS)  ## two real processes on one poller; the stale one is refused, every time
 	@$(BIN)/python -m tests.resilience.race.show
 
-docs: $(DEV)  ## write the generated pages of docs/
+docs: $(DEV)  ## write the generated pages of docs/ and man/
 	$(BIN)/python -m scripts.docs
+
+site: $(DEV)  ## build the documentation's site into build/docs/site; dead links and parts from elsewhere are errors
+	$(BIN)/python -m scripts.site
 
 schemas: $(RUNTIME)  ## write schemas/ from the models
 	$(BIN)/poller schema export

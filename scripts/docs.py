@@ -1,4 +1,4 @@
-"""Write the generated pages of docs/, or with `--check` fail where one is not what the models say.
+"""Write the generated pages of docs/ and man/, or with `--check` fail where one is not what the models say.
 
 Run it from the repository's root: ``python -m scripts.docs [--check]``.
 """
@@ -22,6 +22,8 @@ from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
 from scripts.docs_cli import cli
 from scripts.docs_floors import architecture
+from scripts.docs_man import FOLDER as MANUAL
+from scripts.docs_man import manual
 from scripts.docs_performance import performance
 
 DOCS = Path("docs")
@@ -164,17 +166,24 @@ def main(arguments: list[str]) -> int:
         "configuration.md": configuration,
         "performance.md": performance,
     }
+    wanted: dict[Path, str | None] = {DOCS / name: page() for name, page in pages.items()}
+    wanted |= dict.fromkeys(MANUAL.glob("*.1"))  # None: of a command that is gone
+    wanted |= manual()
     stale = []
-    for name, page in pages.items():
-        path, text = DOCS / name, page()
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
+    for path, text in wanted.items():
+        if text is not None and path.is_file() and path.read_text(encoding="utf-8") == text:
             continue
-        stale.append(name)
-        if "--check" not in arguments:
+        stale.append(str(path))
+        if "--check" in arguments:
+            continue
+        if text is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            print(f"wrote {path}")
+        print(f"{'wrote' if text is not None else 'removed'} {path}")
     if stale and "--check" in arguments:
-        print(f"Not up to date in {DOCS}: {', '.join(stale)}. Run: make docs", file=sys.stderr)
+        print(f"Not up to date: {', '.join(stale)}. Run: make docs", file=sys.stderr)
         return 1
     return 0
 

@@ -15,7 +15,7 @@ from poller_cli.main import build
 from scripts import docs_cli
 from tests.repo.docs.blocks import ROOT
 
-COMMANDS = dict(docs_cli._commands(build(), ""))
+COMMANDS = dict(docs_cli.commands(build()))
 
 
 @pytest.mark.soak
@@ -49,7 +49,7 @@ def test_each_option_is_explained(name: str) -> None:
 
 
 def test_every_exit_code_is_explained() -> None:
-    assert set(docs_cli._CODES) == set(exits.PRECEDENCE)
+    assert set(docs_cli.CODES) == set(exits.PRECEDENCE)
 
 
 def test_the_schemas_that_it_names_are_there() -> None:

@@ -1,0 +1,81 @@
+"""Which pages the site has, in which order, and from which file of the repository each is made.
+
+Sections go by what a reader wants: to start, to do something, to look something up, to understand it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the site."""
+
+    title: str
+    """As the navigation calls it."""
+
+    path: str
+    """In the site, such as `getting-started.md`."""
+
+    source: str
+    """In the repository, such as `docs/getting-started.md`."""
+
+
+def _docs(title: str, name: str) -> Page:
+    return Page(title, f"{name}.md", f"docs/{name}.md")
+
+
+COMMANDS = _docs("Commands", "cli")
+"""A page of its own for every command stands below it."""
+
+SECTIONS: dict[str, list[Page]] = {
+    "Start": [
+        Page("What it is", "index.md", "README.md"),
+        _docs("Getting started", "getting-started"),
+        Page("Example: on a laptop", "examples/quickstart.md", "examples/quickstart/README.md"),
+        Page("Example: an Azure Functions app", "examples/functions.md", "examples/functions/README.md"),
+    ],
+    "How to": [
+        _docs("Run in Azure Functions", "azure-functions"),
+        _docs("Run from Python", "python"),
+        _docs("Run in containers", "containers"),
+        _docs("Deploy with templates", "deployment"),
+        _docs("Apply each row once", "effectively-once"),
+        _docs("Handle incidents", "incidents"),
+        _docs("Monitor and alert", "monitoring"),
+        _docs("Export metrics and traces", "telemetry"),
+        _docs("Look at the status page", "dashboard"),
+        _docs("Ask over HTTP", "http"),
+        _docs("Make it fast", "performance"),
+        _docs("Run many pollers", "scale"),
+    ],
+    "Reference": [
+        _docs("poller.toml", "configuration"),
+        COMMANDS,
+        _docs("Where the state is", "stores"),
+        _docs("What is healthy", "health"),
+        Page("Changelog", "changelog.md", "CHANGELOG.md"),
+    ],
+    "Understand": [
+        _docs("What is promised", "guarantees"),
+        _docs("Which rows are read", "sources"),
+        _docs("When a handler fails", "failures"),
+        _docs("Who may do what", "security"),
+        _docs("How it works inside", "architecture"),
+        Page("The model of the protocol", "proof.md", "proof/README.md"),
+        _docs("Figures of the long proofs", "proofs"),
+        Page("How speed is measured", "benchmarks/index.md", "benchmarks/README.md"),
+        Page("What was measured", "benchmarks/results.md", "benchmarks/RESULTS.md"),
+        _docs("Dependencies", "dependencies"),
+    ],
+    "Take part": [
+        Page("Contributing", "contributing.md", "CONTRIBUTING.md"),
+        Page("Reporting a weakness", "security-policy.md", "SECURITY.md"),
+    ],
+}
+
+
+def pages() -> list[Page]:
+    """All of them, in order; those of single commands left out."""
+    return [page for section in SECTIONS.values() for page in section]
