@@ -1,6 +1,7 @@
 """A recipe as its reader follows it: its files are written into a folder, its SQL is run, its commands are typed.
 
-A block whose paragraph above ends with `name`: is that file. Every block of the page must be used, or the test fails.
+A block is the file that the paragraph above it names last, where that ends with a colon. Every block of the page must be
+used, or the test fails.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import sqlalchemy as sa
 from poller_cli.main import execute
 from tests.repo.docs.blocks import ROOT, Block, blocks
 
-_NAMED = re.compile(r"`([\w.-]+\.(?:toml|py|sql|json|txt))`[^\n]*:\n\n$")
+_NAMED = re.compile(r"`([\w.-]+\.(?:toml|py|sql|json|txt))`")
 
 
 def page(name: str) -> str:
@@ -47,9 +48,10 @@ class Recipe:
                 self.left.remove(block)
 
     def name_of(self, block: Block) -> str | None:
-        above = (ROOT / self.page).read_text().splitlines(keepends=True)[: block.line - 1]
-        found = _NAMED.search("".join(above[-4:]))
-        return found and found[1]
+        above = "\n".join((ROOT / self.page).read_text().splitlines()[: block.line - 1]).rstrip()
+        paragraph = above.rpartition("\n\n")[2]
+        found = _NAMED.findall(paragraph) if paragraph.endswith(":") else []
+        return found[-1] if found else None
 
     def take(self, language: str) -> str:
         """The next block of a language that is no file."""
@@ -75,6 +77,7 @@ class Recipe:
 
     def _one(self, command: str, code: int) -> str:
         # In this process: to start one takes longer than all that it does.
+        command, _, into = command.partition(" > ")
         words = [os.path.expandvars(word) for word in shlex.split(command, comments=True)]
         printed = io.StringIO()
         with (
@@ -83,7 +86,10 @@ class Recipe:
             patch("sys.stdin", io.StringIO()),
             contextlib.redirect_stdout(printed),
             contextlib.redirect_stderr(printed),
+            contextlib.ExitStack() as made,
         ):
+            if into:
+                made.enter_context(contextlib.redirect_stdout(made.enter_context(Path(into).open("w"))))
             if words[0] == "poller":
                 assert execute(words[1:]) == code, f"{command}: {printed.getvalue()}"
             elif words[0] == "python":

@@ -51,6 +51,15 @@ EVERY_ONE |= {
 }
 """Pages of which one test runs every block."""
 
+TO = "tests/repo/docs/test_recipes_targets.py::"
+EVERY_ONE |= {
+    f"docs/recipes/{page}.md": TO + test
+    for page, test in {
+        "stdout": "test_rows_are_lines_of_a_file",
+        "own-target": "test_ten_lines_reach_kafka_and_redis",
+    }.items()
+}
+
 RUN_BY: dict[str, list[str]] = {
     "README.md": [
         DOCS + "test_the_readmes_example_delivers_in_an_empty_folder",

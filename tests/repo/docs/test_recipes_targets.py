@@ -1,0 +1,99 @@
+"""docs/recipes/, to each target: the rows arrive there as the page says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.repo.docs.recipe import Recipe, follow
+
+
+def orders(shop: Recipe, *totals: float) -> None:
+    """A table of old orders."""
+    shop.query("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, total REAL, updated_at TEXT NOT NULL)")
+    for number, total in enumerate(totals, 1):
+        shop.query(f"INSERT INTO orders VALUES ({number}, {total}, '2026-01-01 00:00:0{number}.000')")
+
+
+def test_rows_are_lines_of_a_file(tmp_path: Path) -> None:
+    with follow("stdout", tmp_path) as shop:
+        shop.write()
+        make, deliver = shop.take("bash").splitlines()
+        shop.type(make)
+        shop.age("orders")
+        shop.type(deliver)
+    (line,) = (tmp_path / "orders.jsonl").read_text().splitlines()
+    assert json.loads(line)["row"]["total"] == 99.5
+    assert len(json.loads(line)["id"]) == 64
+
+
+class Producer:
+    """As much of Kafka's client as the page uses. `confirm`: whether the broker answers."""
+
+    sent: ClassVar[list[dict[str, Any]]] = []
+    confirm = True
+
+    def __init__(self, _settings: dict[str, Any]) -> None: ...
+
+    def produce(self, topic: str, *, on_delivery: Any, **message: Any) -> None:
+        self.sent.append({"topic": topic, **message})
+        on_delivery(None, self)
+
+    def flush(self, _seconds: float) -> int:
+        return 0 if self.confirm else 1
+
+
+class Redis:
+    """As much of Redis' client as the page uses. `up`: whether the server answers."""
+
+    kept: ClassVar[dict[str, str]] = {}
+    up = True
+
+    @classmethod
+    def from_url(cls, _url: str, **_options: Any) -> Redis:
+        return cls()
+
+    def mset(self, values: dict[str, str]) -> None:
+        if not self.up:
+            raise ConnectionError("no route")
+        self.kept.update(values)
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules: dict[str, dict[str, Any]] = {
+        "confluent_kafka": {"Producer": Producer},
+        "redis": {"Redis": Redis},
+        "redis.exceptions": {"ConnectionError": ConnectionError, "TimeoutError": TimeoutError},
+    }
+    for name, content in modules.items():
+        module = ModuleType(name)
+        module.__dict__.update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(Producer, "sent", [])
+    monkeypatch.setattr(Redis, "kept", {})
+
+
+@pytest.mark.usefixtures("clients")
+def test_ten_lines_reach_kafka_and_redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with follow("own-target", tmp_path, KAFKA="kafka:9092", REDIS_URL="redis://redis") as shop:
+        shop.write()
+        orders(shop, 5, 7)
+        monkeypatch.setattr(Producer, "confirm", False)
+        monkeypatch.setattr(Redis, "up", False)
+        printed = shop.type("poller run --once", code=1)
+        assert "Kafka does not confirm" in printed
+        assert "Redis is down: ConnectionError" in printed
+        monkeypatch.setattr(Producer, "confirm", True)
+        monkeypatch.setattr(Redis, "up", True)
+        shop.type("poller resume kafka --yes\npoller resume redis --yes\npoller run --until-idle")
+
+    sent = [(one["topic"], one["key"], json.loads(one["value"])["total"]) for one in Producer.sent]
+    assert sent == [("orders", "1", 5.0), ("orders", "2", 7.0)] * 2
+    assert len({one["headers"]["id"] for one in Producer.sent}) == 2, "the same ids come again"
+    assert {key: json.loads(order)["total"] for key, order in Redis.kept.items()} == {"order:1": 5.0, "order:2": 7.0}
