@@ -1,7 +1,7 @@
 """A recipe as its reader follows it: its files are written into a folder, its SQL is run, its commands are typed.
 
-A block is the file that the paragraph above it names last, where that ends with a colon. Every block of the page must be
-used, or the test fails.
+A block is the file that the paragraph above it names last, where that ends with a colon. Every block of the page must
+be used, or the test fails.
 """
 
 from __future__ import annotations
