@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -27,9 +28,15 @@ def build(root: Path, folder: Path) -> list[str]:
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "--config-file", "zensical.toml"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        return [done.stdout + done.stderr.partition("Traceback")[0]]
+        return _complaints(done.stderr) or [done.stdout + done.stderr]
     write_llms(folder / "pages", site, sections, project["description"], urls.get("Documentation", ""))
     return problems(site)
+
+
+def _complaints(text: str) -> list[str]:
+    """The generator's warnings, a line each; it draws boxes around the place."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return [f"{place}: {what}" for what, place in re.findall(r"Warning: (.+)\n.*\[ (\S+) \]", plain)]
 
 
 def main(arguments: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 from scripts.site.navigation import Page
 
 
-def write_llms(pages: Path, site: Path, sections: list[tuple[str, list[Page]]], description: str, base: str) -> None:
+def write_llms(
+    pages: Path, site: Path, sections: list[tuple[str, list[list[Page]]]], description: str, base: str
+) -> None:
     """Write them into the site.
 
     Args:
@@ -20,7 +23,7 @@ def write_llms(pages: Path, site: Path, sections: list[tuple[str, list[Page]]], 
     short, full = [f"# poller\n\n> {description}\n"], []
     for title, section in sections:
         short.append(f"## {title}\n")
-        for page in section:
+        for page in itertools.chain.from_iterable(section):
             text = (pages / page.path).read_text(encoding="utf-8")
             (site / page.path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(pages / page.path, site / page.path)

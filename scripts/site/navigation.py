@@ -5,7 +5,10 @@ Sections go by what a reader wants: to start, to do something, to look something
 
 from __future__ import annotations
 
+import posixpath
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ SECTIONS: dict[str, list[Page]] = {
         _docs("Run in containers", "containers"),
         _docs("Deploy with templates", "deployment"),
         _docs("Apply each row once", "effectively-once"),
+        _docs("Relay to queues, topics and webhooks", "relays"),
+        _docs("Recipes", "recipes/index"),
         _docs("Handle incidents", "incidents"),
         _docs("Monitor and alert", "monitoring"),
         _docs("Export metrics and traces", "telemetry"),
@@ -76,6 +81,25 @@ SECTIONS: dict[str, list[Page]] = {
 }
 
 
-def pages() -> list[Page]:
-    """All of them, in order; those of single commands left out."""
-    return [page for section in SECTIONS.values() for page in section]
+def pages(root: Path) -> list[Page]:
+    """All of a repository in order, those of single commands left out."""
+    return [one for section in SECTIONS.values() for page in section for one in (page, *below(root, page))]
+
+
+def below(root: Path, page: Page) -> list[Page]:
+    """The other pages of a folder of docs/, behind its `index.md`, in the order in which that one links to them."""
+    folder = (root / page.source).parent
+    if not re.fullmatch(r"docs/.+/index\.md", page.source) or not folder.is_dir():
+        return []
+    index = (root / page.source).read_text(encoding="utf-8")
+    names = [path.name for path in sorted(folder.glob("*.md")) if path.name != "index.md"]
+    names.sort(key=lambda name: index.find(f"({name}") if f"({name}" in index else len(index))
+    return [
+        Page(_heading(folder / name), posixpath.join(posixpath.dirname(page.path), name), f"docs/{folder.name}/{name}")
+        for name in names
+    ]
+
+
+def _heading(file: Path) -> str:
+    found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else file.stem

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from scripts.long_description import relink
-from scripts.site.navigation import COMMANDS, SECTIONS, Page, pages
+from scripts.site.navigation import COMMANDS, SECTIONS, Page, below, pages
 
 HERE = Path(__file__).parent
 WORKER = "iframe-worker.js"
@@ -21,25 +21,24 @@ class BrokenSource(Exception):
     """A page or a link of the repository that the site cannot have."""
 
 
-def write(root: Path, folder: Path, urls: dict[str, str]) -> list[tuple[str, list[Page]]]:
+def write(root: Path, folder: Path, urls: dict[str, str]) -> list[tuple[str, list[list[Page]]]]:
     """Write pages, the files that they link to, and the generator's configuration.
 
     Args:
         root: the repository. folder: becomes what the generator reads; it writes into `site` in it.
         urls: `[project.urls]`.
 
-    Returns: The sections with all their pages, those of single commands among them.
+    Returns: The sections with all their pages; a page that others belong to stands before them in one list.
     Raises: BrokenSource: a page of docs/ is in no section, or a link leads nowhere.
     """
-    listed = {page.source for page in pages()}
-    forgotten = [name for path in sorted((root / "docs").glob("*.md")) if (name := f"docs/{path.name}") not in listed]
+    listed = {page.source for page in pages(root)}
+    found = [path.relative_to(root).as_posix() for path in sorted((root / "docs").rglob("*.md"))]
+    forgotten = [name for name in found if name not in listed]
     if forgotten:
         raise BrokenSource(f"In no section of scripts/site/navigation.py: {', '.join(forgotten)}.")
     shutil.rmtree(folder, ignore_errors=True)
     sources = _Sources(root, folder / "pages", urls)
-    sections = [
-        (title, [made for page in section for made in sources.add(page)]) for title, section in SECTIONS.items()
-    ]
+    sections = [(title, [sources.add(page) for page in section]) for title, section in SECTIONS.items()]
     (sources.folder / "assets").mkdir()
     shutil.copy(HERE / WORKER, sources.folder / "assets" / WORKER)
     (folder / "zensical.toml").write_text(_configuration(urls, sections), encoding="utf-8")
@@ -51,17 +50,20 @@ class _Sources:
 
     def __init__(self, root: Path, folder: Path, urls: dict[str, str]) -> None:
         self.root, self.folder, self.urls = root, folder, urls
-        self.places = {page.source: page.path for page in pages()}
+        self.places = {page.source: page.path for page in pages(root)}
+        self.titles = {page.path: page.title for page in pages(root)}
         text = (root / COMMANDS.source).read_text(encoding="utf-8")
         head, *rest = _COMMAND.split(text)
         self.commands_head = head
         self.commands = dict(zip(rest[::2], rest[1::2], strict=True))
 
     def add(self, page: Page) -> list[Page]:
-        """Write a page, and those of the commands behind the page that lists them."""
+        """Write a page, and those that belong to it: those of the commands, or of its folder."""
         if page != COMMANDS:
-            self._write(page, (self.root / page.source).read_text(encoding="utf-8"))
-            return [page]
+            made = [page, *below(self.root, page)]
+            for one in made:
+                self._write(one, (self.root / one.source).read_text(encoding="utf-8"))
+            return made
         self._write(page, self.commands_head)
         made = [page]
         for name, body in self.commands.items():
@@ -78,7 +80,7 @@ class _Sources:
     def _titled(self, page: Page, match: re.Match[str]) -> str:
         """A link that shows a file's name, such as `[stores.md](stores.md#blobs)`, shows the page's title."""
         place = posixpath.normpath(posixpath.join(posixpath.dirname(page.path), match["path"]))
-        title = next((one.title for one in pages() if one.path == place), match["name"])
+        title = self.titles.get(place, match["name"])
         return f"[{title}]({match['path']}{match['anchor'] or ''})"
 
     def _address(self, page: Page, target: str) -> str | None:
@@ -114,7 +116,7 @@ def _from(page: Page, path: str) -> str:
     return posixpath.relpath(path, posixpath.dirname(page.path) or ".")
 
 
-def _configuration(urls: dict[str, str], sections: list[tuple[str, list[Page]]]) -> str:
+def _configuration(urls: dict[str, str], sections: list[tuple[str, list[list[Page]]]]) -> str:
     """zensical.toml: the pages in order, before what scripts/site/zensical.toml says of the rest."""
     lines = ["[project]", 'site_dir = "site"', 'docs_dir = "pages"']
     if "Documentation" in urls:
@@ -124,15 +126,11 @@ def _configuration(urls: dict[str, str], sections: list[tuple[str, list[Page]]])
     lines.append("nav = [")
     for title, section in sections:
         lines.append(f"  {{ {json.dumps(title)} = [")
-        single = [page for page in section if page.source == COMMANDS.source]
-        for page in section:
-            if page == COMMANDS:
-                lines.append(f"    {{ {json.dumps(page.title)} = [")
-                lines += [
-                    f"      {_entry(one)}," for one in [Page("All commands", page.path, page.source), *single[1:]]
-                ]
-                lines.append("    ] },")
-            elif page not in single:
+        for page, *others in section:
+            if others:
+                inside = [Page("All of them", page.path, page.source), *others]
+                lines.append(f"    {{ {json.dumps(page.title)} = [{', '.join(map(_entry, inside))}] }},")
+            else:
                 lines.append(f"    {_entry(page)},")
         lines.append("  ] },")
     lines.append("]")

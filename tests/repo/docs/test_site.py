@@ -47,7 +47,7 @@ def test_a_link_that_shows_a_file_shows_the_pages_title(prepared: Path) -> None:
 
 
 def test_the_navigation_names_each_file_once() -> None:
-    paths, sources = [page.path for page in pages()], [page.source for page in pages()]
+    paths, sources = [page.path for page in pages(ROOT)], [page.source for page in pages(ROOT)]
     assert len(set(paths)) == len(paths)
     assert len(set(sources)) == len(sources)
     assert [name for name in sources if not (ROOT / name).is_file()] == []
@@ -55,7 +55,7 @@ def test_the_navigation_names_each_file_once() -> None:
 
 def repository(folder: Path, **written: str) -> Path:
     """The pages of the navigation, each a heading, and these on top."""
-    for page in pages():
+    for page in pages(ROOT):
         file = folder / page.source
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"# {page.title}\n")
@@ -115,7 +115,7 @@ def test_the_site_is_whole_and_is_searched_without_a_server(tmp_path: Path) -> N
     assert build(ROOT, tmp_path) == []
     site = tmp_path / "site"
     listed = re.findall(r"\]\(([\w/-]+\.md)\)", (site / "llms.txt").read_text())
-    assert {page.path for page in pages()} <= set(listed)
+    assert {page.path for page in pages(ROOT)} <= set(listed)
     assert [name for name in listed if not (site / name).is_file()] == []
     assert "# Getting started" in (site / "llms-full.txt").read_text()
 
