@@ -1,0 +1,183 @@
+"""A storage account that a relay writes to: which one it is, how to sign in, and what its answers mean.
+
+The clients are set up as those of the state store: nothing is resent behind our back, an answer is whole or an error,
+and no error or log shows a secret (`poller.stores.azure`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from poller import entra
+from poller.config.options import Options, Text
+from poller.errors import ConfigError, PollerError
+from poller.relays.messages import retry_later
+from poller.tls import is_loopback
+
+if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential
+
+    from poller.stores.azure.account import Service
+
+SENDS = 3
+"""How often one request is sent where no answer comes; then the batch comes again."""
+_PAUSE = 0.2
+_API_VERSION = "2023-11-03"
+_CONNECT, _READ = 2.0, 20.0
+_OUTAGES = {408, 429, 500, 502, 503, 504}
+
+
+class IdentityOptions(Options):
+    """How a relay signs in to a service of Azure."""
+
+    connection_env: Text | None = None
+    """The environment variable (app setting) that holds the connection string. Give this, or the address to sign in by
+    identity."""
+
+    client_id: Text | None = None
+    """With the address: the client id of a user-assigned managed identity. Default: that of `AZURE_CLIENT_ID`, else the
+    app's own identity."""
+
+    @property
+    def credential(self) -> TokenCredential:
+        """The process's credential of that identity."""
+        return entra.credential_of(entra.Identity(self.client_id))
+
+
+class AccountOptions(IdentityOptions):
+    """Which storage account a relay writes to."""
+
+    account_url: Text | None = None
+    """The address of the account's service, such as `https://ACCOUNT.queue.core.windows.net`: the relay signs in by
+    identity."""
+
+    create: bool = True
+    """Whether a queue or container that does not exist is created, where the identity may."""
+
+    @model_validator(mode="after")
+    def _one_account(self) -> Self:
+        check_one_address(self, "account_url", self.account_url)
+        if self.account_url is not None:
+            parts = urlsplit(self.account_url)
+            private = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+            if not private or not parts.hostname or parts.query or "@" in parts.netloc:
+                raise problem("account_url", "must be https://ACCOUNT.SERVICE.core.windows.net, without a token")
+        return self
+
+
+def problem(key: str, reason: str) -> PydanticCustomError:
+    """What a validator raises of a key. The reason is a predicate."""
+    return PydanticCustomError("relay", "{reason}", {"key": key, "reason": reason})
+
+
+def check_one_address(options: IdentityOptions, key: str, address: str | None) -> None:
+    """Refuse two ways to sign in, or none. Raises: PydanticCustomError."""
+    if options.connection_env is None and address is None:
+        raise problem("connection_env", f"is missing: give it, or {key} to sign in by identity")
+    if options.connection_env is not None and address is not None:
+        raise problem(key, "and connection_env exclude each other")
+    if options.client_id is not None and address is None:
+        raise problem("client_id", f"goes with {key}")
+    if options.connection_env is not None and not {"=", ";"}.isdisjoint(options.connection_env):
+        reason = "must be the name of an environment variable that holds the connection string, not the string itself"
+        raise problem("connection_env", reason)
+
+
+def full_connection(text: str, service: Service) -> str:
+    """A storage account's connection string, written out. Raises: ConfigError, which shows nothing of it."""
+    from poller.stores.azure.account import check_account_key, check_transport, expand_development_storage
+
+    try:
+        check_account_key(text)
+        check_transport(text, service)
+        return expand_development_storage(text)
+    except ConfigError as error:
+        refused = ConfigError(
+            f"cannot be used. {error.message.replace('state.connection', 'this setting')}",
+            key="connection_env",
+            next_step=error.next_step,
+        )
+    raise refused
+
+
+def no_client(options: IdentityOptions, what: str) -> ConfigError:
+    """The error for a connection string or an address of which the SDK makes no client."""
+    key = "connection_env" if options.connection_env else "account_url"
+    step = "Copy the connection string again from the portal, or correct the address."
+    return ConfigError(f"leads to no {what}.", key=key, next_step=step)
+
+
+def client_options() -> dict[str, Any]:
+    """What every client of a storage account is made with: nothing is sent twice or redirected."""
+    from poller.stores.azure.transport import WholeAnswers
+
+    return {
+        "api_version": _API_VERSION,
+        "retry_total": 0,
+        "permit_redirects": False,
+        "transport": WholeAnswers(),
+        "connection_timeout": _CONNECT,
+        "read_timeout": _READ,
+    }
+
+
+def sent(send: Callable[[], Any]) -> Any:
+    """Send it, and again where no answer came or the service failed: for requests that may arrive twice. Raises: what
+    the last one raised."""
+    from azure.core.exceptions import AzureError
+
+    from poller.stores.azure.errors import status_of
+
+    for left in reversed(range(SENDS)):
+        try:
+            return send()
+        except AzureError as error:
+            if not left or (status_of(error) or 503) not in _OUTAGES:
+                raise
+        time.sleep(_PAUSE)
+    raise AssertionError("unreachable")
+
+
+def failure(error: Exception, place: str, *, role: str, missing: str) -> Exception:
+    """What the handler raises for what the SDK raised: RetryLater for an outage, else PollerError. No text of an answer
+    is repeated, which may quote an address with a token.
+
+    Args:
+        place: such as "the queue orders". role: the step for a refusal. missing: the step where it is not there.
+    """
+    from azure.core.exceptions import AzureError, ClientAuthenticationError
+
+    from poller.stores.azure.errors import code_of, reason_of, status_of
+
+    if not isinstance(error, AzureError):
+        return PollerError(f"The answer for {place} is not the service's.", next_step="Check the address.")
+    status, said = status_of(error), f"{status_of(error)} {code_of(error)}".strip()
+    if not status:
+        if isinstance(error, ClientAuthenticationError):
+            return PollerError(
+                f"No credential is available for {place} ({type(error).__name__}).",
+                next_step="Sign in (az login), or give this app a managed identity (client_id: a user-assigned one).",
+            )
+        return retry_later(f"no usable answer came for {place}: {reason_of(error)}")
+    if status in _OUTAGES or code_of(error).endswith("BeingDeleted"):
+        return retry_later(f"{place} is busy or failing ({said})", _asked_for(error))
+    if status in {401, 403}:
+        return PollerError(f"Access to {place} was refused ({said}).", next_step=role)
+    step = missing if status == 404 else "The service's documentation explains this code."
+    return PollerError(f"{place} did not accept the request ({said}).", next_step=step)
+
+
+def _asked_for(error: Exception) -> float | None:
+    """For how many seconds the service asks to be left alone."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    for name, unit in (("x-ms-retry-after-ms", 0.001), ("Retry-After", 1.0)):
+        with contextlib.suppress(LookupError, ValueError, TypeError):
+            return float(headers[name]) * unit
+    return None

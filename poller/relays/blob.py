@@ -1,0 +1,246 @@
+"""Rows as files in Azure Blob Storage: each row in one file and in no other (`landing` says how)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from poller import forks
+from poller.config.options import Text
+from poller.errors import ConfigError
+from poller.handler.batch import Batch
+from poller.model.row_ids import hash_of_key
+from poller.relays.account import AccountOptions, client_options, failure, full_connection, no_client, problem, sent
+from poller.relays.base import Relay, needs
+from poller.relays.blob_formats import JsonLines, Parquet
+from poller.relays.blob_paths import OF_DATE, fault, folder, placeholders
+from poller.relays.landing import Files, Landing, Look, Rows
+
+LEDGERS = "_poller"
+"""The folder of the ledgers: what reads a container as a table leaves out folders that begin so."""
+_ONE_PUT = 64 * 1024 * 1024
+_CONTAINER = r"[a-z0-9](?:-?[a-z0-9]){2,62}"
+_TYPES = {".jsonl": "application/x-ndjson", ".gz": "application/gzip", ".parquet": "application/vnd.apache.parquet"}
+
+
+class BlobSettings(AccountOptions):
+    """`poller.relays:blob`: rows as files of JSON Lines or Parquet in a container of Azure Blob Storage."""
+
+    container: str = Field(pattern=f"^{_CONTAINER}$")
+    """The name of the container: 3 to 63 lower-case letters, digits and single hyphens."""
+
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    """`jsonl`: a line of JSON for each row. `parquet`: needs the extra `arrow` and `format = "arrow"` in the source."""
+
+    path: Text = "{poller}"
+    """The folder of a file: `{app}`, `{poller}`, and of the row's date `{date}` (such as `2026-04-07`), `{year}`,
+    `{month}`, `{day}` and `{hour}`. A batch makes a file for each folder."""
+
+    date_column: Text | None = None
+    """The column with that date, in UTC; rows without one go to the folder `__HIVE_DEFAULT_PARTITION__`."""
+
+    compression: Literal["none", "gzip"] = "none"
+    """`gzip`: JSON Lines as `.jsonl.gz`, Parquet with its columns in gzip instead of snappy."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        wrong = fault(self.path)
+        if wrong is not None:
+            raise problem("path", wrong)
+        dated = bool(placeholders(self.path) & {*OF_DATE})
+        if dated and self.date_column is None:
+            raise problem("date_column", "is missing: path has a date")
+        if self.date_column is not None and not dated:
+            raise problem("date_column", "has no meaning: path has no date, such as {date}")
+        return self
+
+
+class BlobRelay(Relay[BlobSettings]):
+    """Lands the rows of a batch in one file for each folder."""
+
+    def __init__(
+        self, settings: BlobSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> None:
+        super().__init__(settings, environ=environ, folder=folder)
+        if settings.format == "parquet":
+            with needs("blob", package="pyarrow", module="pyarrow", extra="arrow"):
+                import pyarrow.parquet  # noqa: F401
+        connection = ""
+        if settings.connection_env is not None:
+            connection = full_connection(self.variable("connection_env", settings.connection_env), "blob")
+        self._files = _Container(settings, connection)
+        self._files.connected()
+        self._landings: dict[str, Landing] = {}
+
+    def __call__(self, batch: Batch) -> None:
+        """Raises: RetryLater, where the service is down; Fenced, where a later owner has landed files; PollerError."""
+        own = self.settings
+        kind = Parquet if own.format == "parquet" else JsonLines
+        form = kind(batch, compressed=own.compression == "gzip")
+        keys = [hash_of_key(key) for key in batch.keys()]  # noqa: SIM118 - not a mapping's
+        folders: dict[str, list[int]] = {}
+        for position, value in zip(range(len(batch)), self._dates(batch), strict=True):
+            if position in form.rows:
+                place = folder(own.path, app=batch.standing.app_name, poller=batch.poller_name, value=value)
+                folders.setdefault(place, []).append(position)
+        wanted = [Rows(place, tuple(at), tuple(keys[one] for one in at)) for place, at in folders.items()]
+        batch.check()
+        self._landing(batch).land(batch, wanted, form)
+
+    def close(self) -> None:
+        """See `Relay.close`."""
+        self._files.close()
+
+    def _dates(self, batch: Batch) -> list[Any]:
+        """What stands in the date column of each row."""
+        column = self.settings.date_column
+        if column is None:
+            return [None] * len(batch)
+        table = batch.table if self.settings.format == "parquet" else None
+        if column not in (table.schema.names if table is not None else batch.rows[0]):
+            raise ConfigError(
+                f"names {column}, which the rows do not have.",
+                key="date_column",
+                next_step="Name a column of the source.",
+            )
+        return table.column(column).to_pylist() if table is not None else [row[column] for row in batch.rows]
+
+    def _landing(self, batch: Batch) -> Landing:
+        standing = batch.standing
+        name = "/".join(one for one in (LEDGERS, standing.app_name, batch.poller_name, standing.shard) if one) + ".json"
+        return self._landings.setdefault(name, Landing(self._files, name))
+
+
+class _Container(Files):
+    """`Files` in a container of Azure Blob Storage."""
+
+    def __init__(self, settings: BlobSettings, connection: str) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
+
+    def _reset_after_fork(self) -> None:
+        """In a child process too, which forgets the parent's connections."""
+        self._lock = Lock()
+        self._client: Any = None
+
+    def place(self, name: str) -> str:
+        """See `Files.place`."""
+        return f"the blob {name} in container {self._settings.container}"
+
+    def read(self, name: str) -> tuple[bytes, str] | None:
+        """See `Files.read`."""
+
+        def get() -> tuple[bytes, str]:
+            found = self.connected().get_blob_client(name).download_blob()
+            return found.readall(), str(found.properties.etag)
+
+        missing = dict.fromkeys(("BlobNotFound", "ContainerNotFound"))
+        found: tuple[bytes, str] | None = self._asked(name, get, otherwise=missing)
+        return found
+
+    def write(self, name: str, content: bytes, tag: str | None) -> str | None:
+        """See `Files.write`."""
+        from azure.core import MatchConditions
+        from azure.storage.blob import ContentSettings
+
+        condition: dict[str, Any] = {"overwrite": False}
+        if tag is not None:
+            condition = {"overwrite": True, "etag": tag, "match_condition": MatchConditions.IfNotModified}
+
+        def put() -> str:
+            kind = ContentSettings(content_type="application/json")
+            blob = self.connected().get_blob_client(name)
+            return str(blob.upload_blob(content, content_settings=kind, **condition)["etag"])
+
+        changed = dict.fromkeys(("BlobAlreadyExists", "ConditionNotMet", "TargetConditionNotMet", "BlobNotFound"))
+        written: str | None = self._asked(name, put, otherwise=changed)
+        return written
+
+    def create(self, name: str, content: bytes, *, sealed: bool, facts: Mapping[str, str]) -> bool:
+        """See `Files.create`."""
+        from azure.storage.blob import ContentSettings
+
+        kind = ContentSettings(content_type=_TYPES[Path(name).suffix])
+        about = {**facts, "sealed": "true"} if sealed else {**facts}
+
+        def put() -> bool:
+            blob = self.connected().get_blob_client(name)
+            blob.upload_blob(content, overwrite=False, content_settings=kind, metadata=about)
+            return True
+
+        created: bool = self._asked(name, put, otherwise={"BlobAlreadyExists": False, "ConditionNotMet": False})
+        return created
+
+    def look(self, name: str) -> Look:
+        """See `Files.look`."""
+
+        def head() -> Look:
+            found = self.connected().get_blob_client(name).get_blob_properties()
+            return "sealed" if found.metadata.get("sealed") == "true" else "landed"
+
+        seen: Look = self._asked(name, head, otherwise={"BlobNotFound": "missing", "ContainerNotFound": "missing"})
+        return seen
+
+    def _asked(self, name: str, ask: Any, *, otherwise: Mapping[str, Any]) -> Any:
+        """What `ask` gives; for some codes of the service, what is said here. Raises: as `Files`."""
+        from poller.stores.azure.errors import FAILURES, code_of
+
+        own = self._settings
+        try:
+            try:
+                return sent(ask)
+            except FAILURES as error:
+                if code_of(error) != "ContainerNotFound" or "ContainerNotFound" in otherwise or not own.create:
+                    raise
+                self._create()
+                return sent(ask)
+        except FAILURES as error:  # from None: the SDK's text may hold a signed address
+            if code_of(error) in otherwise:
+                return otherwise[code_of(error)]
+            raise failure(
+                error,
+                self.place(name),
+                role=f"Grant this identity 'Storage Blob Data Contributor' on the container {own.container}; it takes "
+                "minutes to apply.",
+                missing=f"Make it: az storage container create --name {own.container}, or set create = true.",
+            ) from None
+
+    def _create(self) -> None:
+        from azure.core.exceptions import ResourceExistsError
+
+        with contextlib.suppress(ResourceExistsError):
+            self.connected().create_container()
+
+    def connected(self) -> Any:
+        """The SDK's client. Raises: ConfigError."""
+        from azure.core.exceptions import AzureError
+        from azure.storage.blob import ContainerClient
+
+        with self._lock:
+            if self._client is None:
+                own, options = self._settings, {**client_options(), "max_single_put_size": _ONE_PUT}
+                try:
+                    if own.account_url is None:
+                        made = ContainerClient.from_connection_string(self._connection, own.container, **options)
+                    else:
+                        made = ContainerClient(own.account_url, own.container, credential=own.credential, **options)
+                except (ValueError, AzureError):
+                    made = None
+                if made is None:
+                    raise no_client(own, "blobs")
+                self._client = made
+            return self._client
+
+    def close(self) -> None:
+        """Close connections."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()

@@ -1,0 +1,231 @@
+"""Rows as messages in a queue of Azure Storage, in the form that Azure Functions' queue trigger reads."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from threading import Lock
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from poller import forks
+from poller.config.options import Text
+from poller.config.types import Duration, PositiveDuration
+from poller.errors import ConfigError
+from poller.handler.batch import Batch
+from poller.relays.account import AccountOptions, client_options, failure, full_connection, no_client, problem, sent
+from poller.relays.base import Relay
+from poller.relays.messages import Message, json_bytes, json_text, message_id, readable
+
+LARGEST = 65_536
+"""Bytes of a message's text: the service's own limit, after the encoding."""
+_LONGEST_TTL = timedelta(days=3650)
+_MOST_HIDDEN = timedelta(days=7)
+_NAME = r"[a-z0-9](?:-?[a-z0-9]){2,62}"
+
+
+def _hours(value: timedelta) -> timedelta:
+    if value > _MOST_HIDDEN:
+        raise problem("visibility_delay", "must be at most 7 days: the service's own limit")
+    return value
+
+
+class QueueSettings(AccountOptions):
+    """`poller.relays:queue`: rows as messages in a queue of Azure Storage."""
+
+    queue: str = Field(pattern=f"^{_NAME}$")
+    """The name of the queue: 3 to 63 lower-case letters, digits and single hyphens."""
+
+    encoding: Literal["base64", "text"] = "base64"
+    """How a message is written. `base64`: as Azure Functions' queue trigger expects by default. `text`: as it is, for
+    `"messageEncoding": "none"` in `host.json` and for other readers; a row takes a quarter less of the 64 KiB."""
+
+    rows_per_message: int = Field(default=1, ge=1, le=1000)
+    """The most rows in one message. With 1 a message is one object; with more it is an object with a list, as many rows
+    as 64 KiB hold."""
+
+    ordering_key: tuple[Text, ...] = ()
+    """With `senders` more than 1: the columns within whose values messages are sent in order."""
+
+    senders: int = Field(default=1, ge=1, le=32)
+    """How many messages are on their way at once. With more than one, rows are sent in order for each `ordering_key`,
+    and one message holds rows of one."""
+
+    time_to_live: PositiveDuration | None = None
+    """After which time a message that nobody took is gone. Default: never."""
+
+    visibility_delay: Annotated[Duration, AfterValidator(_hours)] = timedelta(0)
+    """For how long a message is hidden from readers at first; at most 7 days."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.senders > 1 and not self.ordering_key:
+            raise problem("ordering_key", "is missing: with senders > 1 it says what stays in order")
+        if self.ordering_key and self.senders == 1:
+            raise problem("ordering_key", "has no meaning with senders = 1: all rows are sent in order")
+        if self.time_to_live is not None and self.visibility_delay >= self.time_to_live:
+            raise problem("visibility_delay", "must be shorter than time_to_live")
+        return self
+
+
+def key_value(values: Mapping[str, Any], name: str) -> Any:
+    """The value of a row in a column that a setting names. Raises: ConfigError."""
+    if name not in values:
+        raise ConfigError(
+            f"names {name}, which the rows do not have.", key="ordering_key", next_step="Name columns of the source."
+        )
+    return values[name]
+
+
+class QueueRelay(Relay[QueueSettings]):
+    """Sends a message for each row, in order, and waits for the answer of each. An answer that is lost, or a process
+    that ends, sends messages again: `id` is the same each time."""
+
+    def __init__(
+        self, settings: QueueSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> None:
+        super().__init__(settings, environ=environ, folder=folder)
+        self._place = f"the queue {settings.queue}"
+        self._connection = ""
+        if settings.connection_env is not None:
+            self._connection = full_connection(self.variable("connection_env", settings.connection_env), "queue")
+        self._reset_after_fork()
+        forks.in_child(self._reset_after_fork)
+        self._connected()
+
+    def _reset_after_fork(self) -> None:
+        """In a child process too, which forgets the parent's connections."""
+        self._lock = Lock()
+        self._client: Any = None
+
+    def __call__(self, batch: Batch) -> None:
+        """Raises: RetryLater, where the service is down; PollerError, where it refuses."""
+        if self.settings.senders == 1:
+            self._send(batch, self._messages(batch, list(readable(batch))))
+            return
+        by_key: dict[str, list[tuple[Any, dict[str, Any]]]] = {}
+        for row, values in readable(batch):
+            key = json.dumps([key_value(values, name) for name in self.settings.ordering_key])
+            by_key.setdefault(key, []).append((row, values))
+        parcels = [self._messages(batch, rows) for rows in by_key.values()]
+        with ThreadPoolExecutor(self.settings.senders, thread_name_prefix="poller-queue") as pool:
+            sending = [pool.submit(self._send, batch, parcel) for parcel in parcels]
+            try:
+                for one in sending:
+                    one.result()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def close(self) -> None:
+        """See `Relay.close`."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def _messages(self, batch: Batch, rows: list[tuple[Any, dict[str, Any]]]) -> list[str]:
+        """Their texts, in order, of rows that fit; the others are rejected by name."""
+        ascii_only = self.settings.encoding == "text"  # XML, in which it travels, does not have every character
+        texts: list[str] = []
+        parcel: list[Message] = []
+        size = 0
+        for row, values in rows:
+            body = json_text(values, ascii_only=True).encode() if ascii_only else json_bytes(values)
+            message = Message(row, message_id(batch, row), body)
+            alone = self._size(self._body(batch, [message]))
+            if alone > LARGEST:
+                batch.reject(row, f"its message has {alone} bytes, and a Storage Queue takes {LARGEST}")
+                continue
+            if parcel and (len(parcel) >= self.settings.rows_per_message or size + alone > LARGEST):
+                texts.append(self._text(self._body(batch, parcel)))
+                parcel, size = [], 0
+            parcel.append(message)
+            size += alone  # more than what it adds: the poller's name is counted each time
+        return [*texts, self._text(self._body(batch, parcel))] if parcel else texts
+
+    def _body(self, batch: Batch, messages: list[Message]) -> bytes:
+        poller = json.dumps(batch.poller_name).encode()
+        if self.settings.rows_per_message == 1:
+            return b'{"id":"%s","poller":%s,"row":%s}' % (messages[0].id.encode(), poller, messages[0].body)
+        rows = b",".join(b'{"id":"%s","row":%s}' % (one.id.encode(), one.body) for one in messages)
+        return b'{"poller":%s,"rows":[%s]}' % (poller, rows)
+
+    def _size(self, body: bytes) -> int:
+        """In the queue: encoded, or as it stands in XML."""
+        if self.settings.encoding == "base64":
+            return -(-len(body) // 3) * 4
+        return len(body) + 4 * body.count(b"&") + 3 * (body.count(b"<") + body.count(b">"))
+
+    def _text(self, body: bytes) -> str:
+        return base64.b64encode(body).decode() if self.settings.encoding == "base64" else body.decode()
+
+    # --- the service -------------------------------------------------------------------------------------------------
+
+    def _send(self, batch: Batch, texts: list[str]) -> None:
+        for text in texts:
+            batch.check()
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        from poller.stores.azure.errors import FAILURES, code_of
+
+        life = self.settings.time_to_live
+        timing = {
+            "visibility_timeout": int(self.settings.visibility_delay.total_seconds()) or None,
+            "time_to_live": -1 if life is None else max(1, int(life.total_seconds())),
+        }
+
+        def put() -> None:
+            self._connected().send_message(text, **timing)
+
+        try:
+            try:
+                sent(put)
+            except FAILURES as error:
+                if code_of(error) != "QueueNotFound" or not self.settings.create:
+                    raise
+                self._create()
+                sent(put)
+        except FAILURES as error:  # from None: the SDK's text may hold a signed address
+            raise failure(
+                error,
+                self._place,
+                role=f"Grant this identity 'Storage Queue Data Message Sender' on {self._place}; it takes minutes to "
+                "apply.",
+                missing=f"Make it: az storage queue create --name {self.settings.queue}, or set create = true.",
+            ) from None
+
+    def _create(self) -> None:
+        from azure.core.exceptions import ResourceExistsError
+
+        with contextlib.suppress(ResourceExistsError):
+            self._connected().create_queue()
+
+    def _connected(self) -> Any:
+        """The SDK's client. Raises: ConfigError."""
+        from azure.core.exceptions import AzureError
+        from azure.storage.queue import QueueClient
+
+        with self._lock:
+            if self._client is None:
+                own = self.settings
+                try:
+                    if own.account_url is None:
+                        made = QueueClient.from_connection_string(self._connection, own.queue, **client_options())
+                    else:
+                        made = QueueClient(own.account_url, own.queue, credential=own.credential, **client_options())
+                except (ValueError, AzureError):
+                    made = None
+                if made is None:
+                    raise no_client(own, "queues")
+                self._client = made
+            return self._client

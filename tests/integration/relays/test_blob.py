@@ -1,0 +1,209 @@
+"""`poller.relays:blob` against Azurite. What kills and late requests do is in `tests/resilience/relays`."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from azure.storage.blob import ContainerClient
+
+from poller import Batch, RetryLater
+from poller.errors import ConfigError, Fenced, PollerError
+from poller.handler.batch import Standing
+from poller.ports import Row
+from poller.relays.blob import BlobRelay, BlobSettings
+from tests.support.azurite import Azurite
+
+
+class Lake:
+    """A container of the run's Azurite, and relays that land files there."""
+
+    def __init__(self, azurite: Azurite, container: str) -> None:
+        self.connection, self.container = azurite.connection_string, container
+        self.client = ContainerClient.from_connection_string(self.connection, container)
+
+    def relay(self, **settings: Any) -> BlobRelay:
+        own = BlobSettings(container=self.container, connection_env="TARGET", **settings)
+        return BlobRelay(own, environ={"TARGET": self.connection})
+
+    def files(self, prefix: str = "orders/") -> dict[str, bytes]:
+        return {
+            name: self.client.download_blob(name).readall()
+            for name in self.client.list_blob_names(name_starts_with=prefix)
+        }
+
+    def rows(self, prefix: str = "orders/") -> list[Any]:
+        return [json.loads(line) for content in self.files(prefix).values() for line in content.splitlines()]
+
+
+@pytest.fixture
+def lake(azurite: Azurite, container: str) -> Iterator[Lake]:
+    made = Lake(azurite, container)
+    yield made
+    made.client.close()
+
+
+class Arrow:
+    """A page's table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def arrow(self) -> pa.Table:
+        return self.table
+
+
+def batch_of(first: int, last: int, *, token: int = 1, settled: int = 0, generation: int = 0, **more: Any) -> Batch:
+    """The rows from `first` to `last` of a table, which have their numbers as positions."""
+    rows = [{"id": number, **more} for number in range(first, last + 1)]
+    standing = Standing(app_name="shop", generation=generation, settled=settled, through=last)
+    return Batch.of_rows(rows, poller_name="orders", fencing_token=token, standing=standing)
+
+
+def arrow_batch(rows: list[dict[str, Any]], schema: pa.Schema | None = None, **more: Any) -> Batch:
+    made = Batch.of_rows(rows, poller_name="orders", standing=Standing(app_name="shop", through=len(rows)), **more)
+    table = Arrow(pa.Table.from_pylist(rows, schema=schema))
+    object.__setattr__(made, "_table", table)
+    return made
+
+
+def test_a_batch_is_one_file_of_lines(lake: Lake) -> None:
+    lake.relay()(batch_of(1, 3, name="Zoë"))
+    ((name, content),) = lake.files().items()
+    assert name.startswith("orders/0000-000000000003-")
+    assert [json.loads(line) for line in content.splitlines()] == [{"id": n, "name": "Zoë"} for n in (1, 2, 3)]
+
+
+def test_a_batch_that_comes_again_changes_nothing(lake: Lake) -> None:
+    lake.relay()(batch_of(1, 3))
+    before = lake.files()
+    lake.relay()(batch_of(1, 3, token=2))
+    assert lake.files() == before
+
+
+def test_a_batch_cut_otherwise_lands_each_row_once(lake: Lake) -> None:
+    lake.relay()(batch_of(1, 4))
+    lake.relay()(batch_of(5, 6))
+    lake.relay()(batch_of(1, 2, token=2))
+    lake.relay()(batch_of(3, 9, token=2, settled=2))
+    assert sorted(row["id"] for row in lake.rows()) == [*range(1, 10)]
+
+
+def test_a_reset_lands_the_rows_again_under_other_names(lake: Lake) -> None:
+    lake.relay()(batch_of(1, 3))
+    lake.relay()(batch_of(1, 3, token=2, generation=1))
+    assert [name.split("/")[1][:4] for name in lake.files()] == ["0000", "0001"]
+
+
+def test_a_stale_owner_lands_nothing(lake: Lake) -> None:
+    stale = lake.relay()
+    stale(batch_of(1, 2, token=7))
+    lake.relay()(batch_of(3, 4, token=8, settled=2))
+    with pytest.raises(Fenced, match="under token 8; this one has 7"):
+        stale(batch_of(3, 5, token=7, settled=2))
+    assert sorted(row["id"] for row in lake.rows()) == [1, 2, 3, 4]
+
+
+class _Ended(BaseException):
+    """In place of a kill."""
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_a_file_that_never_came_is_sealed_and_read_as_empty(
+    lake: Lake, compression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay = lake.relay(compression=compression)
+
+    def ends(*_: Any, **__: Any) -> bool:
+        raise _Ended
+
+    monkeypatch.setattr(relay._files, "create", ends)
+    with pytest.raises(_Ended):
+        relay(batch_of(1, 3))
+    (named,) = json.loads(lake.client.download_blob("_poller/shop/orders.json").readall())["entries"]
+    lake.relay(compression=compression)(batch_of(1, 2, token=2))
+    files = lake.files()
+    unpacked = {name: gzip.decompress(one) if compression == "gzip" else one for name, one in files.items()}
+    assert unpacked[named["name"]] == b""
+    assert sorted(json.loads(line)["id"] for one in unpacked.values() for line in one.splitlines()) == [1, 2]
+
+
+def test_rows_go_to_the_folder_of_their_date(lake: Lake) -> None:
+    days: list[Row] = [
+        {"id": 1, "at": datetime(2026, 4, 7, 23, 59, tzinfo=UTC)},
+        {"id": 2, "at": datetime.fromisoformat("2026-04-08T01:00:00+02:00")},
+        {"id": 3, "at": "2026-04-08T00:00:00Z"},
+        {"id": 4, "at": None},
+    ]
+    lake.relay(path="{poller}/dt={date}", date_column="at")(Batch.of_rows(days, poller_name="orders"))
+    found = {name.split("/")[1]: [row["id"] for row in lake.rows(name)] for name in lake.files()}
+    assert found == {"dt=2026-04-07": [1, 2], "dt=2026-04-08": [3], "dt=__HIVE_DEFAULT_PARTITION__": [4]}
+
+
+def test_a_date_column_that_rows_do_not_have_is_refused(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match="names at"):
+        lake.relay(path="{poller}/{date}", date_column="at")(batch_of(1, 1))
+
+
+def test_gzip_holds_the_same_lines(lake: Lake) -> None:
+    lake.relay(compression="gzip")(batch_of(1, 2))
+    ((name, content),) = lake.files().items()
+    assert name.endswith(".jsonl.gz")
+    assert gzip.decompress(content) == b'{"id":1}\n{"id":2}\n'
+
+
+def test_parquet_columns_keep_their_types_over_batches(lake: Lake) -> None:
+    def read() -> Mapping[int, pa.Table]:
+        tables = [parquet.read_table(io.BytesIO(one)) for one in lake.files().values()]
+        return {table.column("id")[0].as_py(): table for table in tables}
+
+    relay = lake.relay(format="parquet")
+    relay(arrow_batch([{"id": 1, "delay": None, "total": 1.5}]))
+    relay(arrow_batch([{"id": 2, "delay": 7, "total": None}], fencing_token=2))
+    relay(arrow_batch([{"id": 3, "delay": None, "total": 2}], fencing_token=2))
+    assert [str(field.type) for field in read()[1].schema] == ["int64", "null", "double"]
+    assert [str(field.type) for field in read()[2].schema] == ["int64", "int64", "double"]
+    assert read()[3].schema == read()[2].schema
+    assert read()[3].to_pylist() == [{"id": 3, "delay": None, "total": 2.0}]
+    with pytest.raises(PollerError, match='"delay" is of the type string now, and int64'):
+        relay(arrow_batch([{"id": 4, "delay": "late", "total": 1.0}], fencing_token=2))
+
+
+def test_parquet_needs_a_source_with_arrow(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match='format = "arrow"'):
+        lake.relay(format="parquet")(batch_of(1, 1))
+
+
+def test_a_missing_container_is_an_error_where_none_may_be_made(lake: Lake) -> None:
+    with pytest.raises(PollerError, match=f"az storage container create --name {lake.container}"):
+        lake.relay(create=False)(batch_of(1, 1))
+
+
+def test_an_answer_that_is_lost_lands_the_row_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    relay = lake.relay()
+    create = relay._files.create
+
+    def lost(*given: Any, **more: Any) -> bool:
+        create(*given, **more)
+        raise RetryLater("no answer came")
+
+    monkeypatch.setattr(relay._files, "create", lost)
+    with pytest.raises(RetryLater):
+        relay(batch_of(1, 3))
+    monkeypatch.setattr(relay._files, "create", create)
+    relay(batch_of(1, 5, token=2))
+    assert sorted(row["id"] for row in lake.rows()) == [1, 2, 3, 4, 5]
+
+
+def test_a_ledger_that_somebody_overwrote_is_named(lake: Lake) -> None:
+    lake.relay()(batch_of(1, 1))
+    lake.client.upload_blob("_poller/shop/orders.json", b"{}", overwrite=True)
+    with pytest.raises(PollerError, match=r"the blob _poller/shop/orders\.json in container"):
+        lake.relay()(batch_of(2, 2, settled=1))
