@@ -53,6 +53,8 @@ class RelayEntry:
 
 
 RELAYS = {
+    "blob": RelayEntry("blob", "Blob"),
+    "queue": RelayEntry("queue", "Queue"),
     "stdout": RelayEntry("stdout", "Stdout"),
 }
 """Every relay, by its name."""

@@ -19,12 +19,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from poller.relays.base import Relay
+    from poller.relays.blob import BlobRelay, BlobSettings
     from poller.relays.opening import relay
+    from poller.relays.queue import QueueRelay, QueueSettings
     from poller.relays.stdout import StdoutRelay, StdoutSettings
 
-__all__ = ["Relay", "StdoutRelay", "StdoutSettings", "relay"]
+__all__ = [
+    "BlobRelay",
+    "BlobSettings",
+    "QueueRelay",
+    "QueueSettings",
+    "Relay",
+    "StdoutRelay",
+    "StdoutSettings",
+    "relay",
+]
 
 _HOMES = {
+    "BlobRelay": "blob",
+    "BlobSettings": "blob",
+    "QueueRelay": "queue",
+    "QueueSettings": "queue",
     "Relay": "base",
     "StdoutRelay": "stdout",
     "StdoutSettings": "stdout",

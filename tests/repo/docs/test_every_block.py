@@ -146,7 +146,11 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_a_range_is_delivered_again_as_shown",
         DOCS + "test_batches_come_as_tables_as_shown",
     ],
-    "docs/relays.md": ["tests/repo/docs/test_relays.py::test_the_configuration_and_the_program_print_one_line"] * 2,
+    "docs/relays.md": [
+        *["tests/repo/docs/test_relays.py::test_the_configuration_and_the_program_print_one_line"] * 2,
+        "tests/repo/docs/test_relays.py::test_the_page_lands_a_file_of_parquet",
+        "tests/repo/docs/test_relays.py::test_the_page_sends_a_message",
+    ],
     "docs/scale.md": ["tests/repo/docs/test_scale.py::test_the_arithmetic_prints_what_is_shown"] * 2,
     "docs/security.md": [
         "tests/repo/docs/test_security.py::test_the_pages_roles_suffice_and_the_source_is_only_read",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
 import sqlite3
@@ -9,11 +11,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
+from azure.storage.blob import ContainerClient
+from azure.storage.queue import QueueClient
 
 from poller import load_app
 from poller.config.relays import RELAYS
 from tests.repo.docs.blocks import ROOT, blocks
+from tests.support.azurite import Azurite
 
 PAGE = "docs/relays.md"
 
@@ -41,6 +47,31 @@ def test_the_configuration_and_the_program_print_one_line(shop: Path, capsys: py
     (shop / "state.db").unlink()
     exec(blocks(PAGE, "python")[0].text, {})
     assert lines(capsys) == by_file
+
+
+def deliver(shop: Path, text: str, connection: str) -> None:
+    (shop / "poller.toml").write_text(text)
+    with load_app(shop / "poller.toml", {"AzureWebJobsStorage": connection}) as app:
+        assert app.pollers["orders"].tick().outcome == "delivered"
+
+
+def test_the_page_lands_a_file_of_parquet(shop: Path, azurite: Azurite, container: str) -> None:
+    text = blocks(PAGE, "toml")[1].text.replace('"lake"', f'"{container}"')
+    here = re.sub("account_url = .*", 'connection_env = "AzureWebJobsStorage"', text)
+    deliver(shop, here, azurite.connection_string)
+    with ContainerClient.from_connection_string(azurite.connection_string, container) as lake:
+        (name,) = lake.list_blob_names(name_starts_with="orders/dt=2026-01-01/")
+        table = parquet.read_table(io.BytesIO(lake.download_blob(name).readall()))
+    assert table.column("id").to_pylist() == [7]
+
+
+def test_the_page_sends_a_message(shop: Path, azurite: Azurite, container: str) -> None:
+    text = blocks(PAGE, "toml")[2].text.replace('queue = "orders"', f'queue = "{container}"')
+    connection = azurite.connection_string_with_queues
+    deliver(shop, text, connection)
+    with QueueClient.from_connection_string(connection, container) as queue:
+        (message,) = queue.receive_messages()
+    assert json.loads(base64.b64decode(message.content))["row"]["id"] == 7
 
 
 def test_the_page_has_a_row_and_a_section_for_every_relay() -> None:
