@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from poller.config import AppConfig, FunctionsOptions, PollerOptions, RunOptions, SourceConfig, StateOptions
 from poller.config.relays import PREFIX, RELAYS
@@ -223,8 +222,8 @@ def _properties(model: type[BaseModel]) -> dict[str, Any]:
 
 def _type(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
-        kinds = dict.fromkeys(_type(kind) for kind in schema["anyOf"] if "%[A-Z" not in kind.get("pattern", ""))
-        return " or ".join(kinds)
+        several = dict.fromkeys(_type(kind) for kind in schema["anyOf"] if "%[A-Z" not in kind.get("pattern", ""))
+        return " or ".join(several)
     if "enum" in schema:
         return ", ".join(f'`"{value}"`' for value in schema["enum"])
     if "750ms" in schema.get("examples", ()):
@@ -233,14 +232,22 @@ def _type(schema: dict[str, Any]) -> str:
         return "size"
     if schema.get("format") in {"date", "date-time"}:
         return "date"
-    return {"integer": "whole number", "boolean": "true or false", "array": "list of texts"}.get(schema["type"], "text")
+    kinds = {
+        "integer": "whole number",
+        "boolean": "true or false",
+        "array": "list of texts",
+        "object": "table of texts",
+    }
+    return kinds.get(schema["type"], "text")
 
 
 def _default(field: FieldInfo) -> str:
-    if field.default is PydanticUndefined:
+    if field.is_required():
         return "required"
-    match field.default:
+    match field.get_default(call_default_factory=True):
         case None | ():
+            return ""
+        case dict():
             return ""
         case bool(value):
             return f"`{str(value).lower()}`"

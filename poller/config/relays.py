@@ -55,6 +55,7 @@ class RelayEntry:
 RELAYS = {
     "blob": RelayEntry("blob", "Blob"),
     "queue": RelayEntry("queue", "Queue"),
+    "http": RelayEntry("http", "Http"),
     "stdout": RelayEntry("stdout", "Stdout"),
 }
 """Every relay, by its name."""

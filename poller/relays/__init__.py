@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from poller.relays.base import Relay
     from poller.relays.blob import BlobRelay, BlobSettings
+    from poller.relays.http import HttpRelay, HttpSettings
     from poller.relays.opening import relay
     from poller.relays.queue import QueueRelay, QueueSettings
     from poller.relays.stdout import StdoutRelay, StdoutSettings
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BlobRelay",
     "BlobSettings",
+    "HttpRelay",
+    "HttpSettings",
     "QueueRelay",
     "QueueSettings",
     "Relay",
@@ -38,6 +41,8 @@ __all__ = [
 _HOMES = {
     "BlobRelay": "blob",
     "BlobSettings": "blob",
+    "HttpRelay": "http",
+    "HttpSettings": "http",
     "QueueRelay": "queue",
     "QueueSettings": "queue",
     "Relay": "base",

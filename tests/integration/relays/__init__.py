@@ -1,0 +1,1 @@
+"""Relays against real servers."""

@@ -14,6 +14,7 @@ QUEUE_MODE = "tests/repo/docs/test_queue_mode.py::test_the_mode_and_the_host_as_
 ACCEPTED = DOCS + "test_every_configuration_shown_is_accepted"
 HTTP = "tests/repo/docs/test_http.py::"
 ONCE = "tests/repo/docs/test_effectively_once.py::"
+RELAYS = "tests/repo/docs/test_relays.py::"
 NO_CLIENT = "not run: needs a client library that is not installed here, and an account"
 DRAWING = "not run: a drawing"
 NO_CLOUD = "not run: changes a machine, a cluster or a subscription; names in it are held by test_deployment.py::"
@@ -147,9 +148,11 @@ RUN_BY: dict[str, list[str]] = {
         DOCS + "test_batches_come_as_tables_as_shown",
     ],
     "docs/relays.md": [
-        *["tests/repo/docs/test_relays.py::test_the_configuration_and_the_program_print_one_line"] * 2,
-        "tests/repo/docs/test_relays.py::test_the_page_lands_a_file_of_parquet",
-        "tests/repo/docs/test_relays.py::test_the_page_sends_a_message",
+        *[RELAYS + "test_the_configuration_and_the_program_print_one_line"] * 2,
+        RELAYS + "test_the_page_lands_a_file_of_parquet",
+        RELAYS + "test_the_page_sends_a_message",
+        RELAYS + "test_each_relay_is_configured_as_shown",
+        "tests/integration/relays/test_http.py::test_the_pages_answer_names_an_event",
     ],
     "docs/scale.md": ["tests/repo/docs/test_scale.py::test_the_arithmetic_prints_what_is_shown"] * 2,
     "docs/security.md": [

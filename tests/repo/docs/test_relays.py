@@ -17,6 +17,7 @@ from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 
 from poller import load_app
+from poller.config import load_config
 from poller.config.relays import RELAYS
 from tests.repo.docs.blocks import ROOT, blocks
 from tests.support.azurite import Azurite
@@ -72,6 +73,16 @@ def test_the_page_sends_a_message(shop: Path, azurite: Azurite, container: str) 
     with QueueClient.from_connection_string(connection, container) as queue:
         (message,) = queue.receive_messages()
     assert json.loads(base64.b64decode(message.content))["row"]["id"] == 7
+
+
+def test_each_relay_is_configured_as_shown(tmp_path: Path) -> None:
+    whole, *others = [block.text for block in blocks(PAGE, "toml")]
+    source = whole[whole.index("[pollers.orders.source]") :]
+    for number, part in enumerate(one for one in others if "app_name" not in one):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(f'app_name = "shop"\n{part}{source}')
+        config = load_config(file, dict.fromkeys(re.findall("%([A-Z_]+)%", part), "https://shop.example"))
+        assert config.pollers["orders"].relay is not None
 
 
 def test_the_page_has_a_row_and_a_section_for_every_relay() -> None:

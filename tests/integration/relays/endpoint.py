@@ -1,0 +1,106 @@
+"""A real HTTP server that keeps what it gets and answers as it was told; and what a call of a relay came to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from poller import Batch
+from poller.handler.call import Handler, ThreadExecutor
+from poller.handler.result import CallResult
+
+
+@dataclass
+class Answer:
+    """`status` 0: the connection is closed without one; -1: none comes until the endpoint ends."""
+
+    status: int = 204
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @classmethod
+    def failed(cls, *ids: str, **more: str) -> Answer:
+        """200, with events that failed."""
+        body = {"batchItemFailures": [{"itemIdentifier": one, **more} for one in ids]}
+        return cls(200, {"Content-Type": "application/json"}, json.dumps(body).encode())
+
+
+@dataclass
+class Request:
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return self.body if isinstance(self.body, list) else [self.body]
+
+    @property
+    def rows(self) -> list[Any]:
+        return [event["data"] for event in self.events]
+
+
+class Endpoint:
+    """`answers`: given one after the other, then 204. `requests`: what came."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.requests: list[Request] = []
+        self.over = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/rows"
+
+    @contextmanager
+    def serving(self) -> Iterator[Endpoint]:
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self.over.set()
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(10)
+
+    def _handler(endpoint) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                endpoint.requests.append(Request(self.path, dict(self.headers), json.loads(body)))
+                answer = endpoint.answers.pop(0) if endpoint.answers else Answer()
+                if answer.status == -1:
+                    endpoint.over.wait(60)
+                if answer.status <= 0:
+                    self.close_connection = True
+                    return
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                if answer.status != 204:
+                    self.send_header("Content-Length", str(len(answer.body)))
+                self.end_headers()
+                self.wfile.write(answer.body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+
+def called(handler: Handler, batch: Batch) -> CallResult:
+    """What a call comes to; an exception counts as the call's."""
+    try:
+        return ThreadExecutor().run(handler, batch, batch._lease, 60)
+    except Exception as error:  # noqa: BLE001 - as a tick does
+        return CallResult.of_error(error)

@@ -1,0 +1,280 @@
+"""`poller.relays:http` against a real server: what is sent, and what each answer means."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poller import Batch, ConfigError, RetryLater, load_app
+from poller.relays import relay
+from poller.relays.http_answers import wanted_pause
+from poller.relays.messages import retry_later
+from tests.integration.relays.endpoint import Answer, Endpoint, called
+from tests.repo.docs.blocks import blocks
+from tests.support.services import free_port
+from tests.support.shop_folder import write_shop
+
+ROWS: list[dict[str, Any]] = [{"id": 1, "name": "Zoë"}, {"id": 2, "name": None}, {"id": 3, "name": "x" * 300}]
+SECRET = "s3cr3t-of-the-shop"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint().serving() as serving:
+        yield serving
+
+
+def batch() -> Batch:
+    return Batch.of_rows(ROWS)
+
+
+def ids(endpoint: Endpoint) -> list[str]:
+    return [event["id"] for request in endpoint.requests for event in request.events]
+
+
+def test_a_batch_is_one_request_of_cloud_events(endpoint: Endpoint) -> None:
+    made = relay("http", url=endpoint.url, headers={"X-Team": "shop"}, event_type="order.changed")
+    assert called(made, batch()).error is None
+    (request,) = endpoint.requests
+    assert request.rows == ROWS
+    assert request.headers["Content-Type"].startswith("application/cloudevents-batch+json")
+    assert request.headers["X-Team"] == "shop"
+    first = request.body[0]
+    assert (first["specversion"], first["type"], first["source"]) == ("1.0", "order.changed", "//test")
+    assert len(set(ids(endpoint))) == 3
+
+
+def test_a_retry_has_the_same_ids_and_the_same_key(endpoint: Endpoint) -> None:
+    for mode in ("batch", "single"):
+        endpoint.requests.clear()
+        for _ in range(2):
+            relay("http", url=endpoint.url, mode=mode)(batch())
+        keys = [request.headers["Idempotency-Key"] for request in endpoint.requests]
+        half = len(keys) // 2
+        assert keys[:half] == keys[half:]
+        assert len(set(keys)) == half == (1 if mode == "batch" else 3)
+        assert ids(endpoint)[:3] == ids(endpoint)[3:]
+
+
+def test_single_events_go_one_by_one_in_order(endpoint: Endpoint) -> None:
+    relay("http", url=endpoint.url, mode="single")(batch())
+    assert [request.body["data"]["id"] for request in endpoint.requests] == [1, 2, 3]
+    assert endpoint.requests[0].headers["Content-Type"].startswith("application/cloudevents+json")
+
+
+def test_a_large_batch_is_divided_and_a_large_row_rejected(endpoint: Endpoint) -> None:
+    made = batch()
+    result = called(relay("http", url=endpoint.url, max_request=300), made)
+    assert [request.rows for request in endpoint.requests] == [ROWS[:1], ROWS[1:2]]
+    assert [one.position for one in result.rejected] == [2]
+    assert "max_request is 300" in result.rejected[0].text
+
+
+@pytest.mark.parametrize("status", [0, 408, 425, 429, 500, 503, 599])
+def test_an_outage_is_no_rows_fault(endpoint: Endpoint, status: int) -> None:
+    endpoint.answers = [Answer(status)]
+    result = called(relay("http", url=endpoint.url), batch())
+    assert (result.end, result.named, result.seconds) == ("later", (), 30.0)
+
+
+def test_an_answer_is_waited_for_as_long_as_the_timeout(endpoint: Endpoint) -> None:
+    endpoint.answers = [Answer(-1)]
+    result = called(relay("http", url=endpoint.url, timeout="100ms"), batch())
+    assert (result.end, "ReadTimeout" in str(result.error)) == ("later", True)
+
+
+def test_nobody_there_is_an_outage() -> None:
+    result = called(relay("http", url=f"http://127.0.0.1:{free_port()}/a?code={SECRET}"), batch())
+    assert result.end == "later"
+    assert SECRET not in str(result.error)
+
+
+@pytest.mark.parametrize(
+    ("said", "waited"),
+    [
+        ("7", 7.0),
+        (format_datetime(datetime(2026, 1, 1, 0, 2, tzinfo=UTC)), 120.0),
+        ("999999999", 3600.0),
+        ("soon", 30.0),
+        ("-5", 30.0),
+    ],
+    ids=["seconds", "date", "for-years", "nonsense", "negative"],
+)
+def test_retry_after_is_followed_within_bounds(endpoint: Endpoint, said: str, waited: float) -> None:
+    now = format_datetime(datetime(2026, 1, 1, tzinfo=UTC))
+    endpoint.answers = [Answer(503, {"Retry-After": said})]
+    made = relay("http", url=endpoint.url)
+    assert retry_later("down", wanted_pause({"Retry-After": said, "Date": now})).after == timedelta(seconds=waited)
+    assert called(made, batch()).end == "later"
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 413, 422])
+def test_a_refused_row_is_named_and_the_others_are_done(endpoint: Endpoint, status: int) -> None:
+    endpoint.answers = [Answer(), Answer(status, {}, b"the row says " + SECRET.encode())]
+    result = called(relay("http", url=endpoint.url, mode="single"), batch())
+    assert [one.position for one in result.failed] == [1]
+    assert str(status) in result.failed[0].text
+    assert SECRET not in result.failed[0].text
+    assert len(endpoint.requests) == 3
+
+
+@pytest.mark.parametrize("mode", ["batch", "single"])
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 401, 403])
+def test_a_wrong_address_or_key_names_no_row(endpoint: Endpoint, mode: str, status: int) -> None:
+    endpoint.answers = [Answer(status, {"Location": endpoint.url})]
+    result = called(relay("http", url=endpoint.url, mode=mode), batch())
+    assert (result.end, result.named) == ("raised", ())
+    assert len(endpoint.requests) == 1, "redirects are not followed"
+
+
+def test_a_refused_batch_fails_as_a_whole(endpoint: Endpoint) -> None:
+    endpoint.answers = [Answer(422)]
+    result = called(relay("http", url=endpoint.url), batch())
+    assert (result.end, result.named) == ("raised", ())
+    assert "answered 422 to a request with 3 rows" in str(result.error)
+
+
+def test_an_answer_may_name_events_that_failed(endpoint: Endpoint) -> None:
+    made = relay("http", url=endpoint.url)
+    made(batch())
+    endpoint.answers = [Answer.failed(ids(endpoint)[1], error="no such customer")]
+    result = called(made, batch())
+    assert [(one.position, one.text) for one in result.failed] == [(1, "no such customer")]
+
+
+def test_the_pages_answer_names_an_event(endpoint: Endpoint) -> None:
+    made = relay("http", url=endpoint.url)
+    made(batch())
+    shown = next(block.text for block in blocks("docs/relays.md", "json"))
+    body = shown.replace("the id of an event", ids(endpoint)[2]).encode()
+    endpoint.answers = [Answer(200, {"Content-Type": "application/json"}, body)]
+    assert [(one.position, one.text) for one in called(made, batch()).failed] == [(2, "no such customer")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer.failed("unknown"),
+        Answer(200, {"Content-Type": "application/json"}, b'{"batchItemFailures": "all"}'),
+        Answer(200, {"Content-Type": "application/json"}, b" " * 1_000_001),
+    ],
+    ids=["another-event", "no-list", "too-long"],
+)
+def test_an_answer_that_cannot_be_read_is_no_success(endpoint: Endpoint, answer: Answer) -> None:
+    endpoint.answers = [answer]
+    assert called(relay("http", url=endpoint.url), batch()).end == "raised"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, {"Content-Type": "application/json"}, b'{"ok": true}'),
+        Answer(200, {"Content-Type": "application/json"}, b"[1]"),
+        Answer(202, {"Content-Type": "text/html"}, b"<p>thanks"),
+        Answer.failed(),
+    ],
+    ids=["an-object", "a-list", "a-page", "none-failed"],
+)
+def test_any_other_body_of_a_success_means_done(endpoint: Endpoint, answer: Answer) -> None:
+    endpoint.answers = [answer]
+    assert called(relay("http", url=endpoint.url), batch()).error is None
+
+
+def test_a_lost_lease_ends_it_between_two_requests(endpoint: Endpoint) -> None:
+    made = batch()
+    made.lost.set()
+    result = called(relay("http", url=endpoint.url, mode="single"), made)
+    assert type(result.error).__name__ == "LeaseLost"
+    assert endpoint.requests == []
+
+
+def test_secrets_come_from_variables_and_are_shown_nowhere(
+    endpoint: Endpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    environ = {"AUTH": f"Bearer {SECRET}", "URL": f"{endpoint.url}?code={SECRET}"}
+    made = relay("http", url_env="URL", headers_env={"Authorization": "AUTH"}, environ=environ)
+    endpoint.answers = [Answer(403)]
+    with caplog.at_level(logging.DEBUG):
+        result = called(made, batch())
+    (request,) = endpoint.requests
+    assert request.headers["Authorization"] == f"Bearer {SECRET}"
+    assert request.path.endswith(f"?code={SECRET}")
+    shown = f"{made!r} {made.settings!r} {made.settings.model_dump_json()} {result.error} {caplog.text} "
+    assert SECRET not in shown + str(made.checkup())
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        ({}, "url", "is missing: give url or url_env"),
+        ({"url": "https://a", "url_env": "URL"}, "url_env", "exclude each other"),
+        ({"url": f"ftp://{SECRET}@a"}, "url", "begins with https:// or http://"),
+        ({"url": f"https://a:{SECRET}/"}, "url", "begins with https:// or http://"),
+        ({"url_env": "UNSET"}, "url_env", "UNSET, which is not set"),
+        ({"url_env": "WRONG"}, "url_env", "begins with https:// or http://"),
+        ({"url": f"http://u:{SECRET}@shop.example/"}, "url", "plain http to another machine"),
+        ({"url": "http://shop.example/", "headers_env": {"A": "WRONG"}}, "url", "plain http to another machine"),
+        ({"url": "https://a", "headers_env": {"A": "LINES"}}, "headers_env", "cannot be the value of a header"),
+        ({"url": "https://a", "headers": {"A": "b\r\nC: d"}}, "headers", "HTTP does not allow"),
+        ({"url": "https://a", "headers": {"Host": "b"}}, "headers", "which the relay sets itself"),
+    ],
+    ids=[
+        "none", "both", "ftp", "no-port", "unset", "no-address", "password", "header", "lines", "line", "ours",
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_refused_without_its_value(settings: dict[str, Any], key: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        relay("http", environ={"WRONG": SECRET, "LINES": f"{SECRET}\nX: y"}, **settings)
+    assert caught.value.key == key
+    assert words in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_check_says_whether_somebody_listens(endpoint: Endpoint) -> None:
+    (found,) = relay("http", url=endpoint.url).checkup()
+    assert (found.severity, "accepts connections" in found.message) == ("ok", True)
+    (found,) = relay("http", url=f"http://127.0.0.1:{free_port()}/").checkup()
+    assert found.severity == "error"
+    assert endpoint.requests == []
+
+
+def test_a_relay_in_another_process_keeps_its_connections(endpoint: Endpoint) -> None:
+    made = relay("http", url_env="URL", environ={"URL": endpoint.url})
+    arrived = pickle.loads(pickle.dumps(made))
+    assert pickle.loads(pickle.dumps(made)) is arrived
+    assert called(arrived, batch()).error is None
+    made.close()
+    assert called(made, batch()).error is None, "it may be called again after close()"
+
+
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+def test_a_poller_relays_and_its_checkpoint_moves(tmp_path: Path, endpoint: Endpoint, isolation: str) -> None:
+    write_shop(tmp_path, "")
+    file = tmp_path / "poller.toml"
+    settings = f'handler = "poller.relays:http"\nrelay.url_env = "SHOP"\nisolation = "{isolation}"'
+    file.write_text(file.read_text().replace('handler = "handlers:on_orders"', settings))
+    endpoint.answers = [Answer(503)]
+    with load_app(file, {"SHOP": endpoint.url}) as app:
+        orders = app.pollers["orders"]
+        assert [one.severity for one in orders.check() if one.check in ("handler", "relay")] == ["ok", "ok"]
+        first = orders.tick()
+        assert first.outcome == "handler_failed"
+        assert "answered 503" in str(first.error)
+        orders.resume()
+        assert orders.tick().outcome == "delivered"
+    assert [request.rows[0]["id"] for request in endpoint.requests] == [1, 1]
+    assert endpoint.requests[0].body[0]["source"] == "/shop/orders"
+    assert ids(endpoint)[0] == ids(endpoint)[1]
+
+
+def test_retry_later_is_what_handlers_raise(endpoint: Endpoint) -> None:
+    endpoint.answers = [Answer(503)]
+    with pytest.raises(RetryLater, match="answered 503"):
+        relay("http", url=endpoint.url)(batch())
