@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.message import Message
@@ -35,18 +35,22 @@ class Mail:
 
 
 @contextlib.contextmanager
-def web() -> Iterator[Web]:
+def web(answer: Callable[[dict[str, str], bytes], bytes] = lambda *_: b"") -> Iterator[Web]:
+    """`answer`: what a request of these headers and this body gets as JSON."""
     kept = Web()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            kept.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            code = 503 if kept.refuse else 204
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            kept.requests.append((self.path, headers, body))
+            said = answer(headers, body)
+            self.send_response(503 if kept.refuse else 200)
             kept.refuse = max(0, kept.refuse - 1)
-            self.send_response(code)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
+            self.wfile.write(said)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -68,6 +68,12 @@ class Recipe:
         text = (self.take("bash") if commands is None else commands).replace("\\\n", "")
         return "".join(self._one(line, code) for line in text.splitlines() if line.strip())
 
+    def replace(self, file: str, shown: str, own: str) -> None:
+        """What a test has of its own instead, such as a name on a server that others use too."""
+        text = (self.folder / file).read_text()
+        assert shown in text
+        (self.folder / file).write_text(text.replace(shown, own))
+
     def options(self, *lines: str) -> None:
         """Options of every poller, which make a test short."""
         path = self.folder / "poller.toml"

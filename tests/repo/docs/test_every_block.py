@@ -57,6 +57,8 @@ EVERY_ONE |= {
     f"docs/recipes/{page}.md": TO + test
     for page, test in {
         "stdout": "test_rows_are_lines_of_a_file",
+        "storage-queue": "test_messages_trigger_a_function_that_counts_once",
+        "blob": "test_files_hold_each_row_once",
         "own-target": "test_ten_lines_reach_kafka_and_redis",
     }.items()
 }

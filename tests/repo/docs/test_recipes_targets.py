@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
+import runpy
 import sys
+import uuid
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import azure.functions as func
 import pytest
+from azure.storage.queue import QueueClient
 
 from tests.repo.docs.recipe import Recipe, follow
+from tests.support.azurite import Azurite
 
 
 def orders(shop: Recipe, *totals: float) -> None:
@@ -97,3 +104,44 @@ def test_ten_lines_reach_kafka_and_redis(tmp_path: Path, monkeypatch: pytest.Mon
     assert sent == [("orders", "1", 5.0), ("orders", "2", 7.0)] * 2
     assert len({one["headers"]["id"] for one in Producer.sent}) == 2, "the same ids come again"
     assert {key: json.loads(order)["total"] for key, order in Redis.kept.items()} == {"order:1": 5.0, "order:2": 7.0}
+
+
+@pytest.fixture
+def with_queues(azurite: Azurite) -> str:
+    return azurite.connection_string_with_queues
+
+
+def functions(folder: Path) -> Any:
+    """The one function of the page's `function_app.py`, as its host calls it."""
+    (one,) = runpy.run_path(str(folder / "function_app.py"))["app"].get_functions()
+    return one.get_user_function()
+
+
+def test_messages_trigger_a_function_that_counts_once(with_queues: str, tmp_path: Path) -> None:
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    with (
+        follow("storage-queue", tmp_path, AzureWebJobsStorage=with_queues) as shop,
+        QueueClient.from_connection_string(with_queues, name) as queue,
+    ):
+        shop.write()
+        shop.replace("poller.toml", 'queue = "orders"', f'queue = "{name}"')
+        make, *rest = shop.take("bash").splitlines()
+        shop.type(make)
+        shop.age("orders")
+        shop.type("\n".join(rest))
+        shop.type("poller reset-to-beginning orders --yes\npoller run --until-idle")
+        messages = [base64.b64decode(message.content) for message in queue.receive_messages()]
+        queue.delete_queue()
+        with contextlib.chdir(tmp_path):
+            for body in messages:
+                functions(tmp_path)(func.QueueMessage(body=body))
+        assert len(messages) == 4, "a reset sends all of them again"
+        assert shop.query("SELECT total FROM seen ORDER BY rowid", "reader.db") == [(99.5,), (12.5,)]
+
+
+def test_files_hold_each_row_once(azurite: Azurite, container: str, tmp_path: Path) -> None:
+    with follow("blob", tmp_path, AzureWebJobsStorage=azurite.connection_string, LAKE=container) as shop:
+        shop.write()
+        shop.replace("poller.toml", 'container = "lake"', f'container = "{container}"')
+        printed = shop.type()
+    assert printed.endswith("dt=2026-04-07 [1]\ndt=2026-04-08 [2, 3]\n")
