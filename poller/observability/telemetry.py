@@ -12,11 +12,13 @@ import contextlib
 import logging
 import os
 import platform
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from poller import extras
 from poller.errors import ConfigError
@@ -233,6 +235,7 @@ def _modules(name: str, signal: str) -> list[Any]:
 def _otlp(signal: str) -> Any:
     """Its address, headers and certificates are OpenTelemetry's variables, which it reads by itself."""
     (module,) = _modules("otlp", signal)
+    _redact_logs()  # it says which header is wrong
     return module.OTLPMetricExporter() if signal == "metric" else module.OTLPSpanExporter()
 
 
@@ -263,12 +266,24 @@ class _Redacted(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         with contextlib.suppress(Exception):
-            record.msg, record.args = redact(record.getMessage()), ()
+            record.msg, record.args = redact(_without_headers(record.getMessage())), ()
             if record.exc_info and record.exc_info[1] is not None:
                 error = record.exc_info[1]
-                record.msg += f" ({type(error).__name__}: {error_line(error)})"
+                record.msg += f" ({type(error).__name__}: {_without_headers(error_line(error))})"
                 record.exc_info, record.exc_text = None, None
         return True
+
+
+def _without_headers(text: str) -> str:
+    """Without the values of headers for a collector, which are keys to it in shapes of their own."""
+    for name in ("", "METRICS_", "TRACES_"):
+        for header in os.environ.get(f"OTEL_EXPORTER_OTLP_{name}HEADERS", "").split(","):
+            value = re.split("[=:]", header, maxsplit=1)[-1].strip()
+            plain = unquote(value).strip()
+            for secret in (value, plain, repr(plain)[1:-1]):
+                if len(secret) > 3:  # else every "1" would be one
+                    text = text.replace(secret, "***")
+    return text
 
 
 _FILTER = _Redacted()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -145,6 +146,20 @@ def test_a_collector_that_is_away_fails_no_poll(folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "outcome=delivered" in ended.stderr
     assert "hunter2" not in ended.stderr
+
+
+@pytest.mark.parametrize("headers", ["x-team: hunter2-of-the-shop", "x-team=hunter2%0A-of-a-shop,hunter2-of-the-shop"])
+def test_a_header_that_is_wrong_is_not_shown(
+    headers: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The exporter quotes one that is not NAME=VALUE: it holds the collector's key."""
+    installed("opentelemetry.exporter.otlp.proto.http", "otlp")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_HEADERS", headers)
+    telemetry._otlp("metric")
+    quoted = repr("hunter2-of-the-shop\n") if ":" in headers else repr("hunter2\n-of-a-shop")
+    logging.getLogger("opentelemetry.exporter.otlp.proto.http.metric_exporter").error("It failed: %s", quoted)
+    assert len(caplog.messages) == 2, "that there is one is said"
+    assert "hunter2" not in caplog.text
 
 
 def test_a_port_that_is_taken_fails_no_poll(folder: Path) -> None:
