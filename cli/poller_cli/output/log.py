@@ -15,11 +15,15 @@ class _CurrentStderr(logging.Handler):
     """Writes to whatever stderr is at that moment: the progress display stands in for it while it is shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        with suppress(Exception):  # a handler may have closed it
+            print(self._line(record), file=sys.stderr, flush=True)
+
+    def _line(self, record: logging.LogRecord) -> str:
         try:
-            print(self.format(record), file=sys.stderr, flush=True)
-        except Exception:  # noqa: BLE001 - logging's own way with its failures
-            with suppress(Exception):  # which writes to stderr, and a handler may have closed it
-                self.handleError(record)
+            return self.format(record)
+        except Exception as error:  # noqa: BLE001 - logging itself would print the values as they are
+            text = f"{record.msg!r} of {record.pathname}:{record.lineno} cannot be logged: {type(error).__name__}"
+            return self.format(logging.makeLogRecord({**record.__dict__, "msg": text, "args": (), "exc_info": None}))
 
 
 def _log_ended_thread(ended: threading.ExceptHookArgs) -> None:
@@ -40,9 +44,9 @@ def log_to_stderr(*, debug: bool, as_json: bool = False) -> None:
         handler.setFormatter(json_log.JsonLines())
         say_as(json_log.said)
         logging.captureWarnings(True)
-        threading.excepthook = _log_ended_thread
     else:
         handler.setFormatter(LogLines())
+    threading.excepthook = _log_ended_thread
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     logging.getLogger("poller").setLevel(logging.DEBUG if debug else logging.INFO)
     for chatty in ("azure", "urllib3", "sqlalchemy", "opentelemetry"):

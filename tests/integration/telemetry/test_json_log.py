@@ -44,20 +44,21 @@ def test_each_line_is_an_object_with_the_ids_of_its_span(tmp_path: Path) -> None
 
 
 NOISY = """
-import threading, warnings
+import logging, threading, warnings
 
 def fail():
     raise ValueError("a row, password=hunter2")
 
 def on_orders(batch):
     warnings.warn("old, password=hunter2", UserWarning)
+    logging.getLogger("shop").warning("paid %d", "ana\x1b[2J password=hunter2")
     thread = threading.Thread(target=fail)
     thread.start()
     thread.join()
 """
 
 
-def test_warnings_threads_and_signals_are_objects_too(tmp_path: Path) -> None:
+def test_all_else_that_is_said_is_an_object_too(tmp_path: Path) -> None:
     write_shop(tmp_path, NOISY)
     command = [sys.executable, "-m", "poller_cli.main", "run", "--log-format", "json", "--http", "0"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
@@ -74,5 +75,5 @@ def test_warnings_threads_and_signals_are_objects_too(tmp_path: Path) -> None:
 
     text = "".join(json.dumps(line) for line in lines)
     assert "hunter2" not in text
-    for part in ("UserWarning: old", "ValueError: a row", "/api/dashboard", "stopping after the batch in hand"):
+    for part in ("UserWarning: old", "'paid %d'", "ValueError: a row", "/api/dashboard", "stopping after the batch in hand"):
         assert part in text
