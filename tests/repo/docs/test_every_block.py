@@ -59,6 +59,7 @@ EVERY_ONE |= {
         "stdout": "test_rows_are_lines_of_a_file",
         "storage-queue": "test_messages_trigger_a_function_that_counts_once",
         "blob": "test_files_hold_each_row_once",
+        "http": "test_an_endpoint_refuses_one_event_without_the_others",
         "own-target": "test_ten_lines_reach_kafka_and_redis",
     }.items()
 }

@@ -16,6 +16,7 @@ import azure.functions as func
 import pytest
 from azure.storage.queue import QueueClient
 
+from tests.repo.docs.receivers import web
 from tests.repo.docs.recipe import Recipe, follow
 from tests.support.azurite import Azurite
 
@@ -145,3 +146,20 @@ def test_files_hold_each_row_once(azurite: Azurite, container: str, tmp_path: Pa
         shop.replace("poller.toml", 'container = "lake"', f'container = "{container}"')
         printed = shop.type()
     assert printed.endswith("dt=2026-04-07 [1]\ndt=2026-04-08 [2, 3]\n")
+
+
+def test_an_endpoint_refuses_one_event_without_the_others(tmp_path: Path) -> None:
+    def answer(headers: dict[str, str], body: bytes) -> bytes:
+        with contextlib.chdir(tmp_path):
+            found = functions(tmp_path)(func.HttpRequest("POST", "/api/orders", headers=headers, body=body))
+        return bytes(found.get_body())
+
+    with web(answer) as receiver, follow("http", tmp_path, WEBHOOK=f"{receiver.url}/api/orders") as shop:
+        shop.write()
+        make, deliver, look = shop.take("bash").splitlines()
+        shop.type(make)
+        shop.age("orders")
+        assert "a negative total" in shop.type(deliver, code=1)
+        assert "id=2" in shop.type(look)
+        assert shop.query("SELECT total FROM seen ORDER BY rowid", "receiver.db") == [(99.5,), (12.5,)]
+        assert len(receiver.requests[0][1]["idempotency-key"]) >= 32
