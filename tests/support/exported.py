@@ -15,6 +15,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 
 from poller import Batch
+from poller.errors import SourceError
 from poller.observability import Rechecked
 from poller.observability.otel import MetricsObserver
 from poller.stores import MemoryStore
@@ -69,6 +70,10 @@ def _work(folder: Path, observe: MetricsObserver) -> None:
                 elif batch.rows[0]["id"] == 3:
                     operator.reset("beginning", break_lease=True, by="test", reason="a stale owner")
 
+            table.execute("ALTER TABLE orders RENAME TO away")
+            with contextlib.suppress(SourceError):
+                poller.tick(handle)
+            table.execute("ALTER TABLE away RENAME TO orders")
             assert [poller.tick(handle).outcome for _ in range(2)] == ["handler_failed", "lease_lost"]
             observe(Rechecked(poller="orders", at=datetime.now(UTC), compared=1, late=1, complete=True))
 

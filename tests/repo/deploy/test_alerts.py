@@ -57,6 +57,11 @@ CASES = {
         {'poller_ticks_total{outcome="halted"}': "0x60", 'poller_ticks_total{outcome="idle"}': "0+6x60"},
         "critical",
     ),
+    "PollerTicksFailing": Case(
+        {'poller_ticks_total{outcome="SourceError"}': "1+1x60", 'poller_ticks_total{outcome="idle"}': "7x60"},
+        {'poller_ticks_total{outcome="SourceError"}': "1+1x60", 'poller_ticks_total{outcome="idle"}': "0+1x60"},
+        "critical",
+    ),
     "PollerHandlerFailing": Case(
         {'poller_handler_attempts_total{outcome="failed"}': "0+1x60"},
         {'poller_handler_attempts_total{outcome="failed"}': "0x20 1x40"},
