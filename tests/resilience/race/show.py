@@ -49,11 +49,18 @@ class Race:
         return [event["event"] for event in self.events if event["worker"] == worker]
 
 
-def run(azurite: Azurite, folder: Path, on_event: Callable[[dict[str, Any]], None] = lambda event: None) -> Race:
-    """Run it once, on a real Azurite, with a SQLite table as source and another as the handler's sink."""
+def run(
+    azurite: Azurite,
+    folder: Path,
+    on_event: Callable[[dict[str, Any]], None] = lambda event: None,
+    *,
+    tables: bool = False,
+) -> Race:
+    """Run it once, on a real Azurite, with a SQLite table as source and another as the handler's sink. `tables`: the
+    state is in Table Storage, else in a blob."""
     race = Race()
     one_at_a_time = threading.Lock()  # three threads bring events: a line printed by two of them is no line
-    _prepare(azurite, folder)
+    _prepare(azurite, folder, tables)
 
     def note(event: dict[str, Any]) -> None:
         with one_at_a_time:
@@ -83,7 +90,7 @@ def run(azurite: Azurite, folder: Path, on_event: Callable[[dict[str, Any]], Non
     return race
 
 
-def _prepare(azurite: Azurite, folder: Path) -> None:
+def _prepare(azurite: Azurite, folder: Path, tables: bool) -> None:
     with sqlite3.connect(folder / "source.db") as source:
         source.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT NOT NULL)")
         source.executemany(
@@ -92,8 +99,9 @@ def _prepare(azurite: Azurite, folder: Path) -> None:
     with sqlite3.connect(folder / "ledger.db") as ledger:
         ledger.execute("CREATE TABLE ledger (key TEXT PRIMARY KEY, id INTEGER, token INTEGER, worker TEXT)")
     settings = {
-        "connection": azurite.connection_string,
-        "container": azurite.container_name(),
+        "connection": azurite.connection_string_with_tables if tables else azurite.connection_string,
+        "place": azurite.table_name() if tables else azurite.container_name(),
+        "store": "TableStore" if tables else "BlobStore",
         "source": f"sqlite:///{folder / 'source.db'}",
         "ledger": str(folder / "ledger.db"),
         "batch_size": BATCH,

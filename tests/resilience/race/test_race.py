@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.resilience.race import show
-from tests.support.azurite import find_azurite
+from tests.support.azurite import Azurite, find_azurite
 from tests.support.services import REPOSITORY, unavailable
 
 _EVENT = re.compile(r" *[\d.]+s  (?P<worker>first|second) +(?P<event>\w+) +(?P<facts>.*)")
@@ -53,3 +55,13 @@ def test_an_owner_held_past_its_lease_wakes_up_and_is_refused() -> None:
     assert [int(entry["row"]) for entry in ledger] == list(range(1, show.ROWS + 1))
     assert [(entry["token"], entry["worker"]) for entry in ledger] == [("1", "first")] * 5 + [("2", "second")] * 5
     assert printed.rstrip().endswith("10 entries for 10 rows, tokens [1, 2]: as promised")
+
+
+@pytest.mark.soak
+def test_with_the_state_in_a_table_it_is_refused_too(azurite: Azurite, tmp_path: Path) -> None:
+    pytest.importorskip("azure.data.tables", reason="needs the extra table")
+    race = show.run(azurite, tmp_path, tables=True)
+    first = race.names("first")
+    assert first.index("stale_commit_refused") > first.index("woke_up")
+    assert "batch_committed" not in first[first.index("woke_up") :]
+    assert race.ledger == [(row, 1 + (row > 5), "second" if row > 5 else "first") for row in range(1, show.ROWS + 1)]

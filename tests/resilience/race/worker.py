@@ -14,10 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from poller import Batch, Poller
+from poller import Batch, Poller, stores
 from poller.observability import PollerEvent
 from poller.sources import SqlSource
-from poller.stores import BlobStore
 
 
 def say(name: str, event: str, **facts: Any) -> None:
@@ -70,7 +69,7 @@ def main(name: str, folder: Path) -> None:
             pk_columns=["id"],
             bound="none",
         ),
-        store=BlobStore.from_connection_string(race["connection"], container=race["container"]),
+        store=getattr(stores, race["store"]).from_connection_string(race["connection"], race["place"]),
         app_name="race",
         batch_size=race["batch_size"],
         lease_ttl="3s",
