@@ -14,6 +14,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python; d
 WORKERS     ?= 4
 PYTEST_ARGS ?=
 BENCH_ARGS  ?=
+RELEASE_ARGS ?=
 # They start hundreds of processes: none of them compiles the package anew, also where the environment forbids Python to
 # keep what it compiled.
 COMPILED     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m compileall -q poller cli
@@ -26,7 +27,7 @@ DEV     := $(VENV)/.stamp-dev
 TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv tools demo test soak prove bench check race docs site schemas format pins wheel clean
+.PHONY: help venv tools demo test soak prove bench check race docs site schemas format pins wheel release-check clean
 
 help:  ## this list
 	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ pins: $(DEV)  ## compile the requirements files (PINS=--upgrade takes the newest
 
 wheel: $(DEV)  ## build dist/*.whl
 	$(BIN)/python -m build --no-isolation --wheel
+
+release-check: $(DEV)  ## what must hold before a release: archives, installations, licences, texts; uploads nothing (RELEASE_ARGS=--quick)
+	$(BIN)/python -m scripts.release $(RELEASE_ARGS)
 
 clean:  ## remove everything that was set up or built
 	rm -rf $(VENV) .tools dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import pytest
-from readme_renderer import markdown
 
 from scripts.long_description import LongDescription, described
+from scripts.release.texts import description_addresses
 from tests.repo.packaging.repository import project
 from tests.support.services import REPOSITORY
 
@@ -17,27 +16,10 @@ URLS = {"Repository": "https://code.example/poller/", "Documentation": "https://
 CODE = "https://code.example/poller/blob/v0.1.0"
 
 
-class Addresses(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value or "" for name, value in attrs if name in ("href", "src", "srcset")]
-
-
-def rendered(text: str) -> list[str]:
-    """The addresses in a long description, as an index renders it."""
-    html = markdown.render(text)
-    assert html is not None
-    reader = Addresses()
-    reader.feed(html)
-    return reader.found
-
-
 @pytest.mark.parametrize("urls", [{}, URLS], ids=["before", "after"])
 def test_the_long_description_has_no_dead_link(urls: dict[str, str]) -> None:
-    addresses = rendered(described(README, urls, "0.1.0"))
+    addresses = description_addresses(described(README, urls, "0.1.0"))
+    assert addresses is not None
     assert [one for one in addresses if not re.match("https://|#", one)] == []
     assert len(addresses) >= (20 if urls else 0)
 

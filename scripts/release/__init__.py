@@ -1,0 +1,1 @@
+"""What must hold before a release: `python -m scripts.release`. It publishes nothing."""
