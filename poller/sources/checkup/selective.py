@@ -119,10 +119,33 @@ def _parts(text: str, family: str) -> set[str]:
         return set()
 
 
-def _compared(text: str) -> list[str]:
+def same_condition(one: str, other: str, family: str) -> bool:
+    """Whether two conditions are the same text but for casts, parentheses and quotes, which PostgreSQL adds to the
+    condition of an index. False where one cannot be parsed."""
+    try:
+        return bool(_bare(one, family) == _bare(other, family))
+    except user_sql.Unreadable:
+        return False
+
+
+def _bare(text: str, family: str) -> Any:
+    from sqlglot import exp
+
+    tree = user_sql.parse(text, family, condition=True)
+    for node in reversed(list(tree.bfs())):  # what is inside first
+        if isinstance(node, exp.Cast | exp.Paren):
+            tree = node.this if node is tree else tree
+            node.replace(node.this)
+        elif isinstance(node, exp.Identifier):
+            node.set("this", node.name.lower())
+            node.set("quoted", False)
+    return tree
+
+
+def compared(text: str, family: str) -> list[str]:
     """The columns that a filter compares with a value for equality, where it does nothing else; empty otherwise."""
     try:
-        tree = user_sql.parse(text, "mysql", condition=True)
+        tree = user_sql.parse(text, family, condition=True).unnest()
     except user_sql.Unreadable:
         return []
     from sqlglot import exp
@@ -140,7 +163,7 @@ def index_for_filter(subject: Subject) -> str:
     if subject.options.table is None or not subject.is_base_table:
         return "Create an index on the table that begins with the columns that `filter` compares, or is limited to it."
     if subject.family == "mysql":
-        columns = _compared(text)
+        columns = compared(text, "mysql")
         if columns:
             return subject.create_index([*(name for name in columns if name not in subject.order), *subject.order])
         index = subject.create_index(["poller_takes", *subject.order])

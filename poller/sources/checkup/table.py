@@ -7,6 +7,7 @@ from datetime import datetime
 from poller.errors import SourceError
 from poller.model.finding import Finding, error, ok, warn
 from poller.sources.checkup.fixes import fill_with_now, set_not_null
+from poller.sources.checkup.selective import compared, same_condition
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
 from poller.sources.columns.uniqueness import invalid_indexes, proof_of, weakened
@@ -125,15 +126,18 @@ def index(subject: Subject) -> list[Finding]:
     for one in inspector.get_indexes(o.table, schema=schema):
         if one["name"] in invalid:
             continue
-        partial = any(k.endswith("_where") and v is not None for k, v in (one.get("dialect_options") or {}).items())
+        limits = [v for k, v in (one.get("dialect_options") or {}).items() if k.endswith("_where") and v is not None]
+        partial = any(not o.filter or not same_condition(str(v), o.filter, subject.family) for v in limits)
         sorting = one.get("column_sorting") or {}
         one_way = len({sorting.get(name, ()) for name in one["column_names"] if name in wanted}) == 1
         if not partial and one_way and None not in one["column_names"]:
             there.append([str(name) for name in one["column_names"]])
     # InnoDB and SQLite keep the primary key at the end of every index: (cursor) is (cursor, primary key) there.
     implied = primary if subject.family == "mysql" or (subject.family == "sqlite" and len(primary) == 1) else []
+    fixed = {*compared(o.filter, subject.family)} - {*wanted} if o.filter else set()
     for names in there:
-        full = [*names, *(name for name in implied if name not in names)]
+        order = names[next((n for n, name in enumerate(names) if name not in fixed), len(names)) :]
+        full = [*order, *(name for name in implied if name not in order)]
         if full[: len(wanted)] == wanted:
             return [ok("index", f"({', '.join(names)}) gives the order")]
     subject.index = subject.create_index(wanted)

@@ -57,6 +57,17 @@ def test_check_proposes_what_spares_the_rows_of_a_filter(filled: str) -> None:
         assert [row["id"] for row in source.page(None, 5).rows] == [5]
 
 
+@pytest.mark.parametrize("status", ["failed", "done"])
+def test_an_index_that_contains_the_filter_gives_the_order(filled: str, status: str) -> None:
+    with closing(orders(filled, **FAILED)) as source:
+        execute(filled, finding(source, "filter").fix.rstrip(";"))
+    execute(filled, "drop index orders_cursor" + (" on orders" if family(filled) == "mysql" else ""))
+    with closing(orders(filled, **FAILED | {"filter": f"(status = '{status}')"})) as source:
+        found = finding(source, "index")
+    serves = status == "failed" or family(filled) == "mysql"
+    assert found.severity == ("ok" if serves else "warn"), found
+
+
 def test_check_of_a_filter_that_no_row_passes(filled: str) -> None:
     with closing(orders(filled, **FAILED | {"filter": "status in ('lost', 'gone')"})) as source:
         found = finding(source, "filter")
