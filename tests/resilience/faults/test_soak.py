@@ -6,11 +6,13 @@ chain was applied; a false loss is one of these that its writer took for lost, a
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,13 +91,19 @@ def _write_on(
         errors.append(error)
 
 
+def _document(body: bytes) -> dict[str, Any]:
+    """What was sent; of an entity, what is in its bytes."""
+    data: dict[str, Any] = json.loads(body)
+    return json.loads(base64.b64decode(data["B00"])) if "B00" in data else data
+
+
 def _chain(proxy: FaultProxy) -> list[State]:
     """Every version that the server had, in order, from the ETags of the applied PUTs."""
     versions: dict[str | None, tuple[str, State]] = {}
     for record in proxy.requests.select("PUT", NAME):
         for etag in record.etags:
             assert record.request.if_match not in versions, "one version was replaced twice"
-            versions[record.request.if_match] = (etag, State.model_validate(json.loads(record.request.body)))
+            versions[record.request.if_match] = (etag, State.model_validate(_document(record.request.body)))
     chain: list[State] = []
     at: str | None = next(key for key in versions if key not in {etag for etag, _ in versions.values()})
     while at in versions:
@@ -105,9 +113,9 @@ def _chain(proxy: FaultProxy) -> list[State]:
     return chain
 
 
-def _soak(azurite: Azurite, container: str, *, seed: int, writes: int) -> dict[str, int]:
-    with FaultProxy("127.0.0.1", azurite.port) as proxy:
-        bench = Bench(azurite, proxy, container, ttl=3.0)
+def _soak(azurite: Azurite, container: str, *, seed: int, writes: int, tables: bool = False) -> dict[str, int]:
+    with FaultProxy("127.0.0.1", azurite.table_port if tables else azurite.port) as proxy:
+        bench = Bench(azurite, proxy, container, ttl=3.0, tables=tables)
         bench.acquire().release(give_back=True)
         proxy.reset()
         proxy.plan = plan = Seeded(seed, pace=0.05)
@@ -163,6 +171,16 @@ def test_writers_learn_the_truth_in_many_writes(azurite: Azurite, container: str
     print(f"\nseed {seed}: {summary}")
     assert summary["done"] + summary["lost"] + summary["unknown"] >= writes
     assert summary["resolved"] > writes / 40
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(400)
+def test_on_tables_writers_learn_the_truth_in_many_writes(azurite: Azurite) -> None:
+    pytest.importorskip("azure.data.tables", reason="needs the extra table")
+    azurite.start_tables()
+    summary = _soak(azurite, azurite.table_name(), seed=5, writes=400, tables=True)
+    assert summary["lost"] > 0
+    assert summary["resolved"] > 10
 
 
 def _drain(azurite: Azurite, container: str, folder: Path, *, seed: int, rows: int) -> Shop:
