@@ -153,12 +153,12 @@ class _Tokens:
         """
         try:
             credential = entra.credential_of(self._identity)
-            token = credential.get_token(wanted).token
+            token = _checked(credential.get_token(wanted).token)
             digest = _digest(token)
             if digest == self._doubted and digest != self._renewed:
                 self._renewed = digest
                 entra.renew(credential)
-                token = entra.credential_of(self._identity).get_token(wanted).token
+                token = _checked(entra.credential_of(self._identity).get_token(wanted).token)
         except Exception as error:  # noqa: BLE001 - of any part of the chain; their texts are not shown
             said = re.search(r"AADSTS\d+", str(error))
             why = f"{type(error).__name__}{f', {said[0]}' if said else ''}"
@@ -168,6 +168,18 @@ class _Tokens:
     def doubt(self, token: str) -> None:
         """No connection was made with it."""
         self._doubted = _digest(token)
+
+
+class NotAToken(ValueError):
+    """What was issued is none."""
+
+
+def _checked(token: object) -> str:
+    """A token as HTTP carries one: letters, digits and signs. A driver would quote another in its error, or fail as if
+    a row's value were wrong. Raises: NotAToken."""
+    if not isinstance(token, str) or re.fullmatch(r"[!-~]+", token) is None:
+        raise NotAToken
+    return token
 
 
 def _digest(token: str) -> bytes:

@@ -1,4 +1,4 @@
-"""An endpoint for tokens that takes connections and says nothing, with the real `azure.identity`."""
+"""Endpoints for tokens that say nothing, with the real `azure.identity`, and tokens that are none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from poller import entra
 from poller.databases.tokens import NoToken, _Tokens
 from poller.entra import Identity
+from tests.support.entra import Issuer
 
 SCOPE = "https://ossrdbms-aad.database.windows.net/.default"
 WORKLOAD = {
@@ -47,3 +48,18 @@ def test_an_endpoint_that_hangs_is_an_outage_of_seconds(
         identity = Identity(None, "default" if kind == "workload" else "managedidentity")
         with pytest.raises(NoToken, match="no token for postgresql at db as this app's own"):
             _Tokens(identity).take(SCOPE, "postgresql at db")
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "eyJ\u2028geheim", "eyJ geheim", "eyJ\x00geheim", "eyJ\ud800geheim", None, b"geheim"],
+    ids=["empty", "line", "space", "nul", "surrogate", "none", "bytes"],
+)
+def test_what_is_no_token_is_an_outage_and_sent_nowhere(token: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drivers would quote it, or take it for a value of a row."""
+    issuer = Issuer(monkeypatch)
+    monkeypatch.setattr(entra, "_made", {})
+    monkeypatch.setattr(issuer, "token", token)
+    with pytest.raises(NoToken, match="no token for postgresql at db as this app's own identity: NotAToken") as refused:
+        _Tokens(Identity()).take(SCOPE, "postgresql at db")
+    assert "geheim" not in f"{refused.value!r} {refused.value.__cause__!r}"
