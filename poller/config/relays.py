@@ -56,6 +56,7 @@ RELAYS = {
     "blob": RelayEntry("blob", "Blob"),
     "queue": RelayEntry("queue", "Queue"),
     "http": RelayEntry("http", "Http"),
+    "sql": RelayEntry("sql", "Sql"),
     "stdout": RelayEntry("stdout", "Stdout"),
 }
 """Every relay, by its name."""

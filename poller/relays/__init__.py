@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from poller.relays.http import HttpRelay, HttpSettings
     from poller.relays.opening import relay
     from poller.relays.queue import QueueRelay, QueueSettings
+    from poller.relays.sql import SqlRelay, SqlSettings
     from poller.relays.stdout import StdoutRelay, StdoutSettings
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "QueueRelay",
     "QueueSettings",
     "Relay",
+    "SqlRelay",
+    "SqlSettings",
     "StdoutRelay",
     "StdoutSettings",
     "relay",
@@ -46,6 +49,8 @@ _HOMES = {
     "QueueRelay": "queue",
     "QueueSettings": "queue",
     "Relay": "base",
+    "SqlRelay": "sql",
+    "SqlSettings": "sql",
     "StdoutRelay": "stdout",
     "StdoutSettings": "stdout",
     "relay": "opening",

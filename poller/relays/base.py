@@ -58,9 +58,14 @@ class Relay(ABC, Generic[SettingsT]):
         """Let go of connections. The relay may be called again afterwards."""
         return
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """Where variables are looked up that settings name."""
+        return os.environ if self._environ is None else self._environ
+
     def variable(self, key: str, name: str) -> str:
         """The value of the environment variable that the setting `key` names. Raises: ConfigError."""
-        value = (os.environ if self._environ is None else self._environ).get(name, "")
+        value = self.environ.get(name, "")
         if not value.strip():
             raise ConfigError(
                 f"names the environment variable {name}, which is not set.",

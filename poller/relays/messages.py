@@ -97,10 +97,11 @@ def json_text(value: Any, *, ascii_only: bool = False) -> str:
 
 def plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of what JSON has. Raises: what a value raises that is asked for its text."""
-    return {str(name): _plain(value) for name, value in row.items()}
+    return {str(name): plain_value(value) for name, value in row.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A value of what JSON has. Raises: as `plain`."""
     kind = type(value)
     if value is None or kind in (str, int, bool):
         return value
@@ -111,13 +112,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return _plain(float(value))
+        return plain_value(float(value))
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(value)).decode("ascii")
     if isinstance(value, Mapping):
         return plain(value)
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(one) for one in value]
+        return [plain_value(one) for one in value]
     return _text(value)
 
 

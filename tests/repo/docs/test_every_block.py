@@ -156,6 +156,7 @@ RUN_BY: dict[str, list[str]] = {
         RELAYS + "test_the_page_sends_a_message",
         RELAYS + "test_each_relay_is_configured_as_shown",
         "tests/integration/relays/test_http.py::test_the_pages_answer_names_an_event",
+        RELAYS + "test_each_relay_is_configured_as_shown",
     ],
     "docs/scale.md": ["tests/repo/docs/test_scale.py::test_the_arithmetic_prints_what_is_shown"] * 2,
     "docs/security.md": [

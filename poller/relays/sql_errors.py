@@ -1,0 +1,103 @@
+"""Whose fault an error of a target database is: a row's, nobody's (an outage), or the table's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
+
+from poller.databases.errors import codes
+from poller.databases.tokens import NoToken
+
+Fault: TypeAlias = Literal["row", "outage", "conflict", "table"]
+
+_CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
+_OUTAGE_CLASSES = frozenset({"08", "25", "28", "3D", "40", "53", "55", "57", "58", "XX"})
+"""Classes of SQLSTATE: connection, read-only, authorisation, database, resources, a server that ends or is ended."""
+_ROW_CLASSES = frozenset({"22", "23", "44", "P0"})
+"""Data, constraints, a view's check, an exception of a trigger."""
+
+_CONFLICT_NUMBERS = frozenset({1205, 1213, 1020, 3572})
+_OUTAGE_NUMBERS = frozenset(
+    {1021, 1037, 1038, 1040, 1041, 1044, 1045, 1049, 1053, 1077, 1079, 1114, 1129, 1130, 1152, 1158, 1159, 1160, 1161}
+    | {1184, 1203, 1226, 1290, 1317, 1637, 1792, 1836, 1927, 1969, 3024, 3168, 4031}
+)
+"""Of MySQL and MariaDB: full, out of memory, refused, shutting down, interrupted, read-only; and the client's own."""
+_TABLE_NUMBERS = frozenset({1046, 1051, 1054, 1064, 1072, 1091, 1142, 1143, 1146, 1149, 1176, 1227, 1305, 1356, 1370})
+"""No such table or column, no privilege, no such statement."""
+
+_SQLITE_CONFLICTS = frozenset({5, 6})
+_SQLITE_OUTAGES = frozenset({7, 8, 10, 11, 13, 14, 15, 23, 26})
+"""Out of memory, read-only, I/O, damaged, full, cannot be opened, locking, not permitted, no database."""
+_CODE = re.compile(r"[A-Za-z0-9_]{1,63}", re.ASCII)
+
+
+def fault_of(failed: SQLAlchemyError) -> Fault:
+    """`row`: another row might be taken. `outage`: the same might be taken later. `conflict`: at once. `table`: what
+    was asked cannot be done there, whatever the row."""
+    if isinstance(failed, NoToken | NoConnectionFree):
+        return "outage"
+    if not isinstance(failed, DBAPIError):
+        return "row" if isinstance(failed, StatementError) else "table"
+    if failed.connection_invalidated:
+        return "outage"
+    original: Any = failed.orig
+    state, number = codes(original)
+    sqlite = getattr(original, "sqlite_errorcode", None)
+    if sqlite is not None:
+        return _of_sqlite(sqlite & 0xFF, failed)
+    if number is not None:  # MySQL's says more than its SQLSTATE
+        return _of_number(number, failed)
+    if state is not None:
+        return _of_state(state)
+    if isinstance(failed, DataError | IntegrityError):
+        return "row"
+    # A driver's own word: that no connection can be made, or that a value has no form there.
+    return "outage" if type(original).__name__ in {"OperationalError", "InterfaceError"} else "row"
+
+
+def described(failed: SQLAlchemyError) -> str:
+    """What may be said of it: the kind of error, its code, and which constraint or column it is about; never a
+    value."""
+    if isinstance(failed, NoToken):
+        return failed.message
+    original: Any = getattr(failed, "orig", None)
+    if original is None:
+        return type(failed).__name__
+    state, number = codes(original)
+    sqlite = getattr(original, "sqlite_errorname", None)
+    code = next((str(one) for one in (number, sqlite, state) if one is not None), "")
+    diagnosis = getattr(original, "diag", None)
+    names = [getattr(diagnosis, f"{one}_name", None) for one in ("table", "column", "constraint")]
+    about = ", ".join(name for name in names if isinstance(name, str) and _CODE.fullmatch(name))
+    return " ".join(
+        filter(None, [type(original).__name__, f"({code})" if code else "", f"of {about}" if about else ""])
+    )
+
+
+def _of_state(state: str) -> Fault:
+    if state in _CONFLICT_STATES:
+        return "conflict"
+    if state[:2] in _OUTAGE_CLASSES:
+        return "outage"
+    return "row" if state[:2] in _ROW_CLASSES else "table"
+
+
+def _of_number(number: int, failed: DBAPIError) -> Fault:
+    if number in _CONFLICT_NUMBERS:
+        return "conflict"
+    if number in _OUTAGE_NUMBERS or 2000 <= number < 3000 or number == 0:
+        return "outage"
+    if number in _TABLE_NUMBERS and not isinstance(failed, DataError | IntegrityError):
+        return "table"
+    return "row"
+
+
+def _of_sqlite(code: int, failed: DBAPIError) -> Fault:
+    if code in _SQLITE_CONFLICTS:
+        return "conflict"
+    if code in _SQLITE_OUTAGES:
+        return "outage"
+    return "row" if isinstance(failed, DataError | IntegrityError) or code in {18, 19, 20, 25} else "table"

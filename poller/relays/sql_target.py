@@ -1,0 +1,337 @@
+"""A table that rows are brought into: its columns and keys, and the upsert in its database's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
+from math import ceil, isnan
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+from sqlalchemy import Column, Connection, Insert, MetaData, Table, event, func, inspect, or_
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.types import ARRAY, JSON, Boolean
+
+from poller import tls
+from poller.config.sqlite_paths import anchored
+from poller.databases import tokens
+from poller.databases.urls import abandon, read_url, use_utf8mb4
+from poller.errors import ConfigError
+from poller.model.finding import Finding, ok, warn
+from poller.ports import Row
+from poller.relays.messages import json_text, plain_value
+from poller.sinks.schema import family_of
+
+if TYPE_CHECKING:
+    from poller.relays.sql import SqlSettings
+
+MOST_CONNECTIONS = 64
+"""As many as a poller has lanes at most."""
+CONNECT = 10
+"""Seconds."""
+_LARGEST_SQLITE_INTEGER = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """A statement for rows with certain columns.
+
+    Attributes:
+        taken: by column of the table: the column of the row, and what makes the table's value of its value.
+        keys: the columns of the row that identify a row of the table.
+    """
+
+    statement: Insert
+    taken: Mapping[str, tuple[str, Callable[[Any], Any]]]
+    keys: tuple[str, ...]
+
+    def values(self, row: Row) -> dict[str, Any]:
+        """The parameters of the statement. Raises: ValueError, and what a value raises that is asked for its text."""
+        return {name: make(row[source]) for name, (source, make) in self.taken.items()}
+
+    def key_of(self, row: Row) -> str:
+        """What tells the row of the table from others."""
+        return repr([row[name] for name in self.keys])
+
+
+class Target:
+    """A table of a database. May be used by several threads.
+
+    Raises: ConfigError, with the setting as its key.
+    """
+
+    def __init__(self, text: str, settings: SqlSettings, *, environ: Mapping[str, str], folder: Path) -> None:
+        key = "url" if settings.url_env is None else "url_env"
+        try:
+            url = read_url(anchored(text.strip(), folder), key="url")
+            self._family = family_of(url.get_backend_name())
+            self.engine = tokens.open_engine(
+                url,
+                partial(_connect_args, self._family, settings.timeout.total_seconds()),
+                key="url",
+                identity=tokens.chosen(settings.identity, environ, key="identity"),
+                hide_parameters=True,
+                pool_pre_ping=self._family != "sqlite",
+                **({} if self._family == "sqlite" else {"max_overflow": MOST_CONNECTIONS}),
+            )
+        except ConfigError as refused:
+            wrong = refused.key if refused.key == "identity" else key
+            raise ConfigError(refused.message, key=wrong, next_step=refused.next_step) from None
+        self._settings = settings
+        self._limit = ceil(settings.timeout.total_seconds())
+        self._lock = Lock()
+        self._made: dict[tuple[str, ...], Upsert] = {}
+        event.listen(self.engine, "connect", self._set_up)
+
+    @property
+    def place(self) -> str:
+        """Which table it is, for a person: no user, no password, no options."""
+        url, table = self.engine.url, self._settings.table
+        if self._family == "sqlite":
+            return f"table {table} in the SQLite file {url.database}"
+        return f"table {table} in the database {url.database or '(default)'} at {url.host or 'this machine'}"
+
+    def upsert(self, columns: tuple[str, ...]) -> Upsert:
+        """The statement for rows with these columns. Raises: ConfigError, SQLAlchemyError."""
+        with self._lock:
+            if columns not in self._made:
+                with self.engine.connect() as connection:
+                    self._made[columns] = self._upsert(connection, columns)
+            return self._made[columns]
+
+    def forget(self) -> None:
+        """Look at the table anew: it may have been changed."""
+        with self._lock:
+            self._made.clear()
+
+    def security(self, environ: Mapping[str, str]) -> list[Finding]:
+        """Whether the connection verifies the server, and who signs in."""
+        return [*tls.of_database(self.engine.url, environ), *tokens.findings(self.engine)]
+
+    def checkup(self) -> list[Finding]:
+        """Whether the table is there with its key. Raises: ConfigError, SQLAlchemyError."""
+        with self.engine.connect() as connection:
+            found = _Found(connection, self._settings)
+            found.check_key()
+        if self._family == "mysql" and len(found.keys) > 1:
+            message = (
+                f"The {self.place} has further unique keys: a row that meets one of them updates the row that is there."
+            )
+            return [warn("relay", message, "Drop them, or give the relay a table without.")]
+        return [ok("relay", f"{self.place}: it is there, and {', '.join(self._settings.key_columns)} identify a row")]
+
+    def close(self) -> None:
+        """Let go of connections; the next call makes others."""
+        self.engine.dispose()
+
+    def before_a_fork(self) -> None:
+        """SQLite's locks are lost where a file is open across a fork."""
+        if self._family == "sqlite":
+            self.engine.dispose()
+
+    def abandon(self) -> None:
+        """In a child process."""
+        self._lock = Lock()
+        abandon(self.engine)
+
+    # ------------------------------------------------------------------------------------------------ the statement
+
+    def _upsert(self, connection: Connection, columns: tuple[str, ...]) -> Upsert:
+        found = _Found(connection, self._settings)
+        found.check_key()
+        taken = self._settings.columns or {name: name for name in columns}
+        for name, source in taken.items():
+            if name not in found.types:
+                step = "Name those that it has in `columns`."
+                raise ConfigError(f'names no column of the {self.place}: "{name}".', key="columns", next_step=step)
+            if source not in columns:
+                raise ConfigError(f'names "{source}", which the rows do not have.', key="columns")
+        missing = next((name for name in (*self._settings.key_columns, *self._version) if name not in taken), None)
+        if missing is not None:
+            step = "Name the column of the row that it is taken from in `columns`."
+            raise ConfigError(
+                f'"{missing}" of the {self.place} is no column of the rows.', key="columns", next_step=step
+            )
+        makers = _MAKERS[self._family]
+        return Upsert(
+            self._statement(
+                Table(self._settings.table, MetaData(), *map(Column, taken), schema=self._settings.schema_name)
+            ),
+            {name: (source, partial(makers, found.types[name])) for name, source in taken.items()},
+            tuple(taken[name] for name in self._settings.key_columns),
+        )
+
+    @property
+    def _version(self) -> list[str]:
+        return [] if self._settings.version_column is None else [self._settings.version_column]
+
+    def _statement(self, table: Table) -> Insert:
+        """Every column but those of the key, the version last: MySQL assigns from left to right."""
+        keys, version = self._settings.key_columns, self._version
+        others = [*(name for name in table.c.keys() if name not in (*keys, *version)), *version]  # noqa: SIM118
+        if self._family == "mysql":
+            from sqlalchemy.dialects.mysql import insert as for_mysql
+
+            adding = for_mysql(table)
+            new = adding.inserted
+            if not others:
+                return adding.on_duplicate_key_update({keys[0]: table.c[keys[0]]})
+            if not version:
+                return adding.on_duplicate_key_update([(name, new[name]) for name in others])
+            older = func.coalesce(table.c[version[0]] > new[version[0]], False)
+            return adding.on_duplicate_key_update([(name, func.IF(older, table.c[name], new[name])) for name in others])
+        if self._family == "sqlite":
+            from sqlalchemy.dialects.sqlite import insert as adding_to
+        else:
+            from sqlalchemy.dialects.postgresql import insert as adding_to  # type: ignore[assignment]
+        upsert = adding_to(table)
+        if not others:
+            return upsert.on_conflict_do_nothing(index_elements=[*keys])
+        guard = [or_(table.c[name].is_(None), table.c[name] <= upsert.excluded[name]) for name in version]
+        return upsert.on_conflict_do_update(
+            index_elements=[*keys],
+            set_={name: upsert.excluded[name] for name in others},
+            where=guard[0] if guard else None,
+        )
+
+    # ----------------------------------------------------------------------------------------------- the connection
+
+    def _set_up(self, raw: Any, _record: object) -> None:
+        """Each connection: times are in UTC, nothing is cut off silently, and nothing takes for ever."""
+        if self._family == "sqlite":
+            return
+        if self._family == "mysql":
+            use_utf8mb4(raw)
+        cursor = raw.cursor()
+        try:
+            for statement in self._settings_of_session(raw):
+                cursor.execute(statement)
+        finally:
+            cursor.close()
+        raw.commit()
+
+    def _settings_of_session(self, raw: Any) -> Iterator[str]:
+        if self._family == "postgresql":
+            yield "SET TIME ZONE 'UTC'"
+            yield f"SET statement_timeout = {self._limit * 1000}"
+            yield f"SET idle_in_transaction_session_timeout = {self._limit * 1000}"
+            return
+        yield "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
+        if "mariadb" in str(getattr(raw, "server_version", "")).lower():
+            yield f"SET SESSION idle_transaction_timeout = {self._limit}, max_statement_time = {self._limit}"
+
+
+class _Found:
+    """The table as its database describes it.
+
+    Attributes:
+        types: of its columns, by name. keys: its unique keys, the primary one among them.
+    """
+
+    def __init__(self, connection: Connection, settings: SqlSettings) -> None:
+        look, self._settings = inspect(connection), settings
+        named: Any = {"schema": settings.schema_name}
+        try:
+            described = look.get_columns(settings.table, **named)
+        except NoSuchTableError:
+            step = "Create it, or correct `table` and `schema`."
+            raise ConfigError("names no table of that database.", key="table", next_step=step) from None
+        self.types: dict[str, Any] = {str(one["name"]): one["type"] for one in described}
+        unique = [one["column_names"] for one in look.get_unique_constraints(settings.table, **named)]
+        unique += [
+            [name or "" for name in index["column_names"]]
+            for index in look.get_indexes(settings.table, **named)
+            if index["unique"] and not any("where" in option for option in index.get("dialect_options", {}))
+        ]
+        primary = look.get_pk_constraint(settings.table, **named)["constrained_columns"]
+        self.keys = {frozenset(names) for names in (primary, *unique) if names}
+
+    def check_key(self) -> None:
+        """Raises: ConfigError, where no unique key has exactly the columns."""
+        if frozenset(self._settings.key_columns) in self.keys:
+            return
+        there = " or ".join(sorted(", ".join(sorted(key)) for key in self.keys)) or "none"
+        raise ConfigError(
+            f"is no primary or unique key of {self._settings.table}; its keys: {there}.",
+            key="key_columns",
+            next_step="Name one of them, or add a unique constraint on these columns.",
+        )
+
+
+class _Maker(Protocol):
+    def __call__(self, kind: Any, value: Any, /) -> Any:
+        """The value as a column of this type takes it. Raises: ValueError, where the database does not have it."""
+
+
+def _for_postgresql(kind: Any, value: Any, /) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, JSON):
+        return _json(value)
+    if isinstance(kind, Boolean) and type(value) is int:
+        return bool(value) if value in (0, 1) else value
+    if isinstance(value, dict) or (isinstance(value, list | tuple) and not isinstance(kind, ARRAY)):
+        return json_text(plain_value(value))
+    return value
+
+
+def _for_mysql(kind: Any, value: Any, /) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, dict | list | tuple) or (isinstance(kind, JSON) and value is not None):
+        return _json(value)
+    if isinstance(value, float) and isnan(value):
+        raise ValueError("NaN")
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _for_sqlite(_kind: Any, value: Any, /) -> Any:
+    if value is None or isinstance(value, str | bytes | memoryview | bool):
+        return value
+    if isinstance(value, int):
+        return value if -_LARGEST_SQLITE_INTEGER <= value < _LARGEST_SQLITE_INTEGER else str(value)
+    if isinstance(value, float):
+        if isnan(value):
+            raise ValueError("NaN")  # it would be stored as NULL
+        return value
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(" ", "microseconds")
+    if isinstance(value, date | time | timedelta | Decimal | UUID):
+        return plain_value(value)
+    return json_text(plain_value(value)) if isinstance(value, dict | list | tuple) else plain_value(value)
+
+
+def _json(value: Any) -> str:
+    """The text of a JSON column. A text that is a list or an object in JSON is taken as that."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            json.loads(value)
+        except ValueError:
+            pass
+        else:
+            return value
+    return json_text(plain_value(value))
+
+
+_MAKERS: dict[str, _Maker] = {"postgresql": _for_postgresql, "mysql": _for_mysql, "sqlite": _for_sqlite}
+
+
+def _connect_args(family: str, limit: float, url: URL) -> dict[str, Any]:
+    if family == "sqlite":
+        return {"timeout": min(CONNECT, limit)}
+    match url.get_driver_name():
+        case "psycopg":
+            return {"connect_timeout": CONNECT, "prepare_threshold": None}  # poolers lose prepared statements
+        case "pymysql":
+            return {"connect_timeout": CONNECT, "read_timeout": limit + 5, "write_timeout": limit + 5}
+        case "psycopg2" | "mysqldb":
+            return {"connect_timeout": CONNECT}
+        case _:
+            return {}

@@ -1,0 +1,319 @@
+"""`poller.relays:sql` into SQLite, PostgreSQL and MariaDB: each row once, none older than it was, failures by name."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+from poller import Batch, ConfigError, load_app
+from poller.handler.batch import Standing
+from poller.relays import relay
+from poller.relays.base import Relay
+from tests.integration.relays.endpoint import called
+from tests.support.services import free_port
+from tests.support.shop_folder import write_shop
+
+SECRET = "s3cr3t-of-the-shop"
+COPY = """
+CREATE TABLE copy (id INTEGER PRIMARY KEY NOT NULL, name VARCHAR(20), version INTEGER,
+    CONSTRAINT few CHECK (version < 100))
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    kind = request.param
+    url = f"sqlite:///{tmp_path}/target.db" if kind == "sqlite" else request.getfixturevalue(f"{kind}_db")
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(COPY))
+    yield engine
+    engine.dispose()
+
+
+def url_of(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def made(target: Engine) -> Iterator[Any]:
+    """Makes relays into the target, and closes them."""
+    relays: list[Relay[Any]] = []
+
+    def make(**settings: Any) -> Relay[Any]:
+        given = {"url": url_of(target), "table": "copy", "key_columns": ["id"], **settings}
+        relays.append(relay("sql", **given))
+        return relays[-1]
+
+    yield make
+    for one in relays:
+        one.close()
+
+
+def batch(*rows: dict[str, Any], through: int = 0) -> Batch:
+    return Batch.of_rows(rows, poller_name="orders", standing=Standing(app_name="shop", through=through or len(rows)))
+
+
+def row(id_: int, name: str | None = "a", version: int | None = 1) -> dict[str, Any]:
+    return {"id": id_, "name": name, "version": version}
+
+
+def rows_of(engine: Engine, wanted: str = "SELECT id, name, version FROM copy ORDER BY id") -> list[Any]:
+    with engine.connect() as connection:
+        return [tuple(one) for one in connection.execute(text(wanted))]
+
+
+def test_rows_are_added_and_replaced(target: Engine, made: Any) -> None:
+    write = made()
+    assert called(write, batch(row(1), row(2))).error is None
+    assert called(write, batch(row(2, "b", 2), row(3, None, None))).error is None
+    assert rows_of(target) == [(1, "a", 1), (2, "b", 2), (3, None, None)]
+
+
+def test_a_batch_that_comes_again_is_applied_once(target: Engine, made: Any) -> None:
+    write = made()
+    write(batch(row(1), row(2)))
+    with target.begin() as connection:
+        connection.execute(text("DELETE FROM copy WHERE id = 1"))
+    write(batch(row(1), row(2), row(3)))
+    assert rows_of(target) == [(2, "a", 1), (3, "a", 1)], "what was applied is not applied again"
+
+
+def test_rows_that_are_refused_are_named_and_the_others_done(target: Engine, made: Any) -> None:
+    refused = batch(row(1), row(2, version=100), row(3), row(2, "later", 2), row(4, version=SECRET))  # type: ignore[arg-type]
+    write = made()
+    result = called(write, refused)
+    assert [one.position for one in result.failed] == [1, 3, 4]
+    assert "earlier row of the same key" in result.failed[1].text
+    assert SECRET not in str(result)
+    assert rows_of(target) == [(1, "a", 1), (3, "a", 1)]
+
+    assert called(write, batch(row(2, version=99), row(1))).error is None
+    assert rows_of(target) == [(1, "a", 1), (2, "a", 99), (3, "a", 1)]
+
+
+def test_an_older_version_replaces_no_newer_one(target: Engine, made: Any) -> None:
+    write = made(version_column="version")
+    for name, version in [("a", 2), ("b", 1), ("c", 3), ("d", 3), ("e", None)]:
+        assert called(write, batch(row(1, name, version))).error is None
+    seen = rows_of(target)
+    assert seen in ([(1, "d", 3)], [(1, "e", None)])
+    assert called(made(), batch(row(1, "older", 1))).error is None
+    assert rows_of(target) == [(1, "older", 1)], "without a version column the last one that comes is there"
+
+
+def test_columns_are_taken_by_the_names_that_are_given(target: Engine, made: Any) -> None:
+    write = made(columns={"id": "order", "name": "who?"})
+    assert called(write, batch({"order": 1, "who?": "a", "more": 2})).error is None
+    assert rows_of(target) == [(1, "a", None)]
+
+
+def test_a_table_of_keys_alone_takes_each_once(target: Engine, made: Any) -> None:
+    with target.begin() as connection:
+        connection.execute(text("CREATE TABLE pairs (a INTEGER NOT NULL, b INTEGER NOT NULL, UNIQUE (b, a))"))
+    write = made(table="pairs", key_columns=["a", "b"])
+    assert called(write, batch({"a": 1, "b": 2}, {"a": 1, "b": 3})).error is None
+    assert called(write, batch({"a": 1, "b": 2, "c": 0})).error is not None
+    assert called(made(table="pairs", key_columns=["a", "b"]), batch({"b": 2, "a": 1})).error is None
+    assert rows_of(target, "SELECT a, b FROM pairs ORDER BY b") == [(1, 2), (1, 3)]
+
+
+KINDS = {
+    "postgresql": "i bigint, d numeric(20,4), f double precision, at timestamptz, local timestamp, day date, "
+    "b bytea, u uuid, doc jsonb, flag boolean, span interval, list integer[]",
+    "mysql": "i bigint, d decimal(20,4), f double, at datetime(6), local datetime(6), day date, b blob, u varchar(36), "
+    "doc json, flag boolean, span time(6), list text",
+    "sqlite": "i integer, d text, f real, at text, local text, day text, b blob, u text, doc text, flag integer, "
+    "span text, list text",
+}
+VALUES: dict[str, Any] = {
+    "i": 2**53 + 1,
+    "d": Decimal("1234567890.1250"),
+    "f": 0.1,
+    "at": datetime(2026, 4, 7, 1, 2, 3, 456789, tzinfo=UTC),
+    "local": datetime(2026, 4, 7, 1, 2, 3, 456789),
+    "day": date(2026, 4, 7),
+    "b": b"\x00\xff",
+    "u": uuid.UUID(int=7),
+    "doc": {"a": [1, None, "é"], "s": "x"},
+    "flag": True,
+    "span": timedelta(hours=5, microseconds=7),
+    "list": [1, 2],
+}
+
+
+def test_values_arrive_as_they_are(target: Engine, made: Any) -> None:
+    family = {"mariadb": "mysql"}.get(target.dialect.name, target.dialect.name)
+    with target.begin() as connection:
+        connection.execute(text(f"CREATE TABLE kinds (id integer primary key not null, {KINDS[family]})"))
+    write = made(table="kinds")
+    nothing = dict.fromkeys(VALUES)
+    assert called(write, batch({"id": 1, **VALUES}, {"id": 2, **nothing})).error is None
+    (seen,) = rows_of(target, f"SELECT {', '.join(VALUES)} FROM kinds WHERE id = 1")
+    found = dict(zip(VALUES, seen, strict=True))
+    assert rows_of(target, f"SELECT {', '.join(VALUES)} FROM kinds WHERE id = 2") == [(None,) * len(VALUES)]
+    expected = dict(VALUES)
+    if family == "sqlite":
+        expected |= {"d": "1234567890.1250", "day": "2026-04-07", "span": "PT18000.000007S"}
+        expected |= {"at": "2026-04-07 01:02:03.456789+00:00", "local": "2026-04-07 01:02:03.456789"}
+    if family == "mysql":
+        expected["at"] = VALUES["at"].replace(tzinfo=None)
+    if family != "postgresql":
+        expected["u"] = str(VALUES["u"])
+        found |= {name: json.loads(found[name]) for name in ("doc", "list")}
+    assert found == expected
+
+
+def test_a_value_that_would_be_lost_is_refused_by_name(target: Engine, made: Any) -> None:
+    with target.begin() as connection:
+        connection.execute(
+            text("CREATE TABLE small (id INTEGER PRIMARY KEY NOT NULL, f DOUBLE PRECISION, t VARCHAR(3))")
+        )
+    write = made(table="small")
+    rows = [{"id": 1, "f": 0.5, "t": "abc"}, {"id": 2, "f": float("nan"), "t": "a"}, {"id": 3, "f": 1.0, "t": "abcd"}]
+    named = {"postgresql": [2], "sqlite": [1], "mysql": [1, 2], "mariadb": [1, 2]}[target.dialect.name]
+    assert [one.position for one in called(write, batch(*rows)).failed] == named
+    assert {one[0] for one in rows_of(target, "SELECT id FROM small")} == {1, 2, 3} - {at + 1 for at in named}
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        ({"table": "cpoy"}, "table", "names no table"),
+        ({"key_columns": ["name"]}, "key_columns", "is no primary or unique key of copy; its keys: id"),
+        ({"columns": {"id": "id", "nmae": "name"}}, "columns", "names no column of the table copy"),
+        ({"columns": {"id": "id", "name": "nmae"}}, "columns", 'names "nmae", which the rows do not have'),
+    ],
+    ids=["table", "key", "column", "source"],
+)
+def test_another_table_is_a_clear_error(made: Any, settings: dict[str, Any], key: str, words: str) -> None:
+    write = made(**settings)
+    result = called(write, batch(row(1)))
+    assert isinstance(result.error, ConfigError)
+    assert (result.error.key, words in str(result.error)) == (key, True)
+    if key != "columns":
+        (finding,) = [one for one in write.checkup() if one.check == "relay"]
+        assert (finding.severity, words in finding.message) == ("error", True)
+
+
+def test_check_finds_the_table_and_its_key(made: Any) -> None:
+    assert [one.severity for one in made().checkup()][-1:] == ["ok"]
+
+
+def test_a_table_that_was_changed_is_looked_at_again(target: Engine, made: Any) -> None:
+    write = made()
+    assert called(write, batch(row(1))).error is None
+    with target.begin() as connection:
+        connection.execute(text("ALTER TABLE copy DROP COLUMN name"))
+    assert called(write, batch(row(2))).error is not None
+    assert "column" in str(called(write, batch(row(2))).error)
+    assert called(write, batch({"id": 2, "version": 1})).error is None
+
+
+def test_a_relay_in_another_process_is_one(made: Any, target: Engine) -> None:
+    arrived = pickle.loads(pickle.dumps(made()))
+    assert called(arrived, batch(row(1))).error is None
+    arrived.close()
+    assert called(arrived, batch(row(2))).error is None
+    arrived.close()
+    assert len(rows_of(target)) == 2
+
+
+@pytest.mark.parametrize("driver", ["postgresql", "mysql+pymysql"])
+def test_a_server_that_is_down_is_no_rows_fault(driver: str) -> None:
+    url = f"{driver}://u:{SECRET}@127.0.0.1:{free_port()}/shop"
+    write = relay("sql", url_env="URL", environ={"URL": url}, table="copy", key_columns=["id"])
+    result = called(write, batch(row(1)))
+    assert (result.end, result.named, result.seconds) == ("later", (), 30.0)
+    shown = f"{result.error} {write!r} {write.settings!r} {write.checkup()}"
+    assert SECRET not in shown
+    assert write.checkup()[-1].severity == "error"
+
+
+def test_connections_that_were_ended_meanwhile_are_replaced(postgres_db: str) -> None:
+    engine = create_engine(postgres_db)
+    with engine.begin() as connection:
+        connection.execute(text(COPY))
+    write = relay("sql", url=postgres_db, table="copy", key_columns=["id"])
+    write(batch(row(1)))
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    rows_of(engine, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+    assert called(write, batch(row(2))).error is None
+    write.close()
+    engine.dispose()
+
+
+@pytest.mark.parametrize("server", ["postgres_db", "mariadb_db", "sqlite"])
+def test_a_row_that_another_locks_comes_again_soon(server: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db" if server == "sqlite" else request.getfixturevalue(server)
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(COPY))
+    write = relay("sql", url=url, table="copy", key_columns=["id"], timeout="1s")
+    write(batch(row(1)))
+    with engine.begin() as other:
+        other.execute(text("UPDATE copy SET version = 5"))
+        result = called(write, batch(row(1, "b")))
+    assert (result.end, result.named) == ("later", ()), str(result.error)
+    assert called(write, batch(row(1, "b"))).error is None
+    assert rows_of(engine) == [(1, "b", 1)]
+    write.close()
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "words"),
+    [
+        ({}, "url", "is missing: give url or url_env"),
+        ({"url": "sqlite:///a.db", "url_env": "URL"}, "url_env", "exclude each other"),
+        ({"url_env": "URL"}, "url_env", "URL, which is not set"),
+        ({"url": SECRET}, "url", "is not a SQLAlchemy URL"),
+        ({"url_env": "WRONG"}, "url_env", "is not a SQLAlchemy URL"),
+        ({"url": f"oracle://u:{SECRET}@h/d"}, "url", "cannot be fenced"),
+        ({"url": f"postgresql://u:{SECRET}@h/d", "identity": True}, "identity", "password"),
+        ({"url": "sqlite:///a.db", "version_column": "id"}, "version_column", "cannot grow"),
+        ({"url": "sqlite:///a.db", "columns": {"b": "c"}}, "key_columns", "not in columns"),
+        ({"url": "sqlite:///a.db", "key_columns": ["a", "a"]}, "key_columns", "twice"),
+    ],
+    ids=["none", "both", "unset", "no-url", "no-url-there", "oracle", "identity", "version", "columns", "twice"],
+)
+def test_a_wrong_setting_is_refused_without_its_value(settings: dict[str, Any], key: str, words: str) -> None:
+    given = {"table": "copy", "key_columns": ["id"], **settings}
+    with pytest.raises(ConfigError) as caught:
+        relay("sql", environ={"WRONG": SECRET}, **given)
+    assert caught.value.key == key
+    assert words in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_poller_copies_into_a_file_beside_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path starts at the folder of poller.toml, wherever the command is started."""
+    write_shop(tmp_path, "")
+    engine = create_engine(f"sqlite:///{tmp_path}/copy.db")
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE copy (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT)"))
+    file = tmp_path / "poller.toml"
+    table = 'relay = {url = "sqlite:///copy.db", table = "copy", key_columns = ["id"]}'
+    settings = f'handler = "poller.relays:sql"\n{table}\n'
+    for isolation in ("thread", "process"):
+        made = file.read_text().replace('handler = "handlers:on_orders"', f'{settings}isolation = "{isolation}"')
+        (tmp_path / f"{isolation}.toml").write_text(made)
+        monkeypatch.chdir("/")
+        with load_app(tmp_path / f"{isolation}.toml", {}) as app:
+            orders = app.pollers["orders"]
+            assert {one.severity for one in orders.check() if one.check in ("handler", "relay")} == {"ok"}
+            assert orders.tick().outcome == ("delivered" if isolation == "thread" else "idle")
+            if isolation == "process":
+                orders.reset("beginning", allow_skip=True)
+                assert orders.tick().outcome == "delivered"
+    assert rows_of(engine, "SELECT * FROM copy") == [(1, "2026-01-01 00:00:00.000")]
+    engine.dispose()
