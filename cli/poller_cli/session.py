@@ -42,6 +42,7 @@ ConfigOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout and nothing else; the rest to stderr.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show more, tracebacks included.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show all of it. It changes nothing of --json.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Session:
     @property
     def plain(self) -> bool:
         """Whether nobody sees stderr move: a program reads, or a file is written."""
-        from poller_cli.terminal.printing import is_terminal
+        from poller_cli.terminal.layout import is_terminal
 
         return self.json or not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb"
 

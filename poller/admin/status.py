@@ -113,6 +113,12 @@ class PollerStatus(ResultModel):
     error: str | None = None
     """What kept this status from being complete: an unreachable store or database, a changed source."""
     _failure: Exception | None = PrivateAttr(default=None)
+    _seen_at: datetime | None = PrivateAttr(default=None)
+
+    @property
+    def seen_at(self) -> datetime | None:
+        """When its document was read, by the store's clock: ages count from here. None where none was read."""
+        return self._seen_at
 
     @property
     def failure(self) -> Exception | None:
@@ -180,7 +186,8 @@ def with_document(status: S, copy: Copy, poller: WiredPoller) -> S:
     """The status with what a document says. `poller`: by whose options and clock its lease is judged."""
     state = copy.state
     available = copy.availability(poller.options.timing, poller.runtime.monotonic())
-    return status.model_copy(
+    now = copy.server_time or poller.runtime.utcnow()
+    found = status.model_copy(
         update={
             "exists": True,
             "paused": state.control.paused,
@@ -206,9 +213,11 @@ def with_document(status: S, copy: Copy, poller: WiredPoller) -> S:
             ),
             "attempts": state.delivery.attempts,
             "last_error": state.delivery.last_error,
-            "failing": failing(state, poller.options, copy.server_time or poller.runtime.utcnow()),
+            "failing": failing(state, poller.options, now),
         }
     )
+    found._seen_at = now
+    return found
 
 
 def _heartbeat_age(copy: Copy) -> float | None:

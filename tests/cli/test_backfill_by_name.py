@@ -43,10 +43,10 @@ def test_status_shows_it_beneath_its_poller_until_it_is_finished(halted: Console
     assert (shown["halted"], shown["finished"], shown["pending"]) == (True, False, 20)
     assert shown["cursor"]["tiebreaker"] == {"id": 29}
     assert shown_backfills(halted, "invoices") == []
-    screen = halted.run("status").out
-    orders, invoices = screen.split("\n\n")
-    assert orders.startswith("orders")
-    assert "backfill" not in invoices
+    table = [line.split()[:2] for line in halted.run("status").out.splitlines()]
+    assert table[1:4] == [["orders", "never"], ["replay", "halted"], ["invoices", "idle"]]
+    assert "backfill" not in halted.run("status", "invoices").out
+    orders = halted.run("status", "orders").out
     for said in ("replay  halted", f"from {FROM}", f"not including {TO}", "20 rows left", "begun by ada", "ValueError"):
         assert said in orders.partition("  backfill  ")[2]
     (halted.project.folder / "handlers.py").write_text(NOTING)

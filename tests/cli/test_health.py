@@ -21,7 +21,7 @@ def frozen(project: Project, *, days: int = 2) -> Console:
     """Its last commit is long ago, and rows came since."""
     console = ran(project)
     console.edit(checkpoint={"updated_at": ago(days * 86_400)})
-    at = datetime.now(UTC) - timedelta(minutes=61)
+    at = datetime.now(UTC) - timedelta(minutes=61, seconds=30)
     project.execute(f"INSERT INTO orders (id, updated_at) VALUES (100, '{at:%Y-%m-%d %H:%M:%S}')")
     return console
 
@@ -45,7 +45,7 @@ def test_rows_that_nobody_delivers_are_an_alert(project: Project) -> None:
     assert found["late_seconds"] == pytest.approx(3660, abs=60)
     line = console.run("health").out
     assert len(line.splitlines()) == 1
-    assert line.startswith("orders  unhealthy  Rows have waited 1 h 0 min and nothing was committed (1 row). Next: ")
+    assert line.startswith("orders  unhealthy  Rows have waited 1 h 1 min and nothing was committed (1 row). Next: ")
     assert f"poller -c {project.folder / 'poller.toml'} run orders --once" in line or "poller run orders --once" in line
 
 
@@ -108,7 +108,7 @@ def test_status_says_that_rows_wait_and_nothing_is_committed(project: Project) -
     (status,) = console.run("status", "--json").json["pollers"]
     assert status["stalled_seconds"] == pytest.approx(3660, abs=60)
     screen = console.run("status").out
-    assert "  late      rows have waited 1 h 0 min and nothing was committed" in screen
+    assert "  late      rows have waited 1 h 1 min and nothing was committed" in screen
     assert console.run("run", "--once").code == 0
     assert "nothing was committed" not in console.run("status").out
 

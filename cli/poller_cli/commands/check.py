@@ -6,14 +6,15 @@ import os
 import sys
 
 from poller_cli import exits
-from poller_cli.session import NamesArgument, Session
+from poller_cli.session import NamesArgument, Session, VerboseOption
 
 
-def check(session: Session, names: NamesArgument = None) -> int:
+def check(session: Session, names: NamesArgument = None, verbose: VerboseOption = False) -> int:
     """Diagnose storage, source and configuration, and suggest fixes. Changes nothing.
 
     Storage, state document, privileges, columns, key, index, plan, NULLs, time zone, clocks, bound, handler, schedule.
-    Exits 1 while an error stands, 4 where the checkpoint belongs to another source.
+    What is well is one line; --verbose shows each finding. Exits 1 while an error stands, 4 where the checkpoint is of
+    another source.
 
     Example: poller check orders
     """
@@ -35,5 +36,5 @@ def check(session: Session, names: NamesArgument = None) -> int:
     if session.json:
         print_json(CheckOutput(ok=all(code == exits.DONE for code in codes), pollers=found), out)
     else:
-        print("\n\n".join(screens(found)))
+        print("\n\n".join(screens(found, session, verbose=verbose)))
     return exits.worst(codes)

@@ -47,7 +47,8 @@ def dashboard(
     """
     from poller_cli.output.log import log_to_stderr
     from poller_cli.output.models import DashboardOutput
-    from poller_cli.terminal.printing import is_terminal, print_json
+    from poller_cli.terminal.layout import is_terminal
+    from poller_cli.terminal.printing import print_json
     from poller_cli.terminal.signals import stopped
 
     log_to_stderr(debug=session.debug)

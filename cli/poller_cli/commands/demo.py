@@ -6,8 +6,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,9 +41,7 @@ def demo(
     from poller_cli.terminal.printing import print_json
     from poller_cli.terminal.signals import stopped
 
-    def say(seconds: float, line: str) -> None:
-        print(f"{seconds:5.1f} s  {line}", file=sys.stderr if session.json else sys.stdout, flush=True)
-
+    say = partial(_say, sys.stderr if session.json else sys.stdout)
     temporary = tempfile.TemporaryDirectory(prefix="poller-demo-", ignore_cleanup_errors=True)
     with stopped() as stop, temporary as folder:
         ok, output, table = (_poison if poison else _workers)(Path(folder), say, stop)
@@ -51,6 +50,13 @@ def demo(
     else:
         print(table)
     return exits.DONE if ok else exits.FAILED
+
+
+def _say(out: IO[str], seconds: float, line: str) -> None:
+    """A line of the show, `seconds` after its beginning."""
+    from poller_cli.terminal.printing import folded
+
+    print(folded(f"{seconds:5.1f} s  {line}", hang=9, stream=out), file=out, flush=True)
 
 
 def _workers(folder: Path, say: Callable[[float, str], None], stop: threading.Event) -> tuple[bool, ResultModel, str]:
@@ -115,4 +121,7 @@ def _poison_table(output: PoisonDemoOutput) -> str:
 
 
 def _shown(rows: list[tuple[str, str]], verdict: str) -> str:
-    return "\n".join(["", *(f"  {name:<34}{value}" for name, value in rows), "", verdict])
+    from poller_cli.terminal.printing import folded
+
+    lines = ["", *(f"  {name:<34}{value}" for name, value in rows), "", verdict]
+    return "\n".join(folded(line, hang=4, stream=sys.stdout) for line in lines)

@@ -78,6 +78,7 @@ def _go_on(session: Session, app: App, dispatcher: Dispatcher, stop: Event) -> N
 
 def _show(session: Session, output: DispatchOutput) -> None:
     """A round, as JSON on one line, or in words."""
+    from poller_cli.terminal.layout import fitted
     from poller_cli.terminal.printing import print_json
 
     if session.json:
@@ -86,8 +87,5 @@ def _show(session: Session, output: DispatchOutput) -> None:
     sent = ", ".join(f"{one.poller} ({one.why})" for one in output.sent) or "nobody"
     states = f"{output.due} due, {output.at_work} at work, {output.resting} resting, {output.waiting} waiting"
     in_all = took(output.duration_seconds)
-    print(
-        f"{clock(output.at)} {output.pollers} pollers: {states}; sent to {sent} in {in_all}",
-        file=sys.stdout,
-        flush=True,
-    )
+    line = f"{clock(output.at)} {output.pollers} pollers: {states}; sent to {sent} in {in_all}"
+    print(fitted(line, sys.stdout), flush=True)

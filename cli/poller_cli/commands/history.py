@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,7 +27,7 @@ def history(
     """
     from poller.admin.history import read_history
     from poller.admin.wired import operator_of
-    from poller_cli.terminal.printing import print_json, printable
+    from poller_cli.terminal.printing import folded, print_json, printable
 
     with session.app() as app:
         poller = app.without_source(app.named(name))
@@ -38,7 +39,8 @@ def history(
         print(f"{name}: nothing was recorded yet.")
     for record in output.records:
         for line in _lines(record):
-            print(printable(line, indent="    " if line.startswith(" ") else ""))
+            indent = "    " if line.startswith(" ") else ""
+            print(folded(printable(line, indent=indent), hang=4 + len(indent), stream=sys.stdout))
     return exits.DONE
 
 

@@ -42,6 +42,7 @@ def recheck(
     from poller.admin.request import checked_reason
     from poller_cli.output import recheck_report
     from poller_cli.terminal.confirmation import confirm, will_ask
+    from poller_cli.terminal.layout import fitted
     from poller_cli.terminal.printing import claim_stdout, complain, print_json
 
     window = _duration(since)
@@ -54,7 +55,8 @@ def recheck(
         found = poller.recheck(window)
         output = recheck_report.output(name, poller.app_name, found)
         if not session.json or (redeliver and found.rows and will_ask(consent)):
-            print(recheck_report.findings(output), file=sys.stderr if session.json else out, flush=True)
+            shown = sys.stderr if session.json else out
+            print(fitted(recheck_report.findings(output), shown), file=shown, flush=True)
         if found.rows and redeliver and not consent.dry_run:
             confirm(consent, name, "redelivering", production=None)  # as a backfill: the checkpoint stays
             failure = _redeliver(poller, found, why)
@@ -62,7 +64,7 @@ def recheck(
     if session.json:
         print_json(output, out)
     elif result := recheck_report.result(output, again, dry_run=redeliver and consent.dry_run):
-        print(result)
+        print(fitted(result, sys.stdout))
     if failure is None:
         return exits.DONE
     complain(f"{name}: the handler failed on a batch of late rows: {failure.rstrip('.')}. Fix it, then run: {again}")

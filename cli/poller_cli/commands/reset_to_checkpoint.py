@@ -61,7 +61,7 @@ def _stdin() -> bytes:
     """
     from poller.admin.refusals import WrongArgument
     from poller.model.limits import LARGEST_BODY
-    from poller_cli.terminal.printing import is_terminal
+    from poller_cli.terminal.layout import is_terminal
 
     if sys.stdin is None or is_terminal(sys.stdin):
         raise WrongArgument("FILE is -, and nothing is piped into stdin.", next_step="Give the name of a file.")

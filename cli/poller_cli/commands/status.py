@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from poller_cli import exits
-from poller_cli.session import NamedArguments, Session
+from poller_cli.session import NamedArguments, Session, VerboseOption
 
 
-def status(session: Session, names: NamedArguments = None) -> int:
-    """Show where each poller stands: cursor, lag, rows pending, lease, bound; and beneath it its backfills that are not
-    finished. Changes nothing.
+def status(session: Session, names: NamedArguments = None, verbose: VerboseOption = False) -> int:
+    """Show whether each poller works, is behind, and why; of one, also what to do next. Changes nothing.
 
-    A backfill's own name shows all of it, finished or not; the name of one in parts, each of its parts.
+    Several are a line each, the worst first, with their backfills that are not finished; one, or each with --verbose,
+    is a screen. A backfill's own name shows all of it, finished or not; the name of one in parts, each of its parts.
 
     Example: poller status orders --json
     """
@@ -22,7 +22,7 @@ def status(session: Session, names: NamedArguments = None) -> int:
     if session.json:
         print_json(status_output(looked))
     else:
-        print("\n\n".join(screens(looked, session)))
+        print("\n\n".join(screens(looked, session, verbose=verbose)))
     for line in complaints(looked):
         complain(line)
     return exits.of_survey(looked)

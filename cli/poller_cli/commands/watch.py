@@ -35,7 +35,7 @@ def watch(
     Example: poller watch orders --interval 1s
     """
     from poller.backfill.watch import Watcher
-    from poller_cli.terminal.printing import is_terminal
+    from poller_cli.terminal.layout import is_terminal
     from poller_cli.terminal.sampler import Sampler
 
     seconds = _seconds(interval)

@@ -12,7 +12,16 @@ from poller.admin.counts import number
 from poller.backfill.conversation import Conversation, Preview
 from poller_cli import exits
 from poller_cli.terminal.confirmation import Consent, confirm
-from poller_cli.terminal.printing import claim_stdout, complain, copyable, notice, of_poller, print_json, printable
+from poller_cli.terminal.printing import (
+    claim_stdout,
+    complain,
+    copyable,
+    folded,
+    notice,
+    of_poller,
+    print_json,
+    printable,
+)
 
 if TYPE_CHECKING:
     from poller.backfill.parts import Part
@@ -86,7 +95,7 @@ class BackfillReport(Conversation):
         ]
         print(f"backfill {work.poller.name} as {work.name}")
         for name, text in lines:
-            print(printable(f"{name:<9} {text}", indent="  "))
+            print(folded(printable(f"{name:<9} {text}", indent="  "), hang=12, stream=sys.stdout))
         sys.stdout.flush()
 
     def confirm(self, name: str) -> None:
@@ -124,15 +133,19 @@ class BackfillReport(Conversation):
         if self._json:
             print_json(output)
         elif output.already_done:
-            print(f"{output.name} was done already: every row of the range was delivered. Nothing was done.")
-            print(output.next_step)
+            _say(f"{output.name} was done already: every row of the range was delivered. Nothing was done.")
+            _say(output.next_step or "")
         elif output.dry_run:
             print("A dry run: nothing was delivered.")
         elif output.finished:
-            print(f"Done: {delivered}. Every row of the range was; {output.name} is released.")
+            _say(f"Done: {delivered}. Every row of the range was; {output.name} is released.")
         elif output.next_step is not None:
-            print(copyable(f"Not finished: {delivered}. {output.next_step}"))
+            _say(copyable(f"Not finished: {delivered}. {output.next_step}"))
         return exits.worst(self._codes)
+
+
+def _say(text: str) -> None:
+    print(folded(text, hang=2, stream=sys.stdout))
 
 
 def _follow(progress: LiveProgress, work: Preview, part: Part) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from poller.admin.change_result import ChangeOutput
 from poller.admin.conversation import Conversation
@@ -14,7 +14,8 @@ from poller.model.when import span
 from poller_cli import exits
 from poller_cli.session import Session
 from poller_cli.terminal.confirmation import confirm, will_ask
-from poller_cli.terminal.printing import copyable, notice, print_json, printable
+from poller_cli.terminal.layout import columns, wrapped
+from poller_cli.terminal.printing import copyable, folded, notice, print_json, printable
 
 if TYPE_CHECKING:
     from poller.app import App
@@ -49,7 +50,7 @@ class Report(Conversation):
         self._said = list(output.notes)
         print(f"{output.command} {self.name}", file=out)
         for name, text in [("state", output.document), *lines, *_notes(output.notes)]:
-            print(printable(f"{name:<9} {text}", indent="  "), file=out)
+            print(_line(name, text, out), file=out)
         out.flush()
 
     def meanwhile(self, line: str, *, again: bool) -> None:
@@ -85,9 +86,9 @@ class Report(Conversation):
         if not output.changed:
             nothing = "A dry run: nothing was changed." if output.dry_run else "Nothing was changed."
             unsaid = [note for note in output.notes if note not in self._said]
-            print(printable(copyable(" ".join([*unsaid, nothing]))))
+            print(folded(printable(copyable(" ".join([*unsaid, nothing]))), hang=2, stream=sys.stdout))
             for name, text in self._handler(output):
-                print(printable(f"{name:<9} {text}", indent="  "))
+                print(_line(name, text, sys.stdout))
             return exits.DONE
         lines = [("change", f"{(output.id or '')[:8]} by {output.by}")]
         if output.backup:
@@ -100,10 +101,11 @@ class Report(Conversation):
         lines += _notes(note for note in output.notes if note not in self._said)
         print("Done.")
         for name, text in lines:
-            print(printable(f"{name:<9} {text}", indent="  "))
+            print(_line(name, text, sys.stdout))
         if output.configure is not None:
             checked = self.command("check", self.name)
-            print(f"Next: add this to {self.session.config}, change what is to differ, then run: {checked}")
+            added = f"Next: add this to {self.session.config}, change what is to differ, then run: {checked}"
+            print(folded(added, hang=2, stream=sys.stdout))
             print(f"\n{escape_lines(output.configure)}")
         return exits.DONE
 
@@ -125,6 +127,10 @@ class Report(Conversation):
             case _:
                 return []
         return [("handler", said)]
+
+
+def _line(name: str, text: str, stream: IO[str]) -> str:
+    return "\n".join(wrapped(printable(f"{name:<9} {text}", indent="  "), columns(stream), hang=12, statement=True))
 
 
 def _notes(notes: Iterable[str]) -> list[tuple[str, str]]:

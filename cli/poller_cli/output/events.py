@@ -21,10 +21,11 @@ from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFin
 from poller_cli.output.digest import MANY, Digest
 from poller_cli.output.event_words import words
 from poller_cli.output.json_log import of_event
+from poller_cli.terminal.layout import is_terminal
 from poller_cli.terminal.printing import (
     coloured,
     complain,
-    is_terminal,
+    folded,
     of_poller,
     print_json,
     printable,
@@ -140,7 +141,7 @@ class EventPrinter:
             text = cut(redact(words(event)), LONGEST_SENTENCE)
         else:
             text = _fields(event)
-        line = printable(_formed(event.at, level, of_poller(event.poller, text)))
+        line = folded(printable(_formed(event.at, level, of_poller(event.poller, text))), hang=18, stream=sys.stderr)
         return coloured(line, _COLOURS[level], sys.stderr) if level in _COLOURS else line
 
     def _trace(self, event: PollerEvent) -> list[str]:

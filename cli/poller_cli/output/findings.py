@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 
 from poller_cli.output.many import MANY, total
 from poller_cli.output.models import FindingOutput, PollerCheck
-from poller_cli.terminal.printing import coloured, copyable, folded, one_line
+from poller_cli.terminal.layout import columns, wrapped
+from poller_cli.terminal.printing import coloured, copyable, one_line
 
 if TYPE_CHECKING:
     from poller.admin.doctor import Checked
     from poller.model.finding import Finding
+    from poller_cli.session import Session
 
 _COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
+_HANG = 9
+"""Columns before what a finding says: two blanks, its severity, two blanks."""
+_ROOM = 40
+"""Columns that a message needs beside the name of its check; with fewer it goes on beneath that."""
+_NAMES = 5
+"""So many of the pollers that are well are named."""
 
 
 def finding_output(finding: Finding) -> FindingOutput:
@@ -39,28 +47,65 @@ def check_output(checked: Checked, app_name: str) -> PollerCheck:
     )
 
 
-def screens(found: Sequence[PollerCheck]) -> list[str]:
-    """A block for each poller; with many, only what is wrong with those with which something is, and a line that
-    counts them."""
-    if len(found) <= MANY:
-        return [screen(one) for one in found]
-    words = {one.name: "with errors" if one.errors else "with warnings" if one.warnings else "well" for one in found}
-    wrong = [screen(one, also_ok=False) for one in found if one.errors or one.warnings]
-    return [*wrong, f"{total(words)}. What is well with one: poller check NAME"]
+def screens(found: Sequence[PollerCheck], session: Session, *, verbose: bool = False) -> list[str]:
+    """A block for each poller with which something is wrong, one line for all that are well, and where there are many
+    a line that counts them. `verbose`: a block for each, with all that was looked at."""
+    if verbose or len(found) == 1:
+        return [screen(one, session, verbose=verbose) for one in found]
+    well = [one.name for one in found if not one.errors and not one.warnings]
+    shown = [screen(one, session) for one in found if one.errors or one.warnings]
+    if well:
+        checks = session.command("check", "-v")
+        shown.append(_folded(f"{_named(well)} well ({checks} shows what was looked at)", hang=2))
+    if len(found) > MANY:
+        words = {one.name: _verdict(one).partition(" ")[2] for one in found}
+        shown.append(_folded(total(words), hang=2))
+    return shown
 
 
-def screen(found: PollerCheck, *, also_ok: bool = True) -> str:
-    """One poller's findings, for people."""
-    shown = [one for one in found.findings if also_ok or one.severity != "ok"]
+def _named(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} is"
+    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
+    return f"{len(names):,} pollers ({', '.join(names[:_NAMES])}{more}) are"
+
+
+def _verdict(found: PollerCheck) -> str:
+    """Two words or more, for the whole."""
+    if found.errors:
+        return "is with errors"
+    return "is with warnings" if found.warnings else "is well"
+
+
+def screen(found: PollerCheck, session: Session, *, verbose: bool = False) -> str:
+    """One poller's findings, for people: what is wrong, and in one line how much is well; `verbose`: each of them."""
+    shown = [one for one in found.findings if verbose or one.severity != "ok"]
     width = max((len(one.check) for one in shown), default=0)
-    hang = 11 + width
-    lines = [found.name]
-    for one in shown:
-        word = coloured(f"{one.severity:<5}", _COLOURS[one.severity], sys.stdout)
-        message = folded(" " * hang + one.message, hang=hang, stream=sys.stdout)
-        lines.append(f"  {word}  {one.check:<{width}}  {message[hang:]}")
-        if one.fix:
-            lines.append(f"  {'':5}  {'':{width}}  -> {one.fix}")
     counts = [(found.errors, "error"), (found.warnings, "warning")]
-    wrong = [f"{count} {word}{'s' if count != 1 else ''}" for count, word in counts if count]
-    return "\n".join([*lines, f"  {', '.join(wrong) or 'all is well'}"])
+    wrong = ", ".join(f"{count} {word}{'s' if count != 1 else ''}" for count, word in counts if count)
+    colour = "red" if found.errors else "yellow" if found.warnings else "green"
+    lines = [f"{found.name}  {coloured(wrong or 'all is well', colour, sys.stdout)}"]
+    for one in shown:
+        lines += _finding(one, width)
+    fine = len(found.findings) - len(shown)
+    if fine:
+        others = "other " if wrong else ""
+        all_of_it = session.command("check", found.name, "-v")
+        text = f"{fine:,} {others}check{'s' * (fine != 1)} passed ({all_of_it} shows them)"
+        lines.append(_folded(f"  {'ok':<5}  {text}", hang=_HANG))
+    return "\n".join(lines)
+
+
+def _finding(one: FindingOutput, width: int) -> list[str]:
+    """Its lines, with its check's name in a column where the terminal is wide enough for that."""
+    named = f"{one.check:<{width}}  "
+    room = columns(sys.stdout)
+    hang = _HANG + len(named) if room is None or room >= _HANG + len(named) + _ROOM else _HANG
+    first, *more = _folded(f"  {one.severity:<5}  {named}{one.message}", hang=hang).splitlines()
+    lines = [first.replace(one.severity, coloured(one.severity, _COLOURS[one.severity], sys.stdout), 1), *more]
+    fix = f"{' ' * hang}-> {one.fix}"
+    return [*lines, *(wrapped(fix, room, hang=hang + 3, statement=True) if one.fix else ())]
+
+
+def _folded(text: str, *, hang: int) -> str:
+    return "\n".join(wrapped(text, columns(sys.stdout), hang=hang))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from poller_cli.terminal.layout import columns, distinct, wrapped
 from poller_cli.terminal.printing import coloured, copyable, printable
 
 if TYPE_CHECKING:
@@ -12,13 +13,17 @@ if TYPE_CHECKING:
 
 
 def lines(looked: Health) -> list[str]:
-    """One line per poller, the worst first: name, verdict, why, and what to do or what it waits for."""
-    width = max(len(one.name) for one in looked.pollers) if looked.pollers else 0
-    return [_line(one, width) for one in looked.pollers]
+    """One line per poller, the worst first: name, verdict, why, and what to do or what it waits for. On a terminal that
+    is too narrow for that, it goes on beneath."""
+    names, room = [one.name for one in looked.pollers], columns(sys.stdout)
+    if room is not None:
+        names = distinct(names, max(20, room // 4)) or names
+    width = max(map(len, names), default=0)
+    return [line for one, name in zip(looked.pollers, names, strict=True) for line in _lines(one, name, width, room)]
 
 
-def _line(one: PollerHealth, width: int) -> str:
-    word = coloured("healthy  ", "green", sys.stdout) if one.healthy else coloured("unhealthy", "red", sys.stdout)
+def _lines(one: PollerHealth, name: str, width: int, room: int | None) -> list[str]:
+    word, colour = ("healthy", "green") if one.healthy else ("unhealthy", "red")
     parts = [one.reason or ""]
     if one.error and one.error != one.reason:
         parts.append(one.error)
@@ -27,4 +32,7 @@ def _line(one: PollerHealth, width: int) -> str:
     if one.waiting_for and one.healthy:
         parts.append(f"Waits for {one.waiting_for}.")
     text = " ".join(part for part in parts if part)
-    return f"{one.name:<{width}}  {word}  {printable(text)}".rstrip()
+    head = f"{name:<{width}}  "
+    hang = len(head) + 11 if room is None or room >= 70 else 4
+    first, *more = wrapped(f"{head}{word:<9}  {printable(text)}".rstrip(), room, hang=hang, statement=True)
+    return [first.replace(f"  {word}", f"  {coloured(word, colour, sys.stdout)}", 1), *more]

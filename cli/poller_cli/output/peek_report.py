@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from rich.cells import cell_len, set_cell_size
 
 from poller.delivery.result import BoundOutput
 from poller.model.cursor import Cursor
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
-from poller_cli.output.status_report import waits_above
-from poller_cli.terminal.printing import is_terminal, printable
+from poller_cli.output.status_words import waits_above
+from poller_cli.terminal.layout import GAP, cells, clipped, columns, shortened
+from poller_cli.terminal.printing import folded, printable
 
 if TYPE_CHECKING:
     from poller.admin.peek import Peek
@@ -78,23 +77,53 @@ def screen(output: PeekOutput, waiting: Lag | None, order: list[str]) -> str:
     start = printable(str(output.cursor or "the beginning"))
     if waiting is not None and waiting.pending:
         waits = waits_above(waiting.pending, waiting.pending_capped, output.bound)
-        return f"{output.name}: after {start}, {printable(waits)}{_held(output.bound)}"
+        return _folded(f"{output.name}: after {start}, {printable(waits)}{_held(output.bound)}")
     if not output.rows:
-        return f"{output.name}: no row after {start}{_held(output.bound)}"
-    terminal = is_terminal(sys.stdout)
+        return _folded(f"{output.name}: no row after {start}{_held(output.bound)}")
+    width = columns(sys.stdout)
     names = list(output.rows[0])
-    if terminal:
+    if width is not None:
         names.sort(key=lambda name: order.index(name) if name in order else len(order))
-    table = [names, *(["NULL" if row[name] is None else str(row[name]) for name in names] for row in output.rows)]
-    cells = [[_cut(printable(cell), WIDEST if terminal else None) for cell in line] for line in table]
-    widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells, strict=True)]
+    cells_of = [[printable(name), *(_cell(row[name], width is not None) for row in output.rows)] for name in names]
+    widths = [min(max(map(cells, column)), WIDEST) for column in cells_of]
+    shown = len(names) if width is None else _fitting(widths, width)
+    widths = [widths[0] if width is None else min(widths[0], width), *widths[1:shown]]
+    if width is not None:
+        cells_of[0] = [_short(cell, widths[0]) for cell in cells_of[0]]
     lines = [
-        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
+        "  ".join(cell + " " * (size - cells(cell)) for cell, size in zip(line, widths, strict=True)).rstrip()
+        for line in zip(*cells_of[:shown], strict=True)
     ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    width = shutil.get_terminal_size().columns if terminal else None
-    return "\n".join(_cut(line, width) for line in [f"{output.name}: after {start}", *lines])
+    lines.insert(1, "  ".join("-" * size for size in widths))
+    if left := len(names) - shown:
+        lines.append(
+            _folded(f"and {left:,} more column{'s' * (left != 1)}, for which it is too narrow (--json has all)")
+        )
+    return "\n".join([_folded(f"{output.name}: after {start}"), *lines])
+
+
+def _folded(text: str) -> str:
+    return folded(text, hang=2, stream=sys.stdout)
+
+
+def _cell(value: Any, on_terminal: bool) -> str:
+    text = "NULL" if value is None else printable(str(value))
+    return _short(text, WIDEST) if on_terminal else text
+
+
+def _short(text: str, width: int) -> str:
+    return clipped(text, width) if " " in text else shortened(text, width)
+
+
+def _fitting(widths: Sequence[int], width: int) -> int:
+    """How many of the columns there is room for; one at least."""
+    used, count = 0, 0
+    for size in widths:
+        used += size + GAP * (count > 0)
+        if used > width and count:
+            break
+        count += 1
+    return count
 
 
 def _held(bound: BoundOutput | None) -> str:
@@ -104,7 +133,3 @@ def _held(bound: BoundOutput | None) -> str:
     held = None if bound.held_by is None else f"the bound is held by {bound.held_by}"
     why = ": ".join(part for part in (held, bound.reason) if part)
     return f" ({printable(why)})" if why else ""
-
-
-def _cut(text: str, width: int | None) -> str:
-    return text if width is None or cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)) + "…"

@@ -12,6 +12,7 @@ from poller.model.escape import cut
 from poller.model.transitions import times
 from poller.model.when import moment
 from poller_cli import exits
+from poller_cli.terminal.layout import fitted
 from poller_cli.terminal.printing import coloured, folded, printable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def listed(output: QuarantineOutput, session: Session) -> str:
     """The rows by what they wait for, and what to do next."""
     if not output.aside and not output.pending:
-        return "\n".join([f"{output.name}: no row waits.", *_unlisted(output, session)])
+        return fitted("\n".join([f"{output.name}: no row waits.", *_unlisted(output, session)]), sys.stdout)
     full = "" if output.room > 0 else ", and no other may wait (max_quarantined)"
     lines = [f"{output.name}: {len(output.aside):,} aside, {len(output.pending):,} pending{full}"]
     for title, colour, rows in (("aside", "yellow", output.aside), ("pending", "red", output.pending)):
@@ -38,7 +39,7 @@ def listed(output: QuarantineOutput, session: Session) -> str:
             lines += [line for row in rows for line in _block(row)]
     first = (output.pending or output.aside)[0]
     lines.append(f"Look at one: {session.command('quarantine', 'show', output.name, '--id', first.id)}")
-    return "\n".join([*lines, *_unlisted(output, session)])
+    return fitted("\n".join([*lines, *_unlisted(output, session)]), sys.stdout)
 
 
 def _unlisted(output: QuarantineOutput, session: Session) -> list[str]:
@@ -68,7 +69,7 @@ def shown(output: QuarantineShowOutput, session: Session) -> str:
         lines += _lines([(name, _value(value)) for name, value in record.row.items()], width=20)
     if row is not None:
         lines += _next(output.name, row, session)
-    return "\n".join(lines)
+    return fitted("\n".join(lines), sys.stdout)
 
 
 def _next(name: str, row: WaitingRowOutput, session: Session) -> list[str]:
@@ -104,7 +105,7 @@ def to_replay(output: QuarantineReplayOutput) -> str:
     lines = [f"quarantine replay {output.name}: {rows_of(len(output.rows))}, {version[output.version]}"]
     lines += _lines([("row", f"{row.id}  {key_text(row.pk)}") for row in output.rows[:SHOWN]])
     more = len(output.rows) - SHOWN
-    return "\n".join([*lines, *([f"  and {more:,} more"] if more > 0 else [])])
+    return fitted("\n".join([*lines, *([f"  and {more:,} more"] if more > 0 else [])]), sys.stdout)
 
 
 def replayed(output: QuarantineReplayOutput) -> str:
@@ -119,7 +120,7 @@ def replayed(output: QuarantineReplayOutput) -> str:
         lines += _lines([(row.outcome.replace("_", " "), f"{row.id}  {key_text(row.pk)}{why}")])
     if output.stopped:
         lines += _lines([("stopped", output.stopped)])
-    return "\n".join(lines)
+    return fitted("\n".join(lines), sys.stdout)
 
 
 def code_of(output: QuarantineReplayOutput) -> int:

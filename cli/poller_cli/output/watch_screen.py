@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -17,10 +16,15 @@ from poller.model.transitions import times
 from poller.model.when import clock, span
 from poller_cli.output.failing_words import culprit, failures, waiting
 from poller_cli.output.sparkline import History, sparkline
-from poller_cli.output.status_report import cursor_text, lease_text, stalled, state_word
+from poller_cli.output.status_words import cursor_text, lease_text, stalled, state_word
+from poller_cli.terminal.layout import clipped, shortened, wrapped
 from poller_cli.terminal.printing import printable
 
 HELP = "q quit   p pause   r resume   up/down choose"
+_HANG = 12
+"""Columns before what a line says."""
+_FIGURE = 28
+"""Columns of a figure that has bars behind it."""
 NARROW = 60
 """Below so many columns the bars have lines of their own."""
 
@@ -32,7 +36,8 @@ def screen(
     if output is None:
         return Text("looking ...")
     plain = not (console.encoding or "").lower().startswith("utf")
-    head = Text(f"poller watch   {clock(output.at)}" + (f"   {HELP}" if keys else ""), style="dim")
+    title = f"poller watch   {clock(output.at)}" + (f"   {HELP}" if keys else "")
+    head = Text(clipped(title, console.width), style="dim")
     head.no_wrap, head.overflow = True, "ellipsis"
     shown = in_order(output)
     blocks = [
@@ -68,7 +73,7 @@ def _block(
     word, colour = state_word(status)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f"\n{'>' if chosen else ' '} ", style="bold")
-    text.append(status.name, style="bold")
+    text.append(shortened(status.name, max(8, width - len(word) - 5)), style="bold")
     text.append(f"  {word}", style=colour)
     narrow = width < NARROW
     bars = max(8, width - 13 if narrow else min(60, width - 44))
@@ -79,36 +84,36 @@ def _block(
     rate = watched.rows_per_second
     if isinstance(watched, WatchedBackfill):
         by = f", begun by {watched.status.begun_by}" if watched.status.begun_by else ""
-        _line(text, "of", f"{watched.status.poller}, {_range(watched.status)}{by}")
-    _line(text, "cursor", cursor_text(status))
+        _wide(text, width, "of", f"{watched.status.poller}, {_range(watched.status)}{by}")
+    _wide(text, width, "cursor", cursor_text(status))
     if isinstance(watched, WatchedBackfill):
-        _line(text, "left", behind)
+        _wide(text, width, "left", behind)
     else:
-        _line(text, "behind", behind, sparkline(history.lags, bars, plain=plain), narrow=narrow)
+        _barred(text, "behind", behind, sparkline(history.lags, bars, plain=plain), narrow=narrow)
     if (late := stalled(status)) is not None:
-        _line(text, "late", late)
+        _wide(text, width, "late", late)
     speed = "" if rate is None else f"{rate:,.0f}"
-    _line(text, "rows/s", speed, sparkline(history.rates, bars, plain=plain), narrow=narrow)
-    for n, part in enumerate(textwrap.wrap(lease_text(status), max(20, width - 12), break_on_hyphens=False)):
-        _line(text, "" if n else "lease", part)
+    _barred(text, "rows/s", speed, sparkline(history.rates, bars, plain=plain), narrow=narrow)
+    _wide(text, width, "lease", lease_text(status))
     if status.bound is not None:
         held = f", held by {status.bound.held_by}" if status.bound.held_by else ""
         age = f", {span(status.bound.age_seconds)} back" if status.bound.age_seconds is not None else ""
-        _line(text, "bound", f"{status.bound.kind}{age}{held}")
+        _wide(text, width, "bound", f"{status.bound.kind}{age}{held}")
     if status.control.by or status.control.reason:
-        _line(
+        _wide(
             text,
+            width,
             "stopped",
             f"by {cut(status.control.by or 'unknown')}: {cut(status.control.reason or 'no reason given')}",
         )
     if status.last_error is not None and (status.attempts or status.failing.failures):
         often = failures(status) or times(status.attempts or 0)
-        _line(text, "failed", f"{often}: {status.last_error.type}: {status.last_error.message}")
+        _wide(text, width, "failed", f"{often}: {status.last_error.type}: {status.last_error.message}")
     for name, value in (("row", culprit(status.failing)), *waiting(status.failing)):
         if value:
-            _line(text, name, value)
+            _wide(text, width, name, value)
     if status.error is not None:
-        _line(text, "error", status.error)
+        _wide(text, width, "error", status.error)
     return text
 
 
@@ -118,11 +123,17 @@ def _range(status: BackfillStatus) -> str:
     return in_words(status.begins, status.begins_key, status.ends, status.ends_key)
 
 
-def _line(text: Text, name: str, value: str, bars: str = "", *, narrow: bool = False) -> None:
-    # What a row or an error holds must not steer the terminal.
-    text.append(f"\n    {name:<8}")
-    text.append(printable(value) if narrow or not bars else f"{printable(value):<28}")
-    between = f"\n{'':<12}" if narrow else " "
+def _wide(text: Text, width: int, name: str, value: str) -> None:
+    """What it says, in as many lines as it takes. What a row or an error holds must not steer the terminal."""
+    for line in wrapped(f"    {name:<8}{printable(value)}", width, hang=_HANG):
+        text.append(f"\n{line}")
+
+
+def _barred(text: Text, name: str, value: str, bars: str, *, narrow: bool) -> None:
+    """A figure and its bars; beneath it where it is long, or the terminal narrow."""
+    text.append(f"\n    {name:<8}{value}")
+    beneath = narrow or len(value) > _FIGURE
+    between = f"\n{'':<{_HANG}}" if beneath else " " * (_FIGURE + 1 - len(value))
     text.append(f"{between}{bars}" if bars else "", style="cyan")
 
 

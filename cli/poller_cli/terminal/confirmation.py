@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from poller.admin.refusals import Refused
 from poller.admin.request import Request
-from poller_cli.terminal.printing import is_terminal
+from poller_cli.terminal.layout import is_terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

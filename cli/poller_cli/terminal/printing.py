@@ -8,9 +8,7 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from poller.model.escape import cut, escape, escape_lines
 from poller.model.redact import redact
+from poller_cli.terminal.layout import columns, is_terminal, wrapped
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -25,14 +24,6 @@ if TYPE_CHECKING:
 LONGEST_LINE = 5_000
 """At most so many characters of an error are shown."""
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
-
-
-def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person sees this stream."""
-    try:
-        return stream.isatty()
-    except ValueError:  # closed
-        return False
 
 
 class ClosedStdout(io.TextIOBase):
@@ -101,19 +92,8 @@ def folded(text: str, *, hang: int, stream: IO[str]) -> str:
 
     A word that is longer than a line stays whole, so that it can be copied.
     """
-    width = shutil.get_terminal_size().columns
-    if not is_terminal(stream) or len(text) <= width:
-        return text
-    first = text[: len(text) - len(text.lstrip(" "))]
-    hang = min(hang, width // 3)
-    return textwrap.fill(
-        text.lstrip(" "),
-        width,
-        initial_indent=first,
-        subsequent_indent=" " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    width = columns(stream)
+    return "\n".join(wrapped(text, width, hang=hang if width is None else min(hang, width // 3)))
 
 
 def one_line(text: str) -> str:
@@ -171,7 +151,8 @@ def complain(text: str) -> None:
     """One line on stderr, beginning with the program's name."""
     if _said("ERROR", one_line(copyable(text))):
         return
-    print(f"{coloured('poller:', 'red', sys.stderr)} {one_line(copyable(text))}", file=sys.stderr, flush=True)
+    lines = folded(f"poller: {one_line(copyable(text))}", hang=8, stream=sys.stderr)
+    print(lines.replace("poller:", coloured("poller:", "red", sys.stderr), 1), file=sys.stderr, flush=True)
 
 
 def show_trace(of: BaseException | str) -> None:
@@ -186,7 +167,7 @@ def notice(text: str) -> None:
     """One line on stderr that is not an error."""
     if _said("INFO", one_line(copyable(text))):
         return
-    print(f"poller: {one_line(copyable(text))}", file=sys.stderr, flush=True)
+    print(folded(f"poller: {one_line(copyable(text))}", hang=8, stream=sys.stderr), file=sys.stderr, flush=True)
 
 
 def json_text(data: BaseModel | dict[str, Any], *, indent: int | None = 2) -> str:

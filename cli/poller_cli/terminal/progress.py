@@ -23,8 +23,8 @@ from poller.model.when import span
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.poller import Poller
 from poller.sources.columns.moments import parse_utc
+from poller_cli.terminal.layout import is_terminal
 from poller_cli.terminal.pace import Pace
-from poller_cli.terminal.printing import is_terminal
 
 MOST_LINES = 20
 """Pollers that are shown, where the screen has room for more."""
