@@ -16,6 +16,7 @@ from poller_cli.output.event_words import BEFORE_RESUME
 from poller_cli.output.failing_words import culprit, failures, next_command, waiting
 from poller_cli.output.status_words import (
     at_work,
+    clock_went_back,
     committed,
     cursor_text,
     lease_text,
@@ -44,7 +45,12 @@ def screen(
     word, colour = state_word(status)
     reason = why(status)
     head = f"{status.name}  {coloured(word, colour, sys.stdout)}" + (f": {printable(reason)}" if reason else "")
-    lines = [*_about(status, verbose=verbose), *_behind(status), *_reasons(status), *_next(status, session)]
+    lines = [
+        *_about(status, verbose=verbose),
+        *_behind(status),
+        *_reasons(status, verbose=verbose),
+        *_next(status, session),
+    ]
     if verbose:
         lines += _details(status)
     bare = f"{status.name}  {word}" + (f": {printable(reason)}" if reason else "")
@@ -103,15 +109,17 @@ def _left(status: PollerStatus) -> str:
     return rows(status.pending or 0, status.pending_capped)
 
 
-def _reasons(status: PollerStatus) -> _Lines:
+def _reasons(status: PollerStatus, *, verbose: bool) -> _Lines:
     """Why: what fails, what waits, and who stopped it."""
     control, lines = status.control, list[tuple[str, str]]()
     if (late := stalled(status)) is not None:
         lines.append(("late", late))
     if status.null_cursors:
         lines.append(("never", _never_read(status)))
+    bound, found = status.bound, status.failing
+    if not verbose and bound is not None and (bound.held_by or bound.below_checkpoint or clock_went_back(status)):
+        lines.append(("bound", _bound(status)))
     lines += _attempts(status)
-    found = status.failing
     lines += [one for one in (("failing", failures(status)), ("row", culprit(found)), *waiting(found)) if one[1]]
     if control.by or control.reason:
         lines.append(("cancelled" if control.cancelled else "paused" if status.paused else "stopped", _stopped(status)))

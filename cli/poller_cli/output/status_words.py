@@ -170,6 +170,8 @@ def why(status: PollerStatus) -> str:
 def _waits_for(status: PollerStatus) -> str:
     """What a poller waits for that is neither at work nor failing."""
     found = status.failing
+    if clock_went_back(status):
+        return "the database's clock went back"
     if status.above_bound:
         held = None if status.bound is None else status.bound.held_by
         return f"held by {held}" if held else "rows not readable yet"
@@ -182,10 +184,15 @@ def _waits_for(status: PollerStatus) -> str:
     return f"{number(status.null_cursors)} without cursor" if status.null_cursors else ""
 
 
+def clock_went_back(status: PollerStatus) -> bool:
+    """Whether rows are not read until the database's clock is where it was before."""
+    return status.bound is not None and "clock went back" in (status.bound.reason or "")
+
+
 def _culprit(status: PollerStatus) -> str:
     """The row that fails, and its error's type; as much of it as is known."""
     row, error = status.failing.row, status.last_error
-    return ": ".join(part for part in (key_of(row), "" if error is None else cut(error.type)) if part)
+    return ", ".join(part for part in (key_of(row), "" if error is None else cut(error.type)) if part)
 
 
 def _next_try(status: PollerStatus) -> str:
@@ -202,11 +209,12 @@ def committed(status: PollerStatus) -> str:
     """How long ago the last commit was; nothing where that is not known."""
     if status.exists is not True:
         return ""
-    if status.last_successful_batch_id is None or status.checkpoint_updated_at is None:
+    at, now = status.checkpoint_updated_at, status.seen_at
+    committed_one = status.last_successful_batch_id is not None
+    if at is None or not (committed_one or status.cursor):
         return "nothing committed yet"
-    now = status.seen_at
-    at = status.checkpoint_updated_at
-    return f"last commit {ago(at, now) if now is not None else moment(at)}"
+    when = moment(at) if now is None else ago(at, now)
+    return f"{'last commit' if committed_one else 'checkpoint set'} {when}"
 
 
 _ORDER = (
@@ -236,6 +244,6 @@ def severity(status: PollerStatus) -> tuple[int, float, str]:
     """What sorts pollers, the worst first: one whose rows nobody delivers comes right behind those that fail."""
     word = state_word(status)[0]
     place = _ORDER.index(word)
-    if stalled(status) is not None or status.failing.quarantined:
+    if stalled(status) is not None or status.failing.quarantined or clock_went_back(status):
         place = min(place, _ORDER.index("cancelling"))
     return place, -(status.lag_seconds or 0.0), status.name
