@@ -152,7 +152,7 @@ def test_the_first_step_on_a_laptop_works_as_shown(tmp_path: Path) -> None:
 
     assert printed[0] == "order 1: 99.5"
     assert printed[1].split() == ["orders", "idle"]
-    assert printed[2].split()[0] == "cursor"
+    assert printed[2].split()[0] == "behind"
     assert " / id=1, saved " in printed[2]
 
 
