@@ -153,7 +153,7 @@ def test_the_first_step_on_a_laptop_works_as_shown(tmp_path: Path) -> None:
     assert printed[0] == "order 1: 99.5"
     assert printed[1].split() == ["orders", "idle"]
     assert printed[2].split()[0] == "behind"
-    assert " / id=1, saved " in printed[2]
+    assert "0 rows pending; last commit " in printed[2]
 
 
 def test_the_second_step_runs_on_azurite_and_postgresql(azurite: Azurite, postgres_db: str, tmp_path: Path) -> None:
