@@ -60,6 +60,7 @@ check: $(DEV)  ## style, types, floors, and what is generated is up to date
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/poller schema export --check
+	$(BIN)/zizmor --offline --quiet --persona pedantic .github
 	$(BIN)/python -m scripts.docs --check
 	$(BIN)/python -m scripts.site
 
