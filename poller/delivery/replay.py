@@ -217,7 +217,9 @@ class _Replaying:
             return Replayed(row, error="It was not handed over.", refused=True, why="The lease ended before.")
         if call.failure is None:
             self._handed.add(content.facts.id)
-            return self._done(row, call.batch_id)
+            done = self._done(row, call.batch_id)
+            recorded().call_returned(self._context.name)
+            return done
         return self._failed(row, content, call)
 
     def _done(self, row: WaitingRow, batch_id: str) -> Replayed:

@@ -145,6 +145,10 @@ class MetricsObserver:
         """What became of rows that failed: aside, condemned, delivered, replayed or discarded."""
         self._settled.add(rows, {"poller.name": poller, "action": action})
 
+    def call_returned(self, poller: str) -> None:
+        """A call of a handler that no event tells of: a replay's."""
+        self._calls.add(1, {"poller.name": poller, "outcome": "returned"})
+
     def health(self, poller: str, *, late_seconds: float | None, healthy: bool) -> None:
         """Somebody looked at its health."""
         name = {"poller.name": poller}

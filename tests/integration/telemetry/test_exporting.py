@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -160,6 +161,19 @@ def test_a_header_that_is_wrong_is_not_shown(
     logging.getLogger("opentelemetry.exporter.otlp.proto.http.metric_exporter").error("It failed: %s", quoted)
     assert len(caplog.messages) == 2, "that there is one is said"
     assert "hunter2" not in caplog.text
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("variables", [{}, {"OTEL_METRIC_EXPORT_INTERVAL": "500", "OTEL_BSP_SCHEDULE_DELAY": "500"}])
+def test_a_collector_that_says_nothing_holds_no_end(folder: Path, variables: dict[str, str]) -> None:
+    """Ten minutes of its patience, and the process ends all the same."""
+    installed("opentelemetry.exporter.otlp.proto.http", "otlp")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        ended = once(folder, OTEL_EXPORTER_OTLP_ENDPOINT=address, OTEL_EXPORTER_OTLP_TIMEOUT="600", **variables)
+    assert ended.returncode == 0, ended.stderr
+    assert "outcome=delivered" in ended.stderr
+    assert "Telemetry could not be sent within 5 s, and is lost." in ended.stderr
 
 
 def test_a_port_that_is_taken_fails_no_poll(folder: Path) -> None:

@@ -68,7 +68,10 @@ def test_what_becomes_of_rows_that_failed_is_counted(table: sqlite3.Connection) 
         assert of_poller("poller.quarantine.pending", "rows") == {"": 2}
         assert of_poller("poller.quarantine.limit", "rows") == {"": 7}
         first, second = poller.quarantine.list().pending
+        before = counted("poller.handler.attempts", poller.name, "outcome")
         poller.quarantine.replay(first.id, handler=lambda batch: None)
+        after = counted("poller.handler.attempts", poller.name, "outcome")
+        assert after == {**before, "returned": before.get("returned", 0) + 1}, "a replay is a call of a handler"
         poller.quarantine.discard(second.id)
     rows = counted("poller.quarantine.rows", "rows", "action")
     assert rows == {"condemned": 2, "replayed": 1, "discarded": 1}
