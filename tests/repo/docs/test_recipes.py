@@ -18,7 +18,7 @@ import pytest
 from poller import Poller
 from tests.cli import azure_functions_db
 from tests.repo.docs.receivers import Mail, Web, mail, web
-from tests.repo.docs.recipe import follow, run_sql
+from tests.repo.docs.recipe import Recipe, follow, run_sql
 
 
 @pytest.fixture
@@ -103,6 +103,7 @@ def test_each_paid_order_gets_one_mail(mail_server: Mail, tmp_path: Path) -> Non
         shop.age("orders")
         shop.options('retry_backoff = "1ms"')
         mail_server.refuse = 1
+        assert shop.type("poller check").endswith("all is well\n")
         shop.type("poller run --once", code=1)
         shop.type(lines[2])
         shop.query("UPDATE orders SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now', '-20 seconds')")
@@ -188,3 +189,33 @@ def test_debeziums_outbox_is_routed_in_order(receiver: Web, postgres_db: str, tm
         assert got[:2] == [("/outbox.event.order", "OrderPaid"), ("/outbox.event.customer", "CustomerMoved")]
         assert got[2:] == [("/outbox.event.order", "OrderPaid"), ("/outbox.event.order", "OrderSent")]
         assert receiver.requests[0][1]["id"] == receiver.requests[2][1]["id"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("server", "kind", "touch"),
+    [("postgres_db", "timestamptz", ""), ("mariadb_db", "timestamp(6)", "ON UPDATE CURRENT_TIMESTAMP(6)")],
+    ids=["postgres", "mariadb"],
+)
+def test_a_read_models_query_is_one_for_servers_too(
+    server: str, kind: str, touch: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    database, stamp = request.getfixturevalue(server), f"{kind} NOT NULL DEFAULT CURRENT_TIMESTAMP(6) {touch}"
+    run_sql(
+        database,
+        f"CREATE TABLE customers (id int PRIMARY KEY, name varchar(20) NOT NULL, updated_at {stamp});\n"
+        "CREATE TABLE orders (id int PRIMARY KEY, customer_id int NOT NULL, total int NOT NULL, deleted_at date,"
+        f" updated_at {stamp});\n"
+        "INSERT INTO customers VALUES (1, 'Ada', '2026-01-01 00:00:00'), (2, 'Grace', '2026-01-02 00:00:00');\n"
+        "INSERT INTO orders VALUES (1, 1, 10, NULL, '2026-01-01 00:00:01'), (2, 2, 20, NULL, '2026-01-01 00:00:02');\n",
+    )
+    shop = Recipe("read-model", tmp_path, SHOP=database)
+    shop.write("poller.toml", "handlers.py", "lists.sql")
+    shop.replace("poller.toml", "max(o.", "greatest(o.")
+    shop.replace("poller.toml", '"sqlite:///shop.db"', '"%SHOP%"')
+    shop.replace("poller.toml", 'cursor_time_zone = "UTC"\n', "")
+    shop.type("sqlite3 lists.db < lists.sql\npoller run --until-idle")
+    run_sql(database, "UPDATE customers SET name = 'Ada King', updated_at = '2026-01-03 00:00:00' WHERE id = 1")
+    printed = shop.type("poller run --until-idle\npoller check")
+    assert shop.query("SELECT * FROM order_list", "lists.db") == [(1, "Ada King", 10), (2, "Grace", 20)]
+    assert not re.search(r"^ +error", printed, re.MULTILINE)
