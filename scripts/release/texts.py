@@ -15,6 +15,8 @@ _SECTION = re.compile(
     r"^## \[(?P<name>[^\]]+)\](?: - (?P<day>\d{4}-\d{2}-\d{2}))?[ \t]*\n(?P<text>.*?)(?=^## |\Z)",
     re.MULTILINE | re.DOTALL,
 )
+KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+"""The headings below a version that Keep a Changelog knows."""
 
 
 def version_problems(version: str, changelog: str, tag: str = "") -> list[str]:
@@ -31,6 +33,8 @@ def version_problems(version: str, changelog: str, tag: str = "") -> list[str]:
         found.append("CHANGELOG.md has no section [Unreleased].")
     undated = [name for name in released if not sections[name]["day"]]
     found += [f"CHANGELOG.md: [{name}] has no day." for name in undated]
+    kinds = re.findall(r"^### (.+)$", changelog, re.MULTILINE)
+    found += [f"CHANGELOG.md: {one!r} is no heading of Keep a Changelog." for one in sorted({*kinds} - KINDS)]
     news = "Unreleased" in sections and bool(sections["Unreleased"]["text"].strip())
     if tag and tag != f"v{version}":
         found.append(f"The tag {tag} is not that of the version {version}: v{version}.")

@@ -35,11 +35,17 @@ def test_a_change_log_that_agrees_with_the_version(changelog: str, tag: str) -> 
         (f"{NONE}{FIRST}", "v0.2.0", "not that of the version 0.1.0"),
         (f"{NONE}## [0.1.0]\n\n- All.\n", "", "has no day"),
         (FIRST, "", "no section [Unreleased]"),
+        (NEWS.replace("Added", "News"), "", "'News' is no heading"),
     ],
-    ids=["silent", "same-version", "not-moved", "left-over", "other-tag", "no-day", "no-unreleased"],
+    ids=["silent", "same-version", "not-moved", "left-over", "other-tag", "no-day", "no-unreleased", "heading"],
 )
 def test_what_disagrees_with_the_version_is_named(changelog: str, tag: str, said: str) -> None:
     assert any(said in problem for problem in texts.version_problems("0.1.0", changelog, tag))
+
+
+def test_the_change_log_agrees_with_the_version() -> None:
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text()
+    assert texts.version_problems(project()["version"], changelog) == []
 
 
 @pytest.mark.parametrize(
