@@ -14,45 +14,62 @@ from typing import Annotated, Any
 import typer
 
 from poller_cli import exits
-from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, own_process, page_of
+from poller_cli.session import DEFAULT_CONFIG, DebugOption, JsonOption, Session, command, own_process
 from poller_cli.terminal.help_pages import Command, Commands, new
 from poller_cli.terminal.printing import complain, fault_of_stdout, fix_streams, show_trace
 
-_COMMANDS = (
-    "run",
-    "dispatch",
-    "status",
-    "health",
-    "watch",
-    "dashboard",
-    "check",
-    "peek",
-    "history",
-    "pause",
-    "cancel",
-    "resume",
-    "reset-to-beginning",
-    "reset-to-cursor",
-    "reset-to-checkpoint",
-    "clone-checkpoint",
-    "export-checkpoint",
-    "recheck",
-    "rebind",
-    "backfill",
-    "init",
-    "demo",
-)
-"""In the order of the page. The function, and its module in `poller_cli.commands`, have the command's name."""
-_GROUPS = {
-    "import": ("Continue from another library's checkpoint.", {"azure-functions-db": "import_"}),
-    "schema": ("JSON Schemas of everything that poller reads and writes.", {"export": "schema"}),
-    "sink": ("Targets to which each row is applied once.", {"ddl": "sink"}),
-    "quarantine": (
-        "Rows that failed and wait: look at them, and say what becomes of them.",
-        dict.fromkeys(("list", "show", "replay", "discard", "add"), "quarantine"),
-    ),
+PAGE: dict[str, dict[str, str]] = {
+    "Look": {
+        "status": "Whether each poller works, is behind, and why",
+        "watch": "The same, live, with rows per second",
+        "health": "Whether all is well, worst first: for alerts",
+        "check": "Diagnose storage, source and configuration",
+        "peek": "The rows that would be delivered next",
+        "history": "Who changed or took over what, when and why",
+        "dashboard": "The status page, in a browser",
+    },
+    "Change": {
+        "pause": "Let no new batch start",
+        "resume": "End a pause or a halt; try what failed at once",
+        "cancel": "Stop the handler that runs now, and pause",
+        "reset-to-beginning": "Deliver every row again",
+        "reset-to-cursor": "Go on right after a row",
+        "reset-to-checkpoint": "Go back to an export or a backup; undo a reset",
+        "clone-checkpoint": "Copy a checkpoint to another poller",
+        "export-checkpoint": "Write a checkpoint to a file",
+        "rebind": "Accept a changed source, keeping the cursor",
+        "quarantine": "Rows that failed and wait: list, replay, discard",
+    },
+    "Work": {
+        "run": "Deliver rows to the handlers",
+        "dispatch": "Send work messages for the pollers that are due",
+        "backfill": "Deliver a range of rows, beside the live poller",
+        "recheck": "Find rows below the cursor that were never delivered",
+    },
+    "Set up": {
+        "init": "Write poller.toml and a handler for a table",
+        "demo": "See it work, with nothing but Python",
+        "import": "Continue from another library's checkpoint",
+        "schema": "JSON Schemas of all that is read and written",
+        "sink": "Tables of targets to which each row is applied once",
+    },
 }
-"""What each group is for, and the modules of its commands. A function has its command's name, or that and a `_`."""
+"""What `poller --help` says of each command, in groups. The function, and its module in `poller_cli.commands`, have the
+command's name."""
+_GROUPS = {
+    "import": {"azure-functions-db": "import_"},
+    "schema": {"export": "schema"},
+    "sink": {"ddl": "sink"},
+    "quarantine": dict.fromkeys(("list", "show", "replay", "discard", "add"), "quarantine"),
+}
+"""The modules of each group's commands. A function has its command's name, or that and a `_`."""
+_ABOUT = {
+    "import": "Continue from another library's checkpoint.",
+    "schema": "JSON Schemas of everything that poller reads and writes.",
+    "sink": "Targets to which each row is applied once.",
+    "quarantine": "Rows that failed and wait: look at them, and say what becomes of them.",
+}
+"""What the page of each group says."""
 
 _UsageProblem = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """What typer raises for a wrong command line; it has no public name in every version."""
@@ -78,10 +95,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> int:
-    """Turn a SQL table into a trigger: look at pollers, run them, move their checkpoints.
-
-    Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 the checkpoint belongs to another source.
-    """
+    """Turn a SQL table into a trigger: new and changed rows reach a handler, in order."""
     ctx.obj = Session(config=config, json=as_json, debug=debug)
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
@@ -99,7 +113,7 @@ def build() -> Any:
     )
     app.callback()(_root)
     root: Any = typer.main.get_command(app)
-    root.commands = Commands([*_COMMANDS, *_GROUPS], make=_made, outline=_outline)
+    root.commands = Commands(PAGE, make=_made)
     return root
 
 
@@ -109,19 +123,13 @@ def _function(module: str, name: str) -> Any:
 
 
 def _made(name: str) -> Any:
-    about, members = _GROUPS.get(name, (None, {name: name.replace("-", "_")}))
+    about, members = _ABOUT.get(name), _GROUPS.get(name, {name: name.replace("-", "_")})
     app = new(no_args_is_help=False, add_completion=False, pretty_exceptions_enable=False, name=name, help=about)
     for member, module in members.items():
         app.command(member, cls=Command)(command(_function(module, member.replace("-", "_"))))
     if about is not None:
         app.callback()(lambda: None)  # a group of one command is still a group: `poller schema export`
     return typer.main.get_command(app)
-
-
-def _outline(name: str) -> Any:
-    """A command as the page of all commands shows it: its options are not made."""
-    module = name.replace("-", "_")
-    return Command(name=name, help=_GROUPS[name][0] if name in _GROUPS else page_of(_function(module, module)))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from poller_cli.main import build
 from tests.cli.console import ran
 from tests.cli.project import COMMAND, Project
 
@@ -93,10 +94,21 @@ def test_help_loses_no_word_on_a_narrow_terminal(project: Project, command: tupl
     assert max(map(len, ended.out.splitlines())) <= 40
 
     def words(text: str) -> set[str]:
-        text = re.sub(r"-\n +", "-", text).partition("Commands ─")[0]  # of these the first sentence is enough
+        text = re.sub(r"-\n +", "-", text)
         return set(re.findall(r"[a-z]{4,}", text))
 
     assert words(ended.out) >= words(wide.out)
+
+
+def test_the_page_of_all_commands_fits_a_screen(project: Project) -> None:
+    project.environ["COLUMNS"] = "80"
+    lines = project.run("--help").out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    groups = ("Look", "Change", "Work", "Set up")
+    assert [line for line in lines if line in groups] == list(groups)
+    for command in build().commands:
+        assert len([line for line in lines if re.match(rf"  {command}  +[A-Z]", line)]) == 1, command
 
 
 def test_the_bare_command_shows_what_there_is(project: Project) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from poller_cli.terminal.layout import wrapped
+from poller_cli.terminal.printing import coloured
 
 NARROW = 70
 """Below so many columns the tables of the pages would cut words off: they are then written as plain lines."""
@@ -22,13 +24,13 @@ _UNUSED = ("rich.markdown", "rich.traceback")
 
 
 class Commands(MutableMapping[str, Any]):
-    """The commands of a group, in order. `make`: a command by its name, when it is first asked for. `outline`: one as
-    the group's page shows it."""
+    """The commands of the program, in groups: by name, with what the program's page says of each. `make`: one by its
+    name, when it is first asked for."""
 
-    def __init__(self, names: Sequence[str], *, make: Callable[[str], Any], outline: Callable[[str], Any]) -> None:
-        self._made: dict[str, Any] = dict.fromkeys(names)
+    def __init__(self, groups: Mapping[str, Mapping[str, str]], *, make: Callable[[str], Any]) -> None:
+        self.groups = groups
+        self._made: dict[str, Any] = dict.fromkeys(name for group in groups.values() for name in group)
         self._make = make
-        self.outline = outline
 
     def __getitem__(self, name: str) -> Any:
         if self._made[name] is None:
@@ -91,13 +93,27 @@ class Group(TyperGroup):
         return list(self.commands)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The page, of outlines where there are such."""
-        shown = copy(self)
+        """The page."""
         if isinstance(self.commands, Commands):
-            shown.commands = {name: self.commands.outline(name) for name in self.commands}
+            formatter.write(_page(self.commands.groups, self.help or ""))
+            return
         if self.rich_markup_mode is not None:
             _load_pages()
-        super(Group, shown).format_help(ctx, formatter)
+        super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Names and options; makes none of the commands."""
+        commands = self.commands
+        if not isinstance(commands, Commands):
+            return super().shell_complete(ctx, incomplete)
+        outlines: dict[str, Any] = {
+            name: Command(name=name, help=text) for group in commands.groups.values() for name, text in group.items()
+        }
+        self.commands = outlines
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = commands
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The commands of a page of plain lines, each with the whole of its first sentence."""
@@ -108,6 +124,33 @@ class Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters and `--help`."""
         return [_plainly(one) for one in super().get_params(ctx)]
+
+
+_OPTIONS = (
+    ("-c, --config FILE", "The configuration; default: POLLER_CONFIG, or poller.toml"),
+    ("--json", "Write JSON to stdout and nothing else"),
+    ("--debug", "Show more, tracebacks included"),
+    ("-h, --help", "Explain: poller COMMAND --help says all of one"),
+)
+_NAME = 21
+"""Columns of a command's name, with the blanks behind it."""
+_MORE = "--version  --install-completion  --show-completion"
+
+
+def _page(groups: Mapping[str, Mapping[str, str]], about: str) -> str:
+    """What there is on one screen: a line for each command."""
+    width = shutil.get_terminal_size().columns
+    lines = ["Usage: poller [OPTIONS] COMMAND [ARGS]...", "", about]
+    for title, rows in (*((name, tuple(group.items())) for name, group in groups.items()), ("Options", _OPTIONS)):
+        lines.append(coloured(title, "bold", sys.stdout))
+        lines += [f"  {name:<{_NAME if width >= NARROW else len(name) + 2}}{text}" for name, text in rows]
+    lines.append(f"  {_MORE}")
+    return "\n".join(part for line in lines for part in wrapped(line, width, hang=_hang(line, width))) + "\n"
+
+
+def _hang(line: str, width: int) -> int:
+    """What goes on beneath it stands below what it says of a command, where there is room for that."""
+    return (_NAME + 2 if width >= NARROW else 6) if line.startswith("  ") else 0
 
 
 def new(**options: Any) -> typer.Typer:
