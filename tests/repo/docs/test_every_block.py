@@ -60,6 +60,7 @@ EVERY_ONE |= {
         "storage-queue": "test_messages_trigger_a_function_that_counts_once",
         "blob": "test_files_hold_each_row_once",
         "http": "test_an_endpoint_refuses_one_event_without_the_others",
+        "sql-database": "test_a_copy_has_each_row_and_no_older_one",
         "own-target": "test_ten_lines_reach_kafka_and_redis",
     }.items()
 }

@@ -163,3 +163,16 @@ def test_an_endpoint_refuses_one_event_without_the_others(tmp_path: Path) -> Non
         assert "id=2" in shop.type(look)
         assert shop.query("SELECT total FROM seen ORDER BY rowid", "receiver.db") == [(99.5,), (12.5,)]
         assert len(receiver.requests[0][1]["idempotency-key"]) >= 32
+
+
+def test_a_copy_has_each_row_and_no_older_one(tmp_path: Path) -> None:
+    with follow("sql-database", tmp_path) as shop:
+        shop.write()
+        *make, check, deliver = shop.take("bash").splitlines()
+        shop.type("\n".join(make))
+        shop.age("orders")
+        assert shop.type(check).endswith("all is well\n")
+        shop.type(deliver)
+        shop.query("UPDATE sales SET changed_at = '2999-01-01', total = 1 WHERE order_id = 2", "warehouse.db")
+        shop.type("poller reset-to-beginning sales --yes\npoller run --until-idle")
+        assert shop.query("SELECT order_id, total FROM sales", "warehouse.db") == [(1, 99.5), (2, 1.0)]
