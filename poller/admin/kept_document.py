@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller.admin.health import Health
 from poller.model.health_memory import Seen
-from poller.model.limits import LARGEST_BODY, NotBoundedJson, read_json
+from poller.model.limits import HELD_EVERYWHERE, LARGEST_BODY, NotBoundedJson, read_json
 from poller.model.stamps import Stamp
 
 LARGEST_UNPACKED = 16 * LARGEST_BODY
@@ -57,13 +57,13 @@ class _Packed(BaseModel):
 def written(document: Document) -> bytes | None:
     """Its body; None where it is too large even so."""
     body = document.model_dump_json(exclude_none=True).encode()
-    if len(body) <= LARGEST_BODY:
+    if len(body) <= HELD_EVERYWHERE:
         return body
     if len(body) > LARGEST_UNPACKED:
         return None
     packed = base64.b64encode(zlib.compress(body, 6)).decode()
     small = _Packed(claim=document.claim, packed=packed).model_dump_json(exclude_none=True).encode()
-    return small if len(small) <= LARGEST_BODY else None
+    return small if len(small) <= HELD_EVERYWHERE else None
 
 
 def parsed(body: bytes) -> Document:

@@ -22,7 +22,7 @@ from poller.admin.health_round import Looks
 from poller.admin.kept_document import LARGEST_UNPACKED, parsed, written
 from poller.admin.kept_health import CLAIM, WAIT, KeptHealth
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
-from poller.model.limits import LARGEST_BODY
+from poller.model.limits import HELD_EVERYWHERE, LARGEST_BODY
 from poller.ports import Found, Written
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
@@ -305,6 +305,19 @@ def test_a_planted_duration_serves_no_old_result_for_long(tmp_path: Path) -> Non
     last = shop.ask(shop.another())
     shop.clock.passed += 121
     assert shop.ask(shop.another()).computed_at > last.computed_at, "the claim too counts for no longer"
+
+
+def test_what_only_some_stores_would_hold_is_packed(tmp_path: Path) -> None:
+    """Of an entity in Table Storage there is room for less than 1 MiB."""
+    shop = Shop(tmp_path)
+    found = shop.ask()
+    (one,) = found.pollers
+    document = parsed(json.dumps(shop.document()).encode())
+    long = one.model_copy(update={"reason": "x" * (HELD_EVERYWHERE - 200)})
+    body = written(document.model_copy(update={"health": found.model_copy(update={"pollers": [long]})}))
+    assert body is not None
+    assert len(body) <= HELD_EVERYWHERE
+    assert b"packed" in body
 
 
 @pytest.mark.parametrize("extra", [0, 5000], ids=["few", "thousands"])
