@@ -46,6 +46,7 @@ url = "%FLIGHTS_URL%"
 table = "flights"
 cursor_column = "time_hour"
 pk_columns = {key}
+{source_options}
 """
 LONGEST = 600.0
 """Seconds without a batch after which something hangs."""
@@ -91,7 +92,7 @@ class RelayUnderKills:
     Args:
         folder: for `poller.toml`, logs and, by default, the state. source: URL of a PostgreSQL database.
         handler, settings: of the relay; `settings` are lines of `[pollers.flights.relay]`, `%NAME%` of `environ`.
-        options: lines of `[pollers.flights]`, such as `batch_size = 500`.
+        options: lines of `[pollers.flights]`, such as `batch_size = 500`; source_options: of its `source`.
         state: lines of `[state]`; default: SQLite in the folder. environ: what the processes have beside.
     """
 
@@ -103,6 +104,7 @@ class RelayUnderKills:
         handler: str,
         settings: str = "",
         options: str = "",
+        source_options: str = "",
         state: str = 'store = "sql"',
         environ: Mapping[str, str] | None = None,
     ) -> None:
@@ -116,7 +118,9 @@ class RelayUnderKills:
             **(environ or {}),
         }
         key = json.dumps(flights.KEY)
-        text = CONFIG.format(state=state, handler=handler, options=options, settings=settings, key=key)
+        text = CONFIG.format(
+            state=state, handler=handler, options=options, settings=settings, key=key, source_options=source_options
+        )
         (folder / "poller.toml").write_text(text)
 
     def load(self, rows: Sequence[flights.Row]) -> None:
