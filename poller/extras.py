@@ -17,6 +17,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "prometheus": ("opentelemetry-exporter-prometheus",),
     "table": ("azure-data-tables",),
     "speed": ("orjson",),
+    "service-bus": ("azure-servicebus",),
+    "event-hubs": ("azure-eventhub",),
     "arrow": ("pyarrow", "adbc-driver-postgresql"),
 }
 """Each extra of pyproject.toml and the packages that it names."""

@@ -54,8 +54,10 @@ class RelayEntry:
 
 RELAYS = {
     "blob": RelayEntry("blob", "Blob"),
-    "queue": RelayEntry("queue", "Queue"),
+    "event_hubs": RelayEntry("event_hubs", "EventHubs", "event-hubs"),
     "http": RelayEntry("http", "Http"),
+    "queue": RelayEntry("queue", "Queue"),
+    "service_bus": RelayEntry("service_bus", "ServiceBus", "service-bus"),
     "sql": RelayEntry("sql", "Sql"),
     "stdout": RelayEntry("stdout", "Stdout"),
 }

@@ -20,20 +20,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from poller.relays.base import Relay
     from poller.relays.blob import BlobRelay, BlobSettings
+    from poller.relays.event_hubs import EventHubsRelay, EventHubsSettings
     from poller.relays.http import HttpRelay, HttpSettings
     from poller.relays.opening import relay
     from poller.relays.queue import QueueRelay, QueueSettings
+    from poller.relays.service_bus import ServiceBusRelay, ServiceBusSettings
     from poller.relays.sql import SqlRelay, SqlSettings
     from poller.relays.stdout import StdoutRelay, StdoutSettings
 
 __all__ = [
     "BlobRelay",
     "BlobSettings",
+    "EventHubsRelay",
+    "EventHubsSettings",
     "HttpRelay",
     "HttpSettings",
     "QueueRelay",
     "QueueSettings",
     "Relay",
+    "ServiceBusRelay",
+    "ServiceBusSettings",
     "SqlRelay",
     "SqlSettings",
     "StdoutRelay",
@@ -44,11 +50,15 @@ __all__ = [
 _HOMES = {
     "BlobRelay": "blob",
     "BlobSettings": "blob",
+    "EventHubsRelay": "event_hubs",
+    "EventHubsSettings": "event_hubs",
     "HttpRelay": "http",
     "HttpSettings": "http",
     "QueueRelay": "queue",
     "QueueSettings": "queue",
     "Relay": "base",
+    "ServiceBusRelay": "service_bus",
+    "ServiceBusSettings": "service_bus",
     "SqlRelay": "sql",
     "SqlSettings": "sql",
     "StdoutRelay": "stdout",

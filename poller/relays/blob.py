@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from poller import forks
 from poller.config.options import Text
-from poller.errors import ConfigError
 from poller.handler.batch import Batch
 from poller.model.row_ids import hash_of_key
 from poller.relays.account import AccountOptions, client_options, failure, full_connection, no_client, problem, sent
@@ -20,6 +19,7 @@ from poller.relays.base import Relay, needs
 from poller.relays.blob_formats import JsonLines, Parquet
 from poller.relays.blob_paths import OF_DATE, fault, folder, placeholders
 from poller.relays.landing import Files, Landing, Look, Rows
+from poller.relays.ordering import key_value
 
 LEDGERS = "_poller"
 """The folder of the ledgers: what reads a container as a table leaves out folders that begin so."""
@@ -102,13 +102,9 @@ class BlobRelay(Relay[BlobSettings]):
         if column is None:
             return [None] * len(batch)
         table = batch.table if self.settings.format == "parquet" else None
-        if column not in (table.schema.names if table is not None else batch.rows[0]):
-            raise ConfigError(
-                f"names {column}, which the rows do not have.",
-                key="date_column",
-                next_step="Name a column of the source.",
-            )
-        return table.column(column).to_pylist() if table is not None else [row[column] for row in batch.rows]
+        if table is not None and column in table.schema.names:
+            return list(table.column(column).to_pylist())
+        return [key_value({} if table is not None else row, column, key="date_column") for row in batch.rows]
 
     def _landing(self, batch: Batch) -> Landing:
         standing = batch.standing

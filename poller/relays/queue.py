@@ -10,30 +10,23 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from poller import forks
 from poller.config.options import Text
 from poller.config.types import Duration, PositiveDuration
-from poller.errors import ConfigError
 from poller.handler.batch import Batch
 from poller.relays.account import AccountOptions, client_options, failure, full_connection, no_client, problem, sent
 from poller.relays.base import Relay
 from poller.relays.messages import Message, json_bytes, json_text, message_id, readable
+from poller.relays.ordering import key_value
 
 LARGEST = 65_536
 """Bytes of a message's text: the service's own limit, after the encoding."""
-_LONGEST_TTL = timedelta(days=3650)
 _MOST_HIDDEN = timedelta(days=7)
 _NAME = r"[a-z0-9](?:-?[a-z0-9]){2,62}"
-
-
-def _hours(value: timedelta) -> timedelta:
-    if value > _MOST_HIDDEN:
-        raise problem("visibility_delay", "must be at most 7 days: the service's own limit")
-    return value
 
 
 class QueueSettings(AccountOptions):
@@ -60,7 +53,7 @@ class QueueSettings(AccountOptions):
     time_to_live: PositiveDuration | None = None
     """After which time a message that nobody took is gone. Default: never."""
 
-    visibility_delay: Annotated[Duration, AfterValidator(_hours)] = timedelta(0)
+    visibility_delay: Duration = timedelta(0)
     """For how long a message is hidden from readers at first; at most 7 days."""
 
     @model_validator(mode="after")
@@ -69,18 +62,11 @@ class QueueSettings(AccountOptions):
             raise problem("ordering_key", "is missing: with senders > 1 it says what stays in order")
         if self.ordering_key and self.senders == 1:
             raise problem("ordering_key", "has no meaning with senders = 1: all rows are sent in order")
+        if self.visibility_delay > _MOST_HIDDEN:
+            raise problem("visibility_delay", "must be at most 7 days: the service's own limit")
         if self.time_to_live is not None and self.visibility_delay >= self.time_to_live:
             raise problem("visibility_delay", "must be shorter than time_to_live")
         return self
-
-
-def key_value(values: Mapping[str, Any], name: str) -> Any:
-    """The value of a row in a column that a setting names. Raises: ConfigError."""
-    if name not in values:
-        raise ConfigError(
-            f"names {name}, which the rows do not have.", key="ordering_key", next_step="Name columns of the source."
-        )
-    return values[name]
 
 
 class QueueRelay(Relay[QueueSettings]):

@@ -154,7 +154,9 @@ RUN_BY: dict[str, list[str]] = {
     "docs/relays.md": [
         *[RELAYS + "test_the_configuration_and_the_program_print_one_line"] * 2,
         RELAYS + "test_the_page_lands_a_file_of_parquet",
+        RELAYS + "test_the_page_sends_over_amqp",
         RELAYS + "test_the_page_sends_a_message",
+        RELAYS + "test_the_page_sends_over_amqp",
         RELAYS + "test_each_relay_is_configured_as_shown",
         "tests/integration/relays/test_http.py::test_the_pages_answer_names_an_event",
         RELAYS + "test_each_relay_is_configured_as_shown",

@@ -20,6 +20,7 @@ from poller import load_app
 from poller.config import load_config
 from poller.config.relays import RELAYS
 from tests.repo.docs.blocks import ROOT, blocks
+from tests.support.amqp_broker import Broker
 from tests.support.azurite import Azurite
 
 PAGE = "docs/relays.md"
@@ -50,6 +51,12 @@ def test_the_configuration_and_the_program_print_one_line(shop: Path, capsys: py
     assert lines(capsys) == by_file
 
 
+def block_of(name: str) -> str:
+    """The file that the section of a relay shows."""
+    (found,) = [one.text for one in blocks(PAGE, "toml") if f'poller.relays:{name}"' in one.text]
+    return found
+
+
 def deliver(shop: Path, text: str, connection: str) -> None:
     (shop / "poller.toml").write_text(text)
     with load_app(shop / "poller.toml", {"AzureWebJobsStorage": connection}) as app:
@@ -57,7 +64,7 @@ def deliver(shop: Path, text: str, connection: str) -> None:
 
 
 def test_the_page_lands_a_file_of_parquet(shop: Path, azurite: Azurite, container: str) -> None:
-    text = blocks(PAGE, "toml")[1].text.replace('"lake"', f'"{container}"')
+    text = block_of("blob").replace('"lake"', f'"{container}"')
     here = re.sub("account_url = .*", 'connection_env = "AzureWebJobsStorage"', text)
     deliver(shop, here, azurite.connection_string)
     with ContainerClient.from_connection_string(azurite.connection_string, container) as lake:
@@ -67,7 +74,7 @@ def test_the_page_lands_a_file_of_parquet(shop: Path, azurite: Azurite, containe
 
 
 def test_the_page_sends_a_message(shop: Path, azurite: Azurite, container: str) -> None:
-    text = blocks(PAGE, "toml")[2].text.replace('queue = "orders"', f'queue = "{container}"')
+    text = block_of("queue").replace('queue = "orders"', f'queue = "{container}"')
     connection = azurite.connection_string_with_queues
     deliver(shop, text, connection)
     with QueueClient.from_connection_string(connection, container) as queue:
@@ -83,6 +90,16 @@ def test_each_relay_is_configured_as_shown(tmp_path: Path) -> None:
         file.write_text(f'app_name = "shop"\n{part}{source}')
         config = load_config(file, dict.fromkeys(re.findall("%([A-Z_]+)%", part), "https://shop.example"))
         assert config.pollers["orders"].relay is not None
+
+
+@pytest.mark.parametrize("name", ["event_hubs", "service_bus"])
+def test_the_page_sends_over_amqp(shop: Path, name: str) -> None:
+    with closing(sqlite3.connect("shop.db")) as db, db:
+        db.execute("ALTER TABLE orders ADD COLUMN customer_id INTEGER")
+    text = re.sub("namespace = .*", 'connection_env = "AzureWebJobsStorage"', block_of(name))
+    with Broker() as broker:
+        deliver(shop, text, broker.connection_string)
+    assert [json.loads(one.body)["id"] for one in broker.sent] == [7]
 
 
 def test_the_page_has_a_row_and_a_section_for_every_relay() -> None:
