@@ -54,7 +54,7 @@ def test_asked_for_the_first_time_after_days(tmp_path: Path) -> None:
     shop.clock.passed += 5 * 86_400
     shop.row(2, age=2 * 86_400 + 60)
     (said,) = shop.app.health().pollers
-    assert said.reason == "Rows have waited 2 d 0 h and nothing was committed (1 row)."
+    assert said.reason == "Rows have waited 2 d and nothing was committed (1 row)."
 
 
 def test_whoever_asks_may_have_a_clock_of_any_kind(tmp_path: Path) -> None:

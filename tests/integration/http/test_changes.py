@@ -269,7 +269,7 @@ def test_a_change_that_is_refused_is_logged_so(mine: Shop, caplog: pytest.LogCap
     assert mine.change("pause", reason="x" * 1_001).status == 422, "longer than the page's field"
     assert mine.change("replay", id=row).status == 409
     assert mine.document() == before
-    (said,) = [one.message for one in caplog.records if "asked for" in one.message]
+    (said,) = [one.message for one in caplog.records if "was refused" in one.message]
     assert said.startswith("orders: replay asked for by ana (dashboard, 127.0.0.1) was refused: orders is paused")
 
 
