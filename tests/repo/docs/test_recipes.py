@@ -103,7 +103,7 @@ def test_each_paid_order_gets_one_mail(mail_server: Mail, tmp_path: Path) -> Non
         shop.age("orders")
         shop.options('retry_backoff = "1ms"')
         mail_server.refuse = 1
-        assert shop.type("poller check").endswith("all is well\n")
+        assert "all is well" in shop.type("poller check")
         shop.type("poller run --once", code=1)
         shop.type(lines[2])
         shop.query("UPDATE orders SET updated_at = strftime('%Y-%m-%d %H:%M:%f', 'now', '-20 seconds')")

@@ -171,7 +171,7 @@ def test_a_copy_has_each_row_and_no_older_one(tmp_path: Path) -> None:
         *make, check, deliver = shop.take("bash").splitlines()
         shop.type("\n".join(make))
         shop.age("orders")
-        assert shop.type(check).endswith("all is well\n")
+        assert "all is well" in shop.type(check)
         shop.type(deliver)
         shop.query("UPDATE sales SET changed_at = '2999-01-01', total = 1 WHERE order_id = 2", "warehouse.db")
         shop.type("poller reset-to-beginning sales --yes\npoller run --until-idle")
