@@ -35,8 +35,11 @@ _CONFIGURATION = """\
 One file per application. Commands look for `poller.toml` in the current folder; `-c FILE` or `POLLER_CONFIG` names
 another. A JSON Schema for editors is in [`schemas/config.schema.json`](../schemas/config.schema.json), that of the
 files which it includes in [`schemas/config-included.schema.json`](../schemas/config-included.schema.json);
-`poller schema export` writes both into a folder of yours. With `#:schema schemas/config.schema.json` as its first
-line, editors that know Taplo (such as VS Code with *Even Better TOML*) complete and check the file.
+`poller schema export` writes both into a folder of yours. `poller init` writes the first beside the file, as
+`poller.schema.json`, and names it in the file's first line, `#:schema ./poller.schema.json`: editors that know Taplo
+(such as VS Code with *Even Better TOML*) then complete and check the file, also without a network. In a file of your
+own add that line, and copy `config.schema.json` there. After an upgrade copy it again, or let the next `poller init`
+do it. Nothing else reads it, so it need not be deployed.
 
 ```toml
 {example}```

@@ -14,6 +14,10 @@ from sqlalchemy.engine import URL
 from poller.sources.identity import identify
 
 HANDLERS = "handlers.py"
+SCHEMA = "poller.schema.json"
+"""Beside the configuration: by it editors complete and check that."""
+SCHEMA_LINE = f"#:schema ./{SCHEMA}"
+"""As editors with Taplo read it, such as VS Code with Even Better TOML."""
 _BEGINS = '"""The handlers of '
 
 
@@ -59,9 +63,10 @@ class NewPoller:
         """The handler's name."""
         return "on_" + self.name.replace("-", "_")
 
-    def configuration(self) -> str:
-        """The text of `poller.toml`."""
+    def configuration(self, *, with_schema: bool = False) -> str:
+        """The text of `poller.toml`; `with_schema`: its first line names the schema beside it."""
         lines = [
+            *([SCHEMA_LINE] if with_schema else []),
             f"app_name = {_text(self.app)}",
             'environment = "development"          # "production" tightens the console\'s guardrails',
             "",
@@ -141,6 +146,15 @@ def is_ours(handlers: Path) -> bool:
         return handlers.read_text(encoding="utf-8").startswith(_BEGINS)
     except (OSError, ValueError):
         return False
+
+
+def is_schema_of_ours(path: Path) -> bool:
+    """Whether a file is a schema as `init` writes it, of this version or another."""
+    try:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(schema, dict) and str(schema.get("title", "")).endswith("poller.toml")
 
 
 def slug(text: str, fallback: str) -> str:

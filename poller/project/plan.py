@@ -19,7 +19,15 @@ from poller.files import write_whole
 from poller.model.finding import Finding
 from poller.project.choices import Choices
 from poller.project.file import ProjectFile, handlers_with
-from poller.project.new_poller import HANDLERS, NewPoller, is_ours, slug
+from poller.project.new_poller import (
+    HANDLERS,
+    SCHEMA,
+    SCHEMA_LINE,
+    NewPoller,
+    is_ours,
+    is_schema_of_ours,
+    slug,
+)
 from poller.project.url import GivenUrl
 from poller.sources import SqlSource
 from poller.sources.checkup.updates import NEW_ROWS_ONLY
@@ -42,6 +50,7 @@ class Wanted:
         name, app, state: the poller's name, the application's, and the store (`sql`, `blob` or `table`).
         identity: signs in to the database: `true` or `false`, or the prefix of its app settings.
         force: write both files anew, over what is there.
+        editor_schema: the JSON Schema of the configuration, which is kept beside it for editors; None: it is not.
     """
 
     config: Path
@@ -56,6 +65,7 @@ class Wanted:
     app: str | None = None
     state: str | None = None
     force: bool = False
+    editor_schema: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +77,7 @@ class Plan:
         configuration: the text of `poller.toml`. code: that of `handlers.py`; None where it has the handler already.
         findings: what is wrong with the source, such as an index to create.
         force: whether files that are there are replaced.
+        editor_schema: the text of the schema that the configuration names in its first line; None where it names none.
     """
 
     new: NewPoller
@@ -75,11 +86,17 @@ class Plan:
     code: str | None = field(repr=False)
     findings: Sequence[Finding]
     force: bool
+    editor_schema: str | None = field(default=None, repr=False)
 
     @property
     def handlers(self) -> Path:
         """The module of the handler."""
         return self.new.folder / HANDLERS
+
+    @property
+    def schema(self) -> Path:
+        """The schema for editors."""
+        return self.new.folder / SCHEMA
 
     @property
     def setting_to_set(self) -> str | None:
@@ -103,7 +120,7 @@ class Plan:
         return any(one.severity == "error" for one in self.findings)
 
     def write(self) -> None:
-        """Write both files, each whole or not at all; the configuration last: where it is there, all of it is.
+        """Write the files, each whole or not at all; the configuration last: where it is there, all of it is.
 
         Raises: Refused, where another file is there, or was changed meanwhile; WrongArgument, where one cannot be
             written.
@@ -113,6 +130,9 @@ class Plan:
                 f"{self.new.config} was changed meanwhile; nothing was added.", next_step="Run the same command again."
             )
         overwrite = self.force or self.there is not None
+        if self.editor_schema is not None:
+            overwritten = self.force or is_schema_of_ours(self.schema)
+            _write(self.schema, self.editor_schema, overwrite=overwritten)
         if self.code is not None:
             _write(self.handlers, self.code, overwrite=overwrite)
         _write(self.new.config, self.configuration, overwrite=overwrite)
@@ -164,11 +184,22 @@ def plan(wanted: Wanted, choices: Choices) -> Plan:
         identity=identity,
         setting=given.kept_in(folder, there, name=name),
     )
-    text = new.configuration() if there is None else there.with_poller(new)
+    if there is None:
+        text, named = new.configuration(with_schema=wanted.editor_schema is not None), True
+    else:
+        text, named = there.with_poller(new), there.text.removeprefix("\ufeff").startswith(SCHEMA_LINE)
     handlers = folder / HANDLERS
     code = handlers_with(handlers, new) if there is not None and handlers.exists() else new.handlers()
     findings = _findings(_checked(new, text), new)
-    return Plan(new=new, there=there, configuration=text, code=code, findings=findings, force=wanted.force)
+    return Plan(
+        new=new,
+        there=there,
+        configuration=text,
+        code=code,
+        findings=findings,
+        force=wanted.force,
+        editor_schema=wanted.editor_schema if named else None,
+    )
 
 
 def _file_there(wanted: Wanted, handlers: Path) -> ProjectFile | None:

@@ -3,6 +3,7 @@ killed one leaves no half file."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -13,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pexpect
 import pytest
 import sqlalchemy as sa
@@ -47,7 +49,7 @@ def test_one_line_makes_a_poller_that_runs_on_each_database(project: Project, an
     assert ended.code == 0, ended.err
     validator("init").validate(ended.json)
     assert (ended.json["cursor_column"], ended.json["pk_columns"]) == ("updated_at", ["id"])
-    assert ended.json["next"] == ["poller check orders", "poller run orders --once"]
+    assert ended.json["next"] == ["poller check orders", "poller run orders --once", "poller status orders"]
     if ended.json["setting"] is not None:
         assert ended.json["setting"] == f"{sa.make_url(any_db).database}_DB_URL".upper(), "after the database"
         project.environ[ended.json["setting"]] = any_db
@@ -235,7 +237,50 @@ def test_the_next_commands_can_be_copied_whatever_the_folders_name(orders_shop: 
     assert [shlex.split(line) for line in ended.json["next"]] == [
         ["poller", "-c", config, "check", "orders"],
         ["poller", "-c", config, "run", "orders", "--once"],
+        ["poller", "-c", config, "status", "orders"],
     ]
+
+
+def test_it_ends_with_the_commands_to_type_next(orders_shop: Project) -> None:
+    ended = orders_shop.run("init", "--url", "%SHOP_DB%", "--table", "orders", "--yes")
+    assert ended.out.splitlines()[-4:] == [
+        "Then:",
+        "  poller check orders",
+        "  poller run orders --once",
+        "  poller status orders",
+    ]
+
+
+def test_editors_find_the_schema_that_the_first_line_names(orders_shop: Project) -> None:
+    arguments = ("init", "--url", "%SHOP_DB%", "--table", "orders", "--yes")
+    assert orders_shop.run(*arguments).code == 0
+    first, *_ = (orders_shop.folder / "poller.toml").read_text().splitlines()
+    named = orders_shop.folder / first.removeprefix("#:schema ")
+    written = tomllib.loads((orders_shop.folder / "poller.toml").read_text())
+    schema = json.loads(named.read_text())
+    jsonschema.validate(written, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**written, "app_nam": "x"}, schema)
+    named.write_text(json.dumps({**schema, "description": "of an older version"}))
+    assert orders_shop.run(*arguments, "--name", "again").code == 0
+    assert json.loads(named.read_text()) == schema, "one that init wrote is brought up to date"
+
+
+def test_a_schema_of_somebody_elses_is_not_overwritten(orders_shop: Project) -> None:
+    (orders_shop.folder / "poller.schema.json").write_text('{"title": "mine"}')
+    ended = orders_shop.run("init", "--url", "%SHOP_DB%", "--table", "orders", "--yes")
+    assert (ended.code, (orders_shop.folder / "poller.toml").exists()) == (3, False)
+    assert "poller.schema.json exists already" in ended.error
+
+
+def test_a_file_that_names_no_schema_gets_none(orders_shop: Project) -> None:
+    arguments = ("init", "--url", "%SHOP_DB%", "--table", "orders", "--yes")
+    assert orders_shop.run(*arguments).code == 0
+    config = orders_shop.folder / "poller.toml"
+    config.write_text(config.read_text().partition("\n")[2])
+    (orders_shop.folder / "poller.schema.json").unlink()
+    assert orders_shop.run(*arguments, "--name", "again").code == 0
+    assert not (orders_shop.folder / "poller.schema.json").exists()
 
 
 def test_what_cannot_run_as_it_is_fails_and_says_to_fix_it_first(orders_shop: Project) -> None:
@@ -278,7 +323,7 @@ def test_a_second_init_adds_a_poller_and_both_run(shop: Project) -> None:
     assert ended.code == 0, ended.err
     validator("init").validate(ended.json)
     assert (ended.json["added"], ended.json["app_name"], ended.json["setting"]) == (True, "shop", None)
-    assert ended.json["next"] == ["poller check customers", "poller run customers --once"]
+    assert ended.json["next"] == ["poller check customers", "poller run customers --once", "poller status customers"]
     after = texts(shop)
     assert all(after[name].startswith(before[name]) for name in before), after
     assert config.stat().st_mode & 0o777 == 0o640
@@ -519,7 +564,7 @@ def test_what_it_writes_runs_and_is_only_what_it_meant(project: Project, name: s
     assert ended.code == 0, ended.err
     assert "2026-01-01 00:00:00" in ended.out
     left = {path.name for path in Path(project.folder).iterdir()}
-    assert left <= {"shop.db", "state.db", "poller.toml", "handlers.py", "__pycache__"}, left
+    assert left <= {"shop.db", "state.db", "poller.toml", "poller.schema.json", "handlers.py", "__pycache__"}, left
 
 
 def test_a_plain_name_stands_in_what_the_handler_says_of_itself(project: Project) -> None:

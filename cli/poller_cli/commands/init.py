@@ -53,8 +53,9 @@ def init(
     """Look at a database, and write poller.toml and a handler that runs.
 
     In a folder that has a poller.toml it adds a poller to that: what stands in it, and in handlers.py, stays as it is.
-    A secret in the URL goes to an environment variable, never into a file; name one that is set (--url %NAME%), or let
-    it ask. Nothing in the database is changed. Where it was killed in between, the same command goes on.
+    Beside a new one it writes poller.schema.json, by which editors complete and check it. A secret in the URL goes to
+    an environment variable, never into a file; name one that is set (--url %NAME%), or let it ask. Nothing in the
+    database is changed. Where it was killed in between, the same command goes on.
 
     Example: poller init --url postgresql://shop@db/shop --table orders --yes
     """
@@ -62,6 +63,8 @@ def init(
     from poller.project.plan import Wanted, plan
     from poller.project.url import GivenUrl
     from poller_cli.output import init_report
+    from poller_cli.output.schemas import config_schema, render
+    from poller_cli.terminal.layout import fitted
     from poller_cli.terminal.printing import notice, print_json
     from poller_cli.terminal.questions import Questions
 
@@ -81,11 +84,12 @@ def init(
         app=app,
         state=state,
         force=force,
+        editor_schema=render(config_schema()),
     )
     planned = plan(wanted, Questions() if ask else Choices())
     planned.write()
     if session.json:
         print_json(init_report.output(session, planned))
     else:
-        print("\n".join(init_report.lines(session, planned)))
+        print(fitted("\n".join(init_report.lines(session, planned)), sys.stdout, hang=4))
     return exits.FAILED if planned.fails else exits.DONE

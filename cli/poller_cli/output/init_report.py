@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def next_commands(session: Session, plan: Plan) -> list[str]:
     """What to run after it."""
-    return [session.command("check", plan.new.name), session.command("run", plan.new.name, "--once")]
+    name = plan.new.name
+    return [session.command("check", name), session.command("run", name, "--once"), session.command("status", name)]
 
 
 def output(session: Session, plan: Plan) -> InitOutput:
@@ -48,6 +49,8 @@ def lines(session: Session, plan: Plan) -> list[str]:
         if one.fix:
             said.append(f"    -> {one_line(one.fix)}")
     said.append(f"{'Wrote' if plan.there is None else f'Added {new.name} to'} {new.config} and {plan.handlers}.")
+    if plan.editor_schema is not None:
+        said.append(f"{plan.schema} is for editors, which complete and check {new.config.name} by it.")
     if plan.setting_to_set is not None:
         why = ": it holds a secret, so no file does" if plan.holds_secret else ""
         said.append(f"First set {plan.setting_to_set} to the database's URL{why}.")

@@ -146,7 +146,7 @@ class InitOutput(ResultModel):
     findings: list[FindingOutput]
     """What to fix in the database, such as the index to create."""
     next: list[str]
-    """The two commands that come next."""
+    """The commands that come next."""
 
 
 class RecheckOutput(ResultModel):

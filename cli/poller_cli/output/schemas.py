@@ -44,7 +44,7 @@ def all_schemas() -> dict[str, dict[str, Any]]:
             "A checkpoint as poller export-checkpoint writes it",
             CheckpointExport.model_json_schema(mode="serialization"),
         ),
-        "config.schema.json": _finished("The configuration file poller.toml", _config()),
+        "config.schema.json": config_schema(),
         "config-included.schema.json": _finished("A file that poller.toml includes", _included()),
         "dashboard.schema.json": _output(models.DashboardOutput),
         "demo.schema.json": _output(models.DemoOutput),
@@ -69,6 +69,11 @@ def all_schemas() -> dict[str, dict[str, Any]]:
         "tick-result.schema.json": _output(TickOutput),
         "watch.schema.json": _output(WatchOutput),
     }
+
+
+def config_schema() -> dict[str, Any]:
+    """That of `poller.toml`."""
+    return _finished("The configuration file poller.toml", _config())
 
 
 def render(schema: dict[str, Any]) -> str:
