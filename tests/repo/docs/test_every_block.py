@@ -61,6 +61,8 @@ EVERY_ONE |= {
         "blob": "test_files_hold_each_row_once",
         "http": "test_an_endpoint_refuses_one_event_without_the_others",
         "sql-database": "test_a_copy_has_each_row_and_no_older_one",
+        "service-bus": "test_rows_reach_a_broker_by_microsofts_clients",
+        "event-hubs": "test_rows_reach_a_broker_by_microsofts_clients",
         "own-target": "test_ten_lines_reach_kafka_and_redis",
     }.items()
 }

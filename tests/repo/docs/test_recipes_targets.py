@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 
 import azure.functions as func
 import pytest
+from azure.functions.servicebus import ServiceBusMessage
 from azure.storage.queue import QueueClient
 
 from tests.repo.docs.receivers import web
 from tests.repo.docs.recipe import Recipe, follow
+from tests.support.amqp_broker import Broker
 from tests.support.azurite import Azurite
 
 
@@ -176,3 +178,20 @@ def test_a_copy_has_each_row_and_no_older_one(tmp_path: Path) -> None:
         shop.query("UPDATE sales SET changed_at = '2999-01-01', total = 1 WHERE order_id = 2", "warehouse.db")
         shop.type("poller reset-to-beginning sales --yes\npoller run --until-idle")
         assert shop.query("SELECT order_id, total FROM sales", "warehouse.db") == [(1, 99.5), (2, 1.0)]
+
+
+@pytest.mark.parametrize("name", ["service-bus", "event-hubs"])
+def test_rows_reach_a_broker_by_microsofts_clients(name: str, tmp_path: Path) -> None:
+    with Broker() as broker, follow(name, tmp_path, BROKER=broker.connection_string) as shop:
+        assert "--name orders" in shop.take("sh")
+        shop.write()
+        shop.replace("poller.toml", 'namespace = "shop.servicebus.windows.net"', 'connection_env = "BROKER"')
+        make, *rest = shop.take("bash").splitlines()
+        shop.type(make)
+        shop.age("orders")
+        shop.type("\n".join(rest))
+        sent = [(one.session_id or one.envelope["x-opt-partition-key"], json.loads(one.body)) for one in broker.sent]
+    assert sorted((key, row["id"]) for key, row in sent) == [("7", 1), ("7", 3), ("8", 2)]
+    if name == "service-bus":
+        facts: dict[str, Any] = {"message_id": "a", "application_properties": {}, "user_properties": {}}
+        functions(tmp_path)(ServiceBusMessage(body=broker.sent[0].body, **facts))
