@@ -117,12 +117,13 @@ def _from(page: Page, path: str) -> str:
 
 
 def _configuration(urls: dict[str, str], sections: list[tuple[str, list[list[Page]]]]) -> str:
-    """zensical.toml: the pages in order, before what scripts/site/zensical.toml says of the rest."""
+    """zensical.toml: the pages in order, before what scripts/site/zensical.toml says of the rest.
+
+    The repository's address stays out: with it a page asks that host for its stars.
+    """
     lines = ["[project]", 'site_dir = "site"', 'docs_dir = "pages"']
     if "Documentation" in urls:
         lines.append(f"site_url = {json.dumps(urls['Documentation'])}")
-    if "Repository" in urls:
-        lines.append(f"repo_url = {json.dumps(urls['Repository'])}")
     lines.append("nav = [")
     for title, section in sections:
         lines.append(f"  {{ {json.dumps(title)} = [")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,22 @@ def test_the_navigation_names_each_file_once() -> None:
     assert [name for name in sources if not (ROOT / name).is_file()] == []
 
 
+def test_the_generator_is_given_every_page_and_no_repository(prepared: Path, tmp_path: Path) -> None:
+    text = (prepared.parent / "zensical.toml").read_text()
+    project = tomllib.loads(text)["project"]
+    named = set(re.findall(r'"([\w/-]+\.md)"', text))
+    assert named == {path.relative_to(prepared).as_posix() for path in prepared.rglob("*.md")}
+    assert project["theme"]["font"] is False
+    assert not {"site_url", "repo_url"} & project.keys()
+
+    urls = {"Documentation": "https://docs.example/poller/", "Repository": "https://code.example/poller"}
+    write(repository(tmp_path / "repository", http="# HTTP\n\n[deploy](../deploy)\n"), tmp_path / "out", urls)
+    project = tomllib.loads((tmp_path / "out" / "zensical.toml").read_text())["project"]
+    assert project["site_url"] == urls["Documentation"]
+    assert "repo_url" not in project
+    assert "(https://code.example/poller/tree/HEAD/deploy)" in (tmp_path / "out/pages/http.md").read_text()
+
+
 def repository(folder: Path, **written: str) -> Path:
     """The pages of the navigation, each a heading, and these on top."""
     for page in pages(ROOT):
@@ -61,6 +78,7 @@ def repository(folder: Path, **written: str) -> Path:
         file.write_text(f"# {page.title}\n")
     for name, text in written.items():
         (folder / "docs" / f"{name}.md").write_text(text)
+    (folder / "deploy").mkdir()
     (folder / "pyproject.toml").write_text('[project]\nname = "poller"\ndescription = "It polls."\n')
     return folder
 
