@@ -29,6 +29,7 @@ from poller_cli.terminal.printing import (
     of_poller,
     print_json,
     printable,
+    to_stderr,
 )
 
 _QUIET = frozenset({"idle", "held_elsewhere", "paused", "backing_off", "blocked", "halted"})
@@ -103,14 +104,14 @@ class EventPrinter:
             if event.level >= self._level and not self._is_repetition(event) and not counted:
                 with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                     lines = [of_event(event)] if self._json_log else [self._line(event), *self._trace(event)]
-                    print(*lines, sep="\n", file=sys.stderr, flush=True)
+                    to_stderr("\n".join(lines))
 
     def _count(self, at: datetime | None) -> None:
         """Say what was counted, where it is time for that."""
         text = None if self._digest is None else self._digest.line(at)
         if text is not None:
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
-                print(_formed(at or datetime.now(UTC), "INFO", printable(text)), file=sys.stderr, flush=True)
+                to_stderr(_formed(at or datetime.now(UTC), "INFO", printable(text)))
 
     def _give_up(self, lines: IO[str], error: OSError | ValueError) -> None:
         """Report once that nobody reads the events, and stop. What is still in the stream's buffer goes nowhere."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from contextlib import suppress
 
 from poller_cli.output.events import LogLines
-from poller_cli.terminal.printing import say_as
+from poller_cli.terminal.printing import say_as, to_stderr
 
 
 class _CurrentStderr(logging.Handler):
@@ -16,7 +15,7 @@ class _CurrentStderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(Exception):  # a handler may have closed it
-            print(self._line(record), file=sys.stderr, flush=True)
+            to_stderr(self._line(record))
 
     def _line(self, record: logging.LogRecord) -> str:
         try:

@@ -133,6 +133,15 @@ def say_as(form: Callable[[str, str], str] | None) -> None:
     _said_as = form
 
 
+def to_stderr(line: str) -> None:
+    """Write a line in one piece: `print` writes its end by itself, and another thread's line would come between.
+
+    Raises: OSError, ValueError: nobody reads it.
+    """
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def form_of_signals() -> Callable[[str], str]:
     """The form of what a signal handler says, which writes it itself."""
     form = _said_as
@@ -143,7 +152,7 @@ def _said(level: str, text: str) -> bool:
     """Whether it was said in another form."""
     if _said_as is None:
         return False
-    print(_said_as(level, text), file=sys.stderr, flush=True)
+    to_stderr(_said_as(level, text))
     return True
 
 
@@ -152,7 +161,7 @@ def complain(text: str) -> None:
     if _said("ERROR", one_line(copyable(text))):
         return
     lines = folded(f"poller: {one_line(copyable(text))}", hang=8, stream=sys.stderr)
-    print(lines.replace("poller:", coloured("poller:", "red", sys.stderr), 1), file=sys.stderr, flush=True)
+    to_stderr(lines.replace("poller:", coloured("poller:", "red", sys.stderr), 1))
 
 
 def show_trace(of: BaseException | str) -> None:
@@ -160,14 +169,14 @@ def show_trace(of: BaseException | str) -> None:
     trace = of if isinstance(of, str) else "".join(traceback.format_exception(of))
     if _said("ERROR", escape_lines(redact(trace))):
         return
-    print(escape_lines(redact(trace)), end="", file=sys.stderr, flush=True)
+    to_stderr(escape_lines(redact(trace)).removesuffix("\n"))
 
 
 def notice(text: str) -> None:
     """One line on stderr that is not an error."""
     if _said("INFO", one_line(copyable(text))):
         return
-    print(folded(f"poller: {one_line(copyable(text))}", hang=8, stream=sys.stderr), file=sys.stderr, flush=True)
+    to_stderr(folded(f"poller: {one_line(copyable(text))}", hang=8, stream=sys.stderr))
 
 
 def json_text(data: BaseModel | dict[str, Any], *, indent: int | None = 2) -> str:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
+from poller.observability import HandlerFailed
+from poller_cli.output import json_log, log
+from poller_cli.output.events import EventPrinter
+from poller_cli.terminal import printing
 from tests.support.shop_folder import write_shop
 
 HANDLERS = """
@@ -77,3 +86,25 @@ def test_all_else_that_is_said_is_an_object_too(tmp_path: Path) -> None:
     assert "hunter2" not in text
     for part in ("UserWarning: old", "'paid %d'", "ValueError: a row", "/api/dashboard", "stopping after the batch"):
         assert part in text
+
+
+def test_each_line_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What threads say at once would stand in one line, or leave an empty one."""
+    written: list[str] = []
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "write", written.append)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(logging.getLogger("shop"), "handlers", [log._CurrentStderr()])
+    logging.getLogger("shop").warning("paid")
+    failed = HandlerFailed(
+        poller="orders", at=datetime.now(UTC), owner_id="w", batch_id="b", attempt=1, error="E", trace="a\nb",
+        fencing_token=1,
+    )  # fmt: skip
+    for as_json in (True, False):
+        printing.say_as(json_log.said if as_json else None)
+        EventPrinter(json_lines=None, debug=True, quiet_errors=False, json_log=as_json)(failed)
+        printing.notice("one")
+        printing.complain("two")
+        printing.show_trace("a\nb\n")
+    assert len(written) == 9
+    assert all(one.endswith("\n") for one in written)
