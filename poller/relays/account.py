@@ -18,6 +18,8 @@ from pydantic_core import PydanticCustomError
 from poller import entra
 from poller.config.options import Options, Text
 from poller.errors import ConfigError, PollerError
+from poller.handler.reports import RetryLater
+from poller.model.finding import Finding, error
 from poller.relays.messages import retry_later
 from poller.tls import is_loopback
 
@@ -98,11 +100,11 @@ def full_connection(text: str, service: Service) -> str:
         check_account_key(text)
         check_transport(text, service)
         return expand_development_storage(text)
-    except ConfigError as error:
+    except ConfigError as wrong:
         refused = ConfigError(
-            f"cannot be used. {error.message.replace('state.connection', 'this setting')}",
+            f"cannot be used. {wrong.message.replace('state.connection', 'this setting')}",
             key="connection_env",
-            next_step=error.next_step,
+            next_step=wrong.next_step,
         )
     raise refused
 
@@ -145,7 +147,7 @@ def sent(send: Callable[[], Any]) -> Any:
     raise AssertionError("unreachable")
 
 
-def failure(error: Exception, place: str, *, role: str, missing: str) -> Exception:
+def failure(failed: Exception, place: str, *, role: str, missing: str) -> Exception:
     """What the handler raises for what the SDK raised: RetryLater for an outage, else PollerError. No text of an answer
     is repeated, which may quote an address with a token.
 
@@ -156,27 +158,40 @@ def failure(error: Exception, place: str, *, role: str, missing: str) -> Excepti
 
     from poller.stores.azure.errors import code_of, reason_of, status_of
 
-    if not isinstance(error, AzureError):
+    if not isinstance(failed, AzureError):
         return PollerError(f"The answer for {place} is not the service's.", next_step="Check the address.")
-    status, said = status_of(error), f"{status_of(error)} {code_of(error)}".strip()
+    status, said = status_of(failed), f"{status_of(failed)} {code_of(failed)}".strip()
     if not status:
-        if isinstance(error, ClientAuthenticationError):
+        if isinstance(failed, ClientAuthenticationError):
             return PollerError(
-                f"No credential is available for {place} ({type(error).__name__}).",
+                f"No credential is available for {place} ({type(failed).__name__}).",
                 next_step="Sign in (az login), or give this app a managed identity (client_id: a user-assigned one).",
             )
-        return retry_later(f"no usable answer came for {place}: {reason_of(error)}")
-    if status in _OUTAGES or code_of(error).endswith("BeingDeleted"):
-        return retry_later(f"{place} is busy or failing ({said})", _asked_for(error))
+        return retry_later(f"no usable answer came for {place}: {reason_of(failed)}")
+    if status in _OUTAGES or code_of(failed).endswith("BeingDeleted"):
+        return retry_later(f"{place} is busy or failing ({said})", _asked_for(failed))
     if status in {401, 403}:
         return PollerError(f"Access to {place} was refused ({said}).", next_step=role)
     step = missing if status == 404 else "The service's documentation explains this code."
     return PollerError(f"{place} did not accept the request ({said}).", next_step=step)
 
 
-def _asked_for(error: Exception) -> float | None:
+def looked_at(look: Callable[[], Finding]) -> list[Finding]:
+    """What `look` finds of a target; what it raises instead, as an error."""
+    try:
+        return [look()]
+    except RetryLater as failed:
+        why = str(failed)
+        return [
+            error("relay", f"{why[:1].upper()}{why[1:]}.", "Look at the relay's address, and whether it is reachable.")
+        ]
+    except PollerError as failed:
+        return [error("relay", failed.message, failed.next_step)]
+
+
+def _asked_for(failed: Exception) -> float | None:
     """For how many seconds the service asks to be left alone."""
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    headers = getattr(getattr(failed, "response", None), "headers", None) or {}
     for name, unit in (("x-ms-retry-after-ms", 0.001), ("Retry-After", 1.0)):
         with contextlib.suppress(LookupError, ValueError, TypeError):
             return float(headers[name]) * unit

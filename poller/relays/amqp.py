@@ -17,7 +17,8 @@ from poller import forks
 from poller.config.options import Text
 from poller.errors import ConfigError
 from poller.handler.batch import Batch
-from poller.relays.account import IdentityOptions, check_one_address, problem
+from poller.model.finding import Finding, ok
+from poller.relays.account import IdentityOptions, check_one_address, looked_at, problem
 from poller.relays.base import Relay
 from poller.relays.messages import Message, json_bytes, message_id, readable
 from poller.relays.ordering import key_value
@@ -53,6 +54,9 @@ SettingsT = TypeVar("SettingsT", bound=NamespaceOptions)
 
 class AmqpRelay(Relay[SettingsT]):
     """Sends rows by an SDK over AMQP. Each lane has a sender of its own, and with it a connection."""
+
+    _place: str
+    """What the target is called in an error."""
 
     def __init__(
         self, settings: SettingsT, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
@@ -147,6 +151,25 @@ class AmqpRelay(Relay[SettingsT]):
         with self._lock:
             sender = self._senders.pop(batch.standing.lane, None)
         _close(sender)
+
+    def checkup(self) -> list[Finding]:
+        """Whether the target can be reached, and is there. Nothing is sent."""
+        return looked_at(self._look)
+
+    def _look(self) -> Finding:
+        sender = None
+        try:
+            sender = self._client()
+            self._begin(sender, None)
+        except Exception as failed:
+            known = self._failure(failed)
+            if known is None:
+                raise
+        else:
+            return ok("relay", f"{self._place} can be reached")
+        finally:
+            _close(sender)
+        raise known
 
     def close(self) -> None:
         """See `Relay.close`."""

@@ -13,8 +13,18 @@ from pydantic import Field, model_validator
 from poller import forks
 from poller.config.options import Text
 from poller.handler.batch import Batch
+from poller.model.finding import Finding, error, ok
 from poller.model.row_ids import hash_of_key
-from poller.relays.account import AccountOptions, client_options, failure, full_connection, no_client, problem, sent
+from poller.relays.account import (
+    AccountOptions,
+    client_options,
+    failure,
+    full_connection,
+    looked_at,
+    no_client,
+    problem,
+    sent,
+)
 from poller.relays.base import Relay, needs
 from poller.relays.blob_formats import JsonLines, Parquet
 from poller.relays.blob_paths import OF_DATE, fault, folder, placeholders
@@ -26,6 +36,9 @@ LEDGERS = "_poller"
 _ONE_PUT = 64 * 1024 * 1024
 _CONTAINER = r"[a-z0-9](?:-?[a-z0-9]){2,62}"
 _TYPES = {".jsonl": "application/x-ndjson", ".gz": "application/gzip", ".parquet": "application/vnd.apache.parquet"}
+
+
+_NO_CONTAINER = {"ContainerNotFound": False}
 
 
 class BlobSettings(AccountOptions):
@@ -92,6 +105,10 @@ class BlobRelay(Relay[BlobSettings]):
         batch.check()
         self._landing(batch).land(batch, wanted, form)
 
+    def checkup(self) -> list[Finding]:
+        """Whether the container can be reached. Whether files may be made shows only when one is."""
+        return looked_at(self._files.check)
+
     def close(self) -> None:
         """See `Relay.close`."""
         self._files.close()
@@ -128,7 +145,20 @@ class _Container(Files):
 
     def place(self, name: str) -> str:
         """See `Files.place`."""
+        if not name:
+            return f"the container {self._settings.container}"
         return f"the blob {name} in container {self._settings.container}"
+
+    def check(self) -> Finding:
+        """See that the container is there, or may be made. Raises: as `Files`."""
+        own = self._settings
+        there = self._asked("", lambda: bool(self.connected().get_container_properties()), otherwise=_NO_CONTAINER)
+        if there:
+            return ok("relay", f"the container {own.container} is there")
+        if own.create:
+            return ok("relay", f"the container {own.container} is not there, and is made with the first file")
+        step = f"az storage container create --name {own.container}"
+        return error("relay", f"The container {own.container} does not exist, and create is false.", step)
 
     def read(self, name: str) -> tuple[bytes, str] | None:
         """See `Files.read`."""
@@ -192,16 +222,16 @@ class _Container(Files):
         try:
             try:
                 return sent(ask)
-            except FAILURES as error:
-                if code_of(error) != "ContainerNotFound" or "ContainerNotFound" in otherwise or not own.create:
+            except FAILURES as failed:
+                if code_of(failed) != "ContainerNotFound" or "ContainerNotFound" in otherwise or not own.create:
                     raise
                 self._create()
                 return sent(ask)
-        except FAILURES as error:  # from None: the SDK's text may hold a signed address
-            if code_of(error) in otherwise:
-                return otherwise[code_of(error)]
+        except FAILURES as failed:  # from None: the SDK's text may hold a signed address
+            if code_of(failed) in otherwise:
+                return otherwise[code_of(failed)]
             raise failure(
-                error,
+                failed,
                 self.place(name),
                 role=f"Grant this identity 'Storage Blob Data Contributor' on the container {own.container}; it takes "
                 "minutes to apply.",

@@ -18,7 +18,17 @@ from poller import forks
 from poller.config.options import Text
 from poller.config.types import Duration, PositiveDuration
 from poller.handler.batch import Batch
-from poller.relays.account import AccountOptions, client_options, failure, full_connection, no_client, problem, sent
+from poller.model.finding import Finding, ok
+from poller.relays.account import (
+    AccountOptions,
+    client_options,
+    failure,
+    full_connection,
+    looked_at,
+    no_client,
+    problem,
+    sent,
+)
 from poller.relays.base import Relay
 from poller.relays.messages import Message, json_bytes, json_text, message_id, readable
 from poller.relays.ordering import key_value
@@ -109,6 +119,24 @@ class QueueRelay(Relay[QueueSettings]):
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
+    def checkup(self) -> list[Finding]:
+        """Whether the queue can be reached. Whether messages may be sent shows only when one is."""
+        return looked_at(self._look)
+
+    def _look(self) -> Finding:
+        from poller.stores.azure.errors import FAILURES, code_of, status_of
+
+        own = self.settings
+        try:
+            sent(lambda: self._connected().get_queue_properties())
+        except FAILURES as failed:
+            if status_of(failed) == 403 and own.account_url is not None:
+                return ok("relay", f"{self._place} was not looked at: this identity may do no more than send, if that")
+            if code_of(failed) == "QueueNotFound" and own.create:
+                return ok("relay", f"{self._place} is not there, and is made with the first message")
+            raise self._refusal(failed) from None
+        return ok("relay", f"{self._place} is there")
+
     def close(self) -> None:
         """See `Relay.close`."""
         with self._lock:
@@ -182,13 +210,16 @@ class QueueRelay(Relay[QueueSettings]):
                 self._create()
                 sent(put)
         except FAILURES as error:  # from None: the SDK's text may hold a signed address
-            raise failure(
-                error,
-                self._place,
-                role=f"Grant this identity 'Storage Queue Data Message Sender' on {self._place}; it takes minutes to "
-                "apply.",
-                missing=f"Make it: az storage queue create --name {self.settings.queue}, or set create = true.",
-            ) from None
+            raise self._refusal(error) from None
+
+    def _refusal(self, error: Exception) -> Exception:
+        return failure(
+            error,
+            self._place,
+            role=f"Grant this identity 'Storage Queue Data Message Sender' on {self._place}; it takes minutes to "
+            "apply.",
+            missing=f"Make it: az storage queue create --name {self.settings.queue}, or set create = true.",
+        )
 
     def _create(self) -> None:
         from azure.core.exceptions import ResourceExistsError

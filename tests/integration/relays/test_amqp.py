@@ -130,6 +130,7 @@ def test_a_full_queue_is_an_outage(broker: Broker, plain: Mapping[str, Relay[Any
 
 @pytest.mark.parametrize("kind", SLOWER)
 def test_an_entity_that_does_not_exist_is_an_error(kind: str, broker: Broker) -> None:
+    assert [one.severity for one in relay_to(kind, broker.connection_string).checkup()] == ["ok"]
     broker.missing = "orders"
     with pytest.raises(PollerError, match="orders does not exist"):
         relay_to(kind, broker.connection_string)(numbered(1))
@@ -143,7 +144,9 @@ def test_nobody_there_is_an_outage_that_shows_no_secret(kind: str) -> None:
     relay = relay_to(kind, gone)
     with pytest.raises(RetryLater, match="orders cannot be reached") as raised:
         relay(numbered(1))
-    assert "c2VjcmV0" not in f"{raised.value}{raised.value.__context__}{raised.value.__cause__}{relay!r}"
+    (finding,) = relay.checkup()
+    assert finding.severity == "error"
+    assert "c2VjcmV0" not in f"{finding}{raised.value}{raised.value.__context__}{raised.value.__cause__}{relay!r}"
 
 
 @pytest.mark.parametrize("kind", KINDS)

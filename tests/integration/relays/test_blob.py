@@ -186,6 +186,15 @@ def test_a_missing_container_is_an_error_where_none_may_be_made(lake: Lake) -> N
         lake.relay(create=False)(batch_of(1, 1))
 
 
+def test_check_says_whether_the_container_is_there(lake: Lake) -> None:
+    assert [one.message for one in lake.relay().checkup()] == [
+        f"the container {lake.container} is not there, and is made with the first file"
+    ]
+    assert [one.severity for one in lake.relay(create=False).checkup()] == ["error"]
+    lake.relay()(batch_of(1, 1))
+    assert [one.message for one in lake.relay(create=False).checkup()] == [f"the container {lake.container} is there"]
+
+
 def test_an_answer_that_is_lost_lands_the_row_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     relay = lake.relay()
     create = relay._files.create

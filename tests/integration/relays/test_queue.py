@@ -124,6 +124,15 @@ def test_a_missing_queue_is_an_error_where_none_may_be_made(queue: Queue) -> Non
         queue.relay(create=False)(numbered(1))
 
 
+def test_check_says_whether_the_queue_is_there(queue: Queue) -> None:
+    assert [(one.severity, one.message) for one in queue.relay().checkup()] == [
+        ("ok", f"the queue {queue.name} is not there, and is made with the first message")
+    ]
+    assert [one.severity for one in queue.relay(create=False).checkup()] == ["error"]
+    queue.relay()(numbered(1))
+    assert [one.message for one in queue.relay(create=False).checkup()] == [f"the queue {queue.name} is there"]
+
+
 def test_an_ordering_key_that_rows_do_not_have_is_refused(queue: Queue) -> None:
     with pytest.raises(ConfigError, match="names customer") as raised:
         queue.relay(senders=2, ordering_key=["customer"])(numbered(1))
