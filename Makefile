@@ -30,7 +30,7 @@ TOOLS   := .tools/.stamp-azurite-$(AZURITE_VERSION)
 .PHONY: help venv tools demo test soak prove bench check race docs site schemas format pins wheel release-check clean
 
 help:  ## this list
-	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*##  *' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(DEV)  ## set up .venv with all that development needs
 tools: $(TOOLS)  ## set up Azurite in .tools (node from this machine, else from PyPI)
