@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 import runpy
 import sys
 import uuid
@@ -17,10 +18,19 @@ import pytest
 from azure.functions.servicebus import ServiceBusMessage
 from azure.storage.queue import QueueClient
 
+from poller.config import load_config
+from tests.repo.docs.blocks import ROOT, blocks
 from tests.repo.docs.receivers import web
-from tests.repo.docs.recipe import Recipe, follow
+from tests.repo.docs.recipe import Recipe, follow, page
 from tests.support.amqp_broker import Broker
 from tests.support.azurite import Azurite
+
+SETTINGS = {
+    "SHOP_DB_URL": "postgresql+psycopg://poller_source@127.0.0.1/shop",
+    "MYSQL_URL": "mysql+pymysql://poller_source@127.0.0.1/shop",
+    "SQL_SERVER_URL": "mssql+pyodbc://poller_source@server/shop?driver=ODBC+Driver+18+for+SQL+Server",
+    "ORACLE_URL": "oracle+oracledb://poller_source@server:1521/?service_name=SHOP",
+}
 
 
 def orders(shop: Recipe, *totals: float) -> None:
@@ -195,3 +205,20 @@ def test_rows_reach_a_broker_by_microsofts_clients(name: str, tmp_path: Path) ->
     if name == "service-bus":
         facts: dict[str, Any] = {"message_id": "a", "application_properties": {}, "user_properties": {}}
         functions(tmp_path)(ServiceBusMessage(body=broker.sent[0].body, **facts))
+
+
+def test_every_database_goes_with_every_target(tmp_path: Path) -> None:
+    index = (ROOT / page("index")).read_text()
+    databases, targets = (set(re.findall(r"\(([\w-]+)\.md\)", part)) for part in index.split("\n## ")[-2:])
+    relays = targets - {"own-target", "email-once"}
+    assert (len(databases), len(relays)) == (5, 7)
+    for database in sorted(databases):
+        (of_source,) = blocks(page(database), "toml")
+        source = of_source.text.partition("[pollers.orders.source]\n")[2]
+        for target in sorted(relays):
+            (of_relay,) = blocks(page(target), "toml")
+            rest, table, _ = of_relay.text.partition("[pollers.")[2].partition(".source]\n")
+            (tmp_path / "poller.toml").write_text(f'app_name = "shop"\n[pollers.{rest}{table}{source}')
+            (one,) = load_config(tmp_path / "poller.toml", SETTINGS).pollers.values()
+            assert one.handler is not None, (database, target)
+            assert one.source.cursor_column in source
