@@ -49,6 +49,7 @@ def _appears(file: Path, worker: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.soak
 def test_batch_of_a_killed_worker_reaches_another_instance(
     folder: Folder, azurite: Azurite, container: str, postgres_db: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

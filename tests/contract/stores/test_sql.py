@@ -249,6 +249,7 @@ def test_a_url_that_leads_nowhere_is_refused(url: str) -> None:
     assert caught.value.key == "state.url"
 
 
+@pytest.mark.soak
 def test_many_processes_share_one_sqlite_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'state.db'}"
     context = multiprocessing.get_context("spawn")

@@ -56,7 +56,9 @@ def run(folder: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
     return lines
 
 
-@pytest.mark.parametrize("kind", ["blob", pytest.param("table", marks=pytest.mark.soak), "sql", "sqlite"])
+@pytest.mark.parametrize(
+    "kind", ["blob", *(pytest.param(one, marks=pytest.mark.soak) for one in ("table", "sql", "sqlite"))]
+)
 def test_after_a_fork_parent_and_children_share_nothing(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_row_too_long_for_a_document_ends_no_search(worlds: Worlds, place: int
     assert done == list("0123456")
 
 
+@pytest.mark.soak
 def test_a_report_that_names_a_thousand_rows_fits(worlds: Worlds) -> None:
     """With short keys, as most are: the largest batch, all of whose rows fail, and fail again."""
     world = worlds(rows=1001, batch_size=1000, on_poison="quarantine", max_attempts=1, max_quarantined=1000)

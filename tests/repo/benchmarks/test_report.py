@@ -129,6 +129,7 @@ def test_rows_that_are_skipped_or_repeated_are_seen() -> None:
     assert tally.misplaced == 3
 
 
+@pytest.mark.soak
 def test_systems_take_turns_over_one_table(postgres_db: str, azurite: Azurite, container: str) -> None:
     fill(postgres_db, plan.PLAIN, 1_001)
     azurite_container(azurite, container)

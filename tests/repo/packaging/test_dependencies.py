@@ -44,6 +44,7 @@ def test_the_documentation_says_why_each_dependency_is_there(name: str) -> None:
     assert len(rows) == 1, f"docs/dependencies.md must have one row for {name}, it has {len(rows)}"
 
 
+@pytest.mark.soak
 def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
     """What only comes along with another package goes away when that one changes its mind."""
     product, tests, benchmarks = used("poller", "cli"), used("tests", "scripts"), used("benchmarks")

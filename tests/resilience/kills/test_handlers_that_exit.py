@@ -43,6 +43,7 @@ def _ticked(tick: Callable[[], TickResult], in_a_loop: bool) -> TickResult:
     return asyncio.run(within()) if in_a_loop else tick()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("in_a_loop", [False, True], ids=["", "beside a loop"])
 def test_an_async_handler_that_exits_failed_and_asyncio_is_silent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], in_a_loop: bool

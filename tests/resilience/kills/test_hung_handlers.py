@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.resilience.kills.fleet import Fleet
 from tests.support.services import wait_until
 
@@ -28,6 +30,7 @@ def _status(fleet: Fleet) -> dict[str, Any]:
     return status
 
 
+@pytest.mark.soak
 def test_a_hung_handler_is_named_in_status_and_others_go_on(fleets: Callable[..., Fleet]) -> None:
     fleet = fleets(options=OPTIONS)
     fleet.insert(1, 30)

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("last", ["pass", 'raise ValueError("at the end")'])
+@pytest.mark.parametrize("last", ["pass", pytest.param('raise ValueError("at the end")', marks=pytest.mark.soak)])
 def test_a_program_that_never_closes_its_poller_ends_its_child(tmp_path: Path, last: str) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(last=last))
     environ = {**os.environ, "PYTHONPATH": str(ROOT), children.FOLDER: str(tmp_path)}

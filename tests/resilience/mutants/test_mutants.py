@@ -22,6 +22,8 @@ FEW = range(400)
 """Schedules whose rows fail; `tests.resilience.failures` proves that the code as it is survives them."""
 BEYOND = (range(5_024, 12_000, 25), range(5_013, 6_000, 20), range(5_003, 6_000, 20))
 """Of all seeds that mutants die of, those that the schedules of `tests.resilience.simulation` do not play."""
+SLOW = ("only the newest write id is kept", "heartbeat and commit each have an ETag of their own")
+"""Mutants that live through many schedules: they die in the soak."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -58,16 +60,17 @@ def tried(directory: Path, seeds: range, *kind: str) -> subprocess.CompletedProc
     )
 
 
+def marks(mutant: Mutant) -> tuple[pytest.MarkDecorator, ...]:
+    return () if mutant.line and mutant.name not in SLOW else (pytest.mark.soak,)
+
+
 pytestmark = pytest.mark.timeout(400)
 """A mutant may live through many schedules before it dies, on a machine with other work."""
 
 
 @pytest.mark.parametrize(
     "mutant",
-    [
-        pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=() if mutant.line else pytest.mark.soak)
-        for mutant in (*MUTANTS, *LANES)
-    ],
+    [pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=marks(mutant)) for mutant in (*MUTANTS, *LANES)],
 )
 def test_mutant_dies(mutant: Mutant, tmp_path: Path) -> None:
     ended = tried(copied(tmp_path, mutant.edits), mutant.seeds)

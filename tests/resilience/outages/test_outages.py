@@ -168,6 +168,7 @@ def test_a_hanging_database_is_given_up_at_the_query_timeout(
     _recovers(fleet, worker)
 
 
+@pytest.mark.soak
 def test_a_query_that_takes_too_long_is_given_up_and_names_the_key(fleets: Callable[..., Fleet]) -> None:
     """Another transaction locks the table: the page waits, and `query_timeout` ends it, not the lease."""
     fleet = fleets(options=OPTIONS, source_options='query_timeout = "2s"')

@@ -76,6 +76,7 @@ def cases(rows: int, event: str, *, mode: Mode, keys: int, first: int = 1, every
     return played
 
 
+@pytest.mark.soak
 def test_one_and_two_rows_of_each_kind_with_a_kill_at_each_step() -> None:
     assert cases(1, "kill", mode="quarantine", keys=0) + cases(2, "kill", mode="quarantine", keys=1, every=3) > 200
 

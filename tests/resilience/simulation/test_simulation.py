@@ -167,6 +167,7 @@ def test_what_a_schedule_writes_holds_to_the_schemas(monkeypatch: pytest.MonkeyP
     assert len({body for name, body in written if name.startswith("state/")}) > 500
 
 
+@pytest.mark.soak
 def test_a_seed_repeats_to_the_letter() -> None:
     for seed in (3, 7, 13, 24):
         first, second = (play(draw(seed), logged=True) for _ in range(2))

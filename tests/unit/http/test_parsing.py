@@ -32,7 +32,7 @@ def read(data: bytes) -> Request | int:
         return refused.status
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @example(WHOLE)
 @given(changed() | st.binary(max_size=200).map(lambda data: data.replace(END, b"") + END))
 def test_any_bytes_are_a_clean_request_or_refused(data: bytes) -> None:
