@@ -19,6 +19,7 @@ from poller.config.relays import PREFIX, RELAYS
 from poller.model.documented import field_docs
 from poller.model.durations import format_duration
 from poller_cli.output.schemas import all_schemas
+from scripts.captures import captures
 from scripts.docs_cli import cli
 from scripts.docs_floors import architecture
 from scripts.docs_man import FOLDER as MANUAL
@@ -171,6 +172,7 @@ def main(arguments: list[str]) -> int:
     wanted: dict[Path, str | None] = {DOCS / name: page() for name, page in pages.items()}
     wanted |= dict.fromkeys(MANUAL.glob("*.1"))  # None: of a command that is gone
     wanted |= manual()
+    wanted |= captures()
     stale = []
     for path, text in wanted.items():
         if text is not None and path.is_file() and path.read_text(encoding="utf-8") == text:

@@ -58,6 +58,7 @@ SECTIONS: dict[str, list[Page]] = {
     "Reference": [
         _docs("poller.toml", "configuration"),
         COMMANDS,
+        _docs("What the console shows", "console"),
         _docs("Where the state is", "stores"),
         _docs("What is healthy", "health"),
         Page("Changelog", "changelog.md", "CHANGELOG.md"),

@@ -126,7 +126,7 @@ def test_the_document_is_shown_when_the_database_is_away(project: Project) -> No
     assert "shop.db" in ended.error
     screen = project.run("status", "-v")
     assert "id=4" in screen.out
-    assert "orders  not known in full: database out of reach" in screen.out
+    assert "orders  not known in full: database away" in screen.out
     assert screen.code == 1
 
 

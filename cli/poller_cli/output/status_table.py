@@ -37,10 +37,10 @@ _TABLE = (
     Column("OWNER, OR WHY"),
 )
 _NOTHING = "-"
-_ROOM = 15
+_ROOM = 14
 """With fewer columns than that for the last one, what it says has a line of its own."""
-_LONGEST_NAME = 20
-"""So many columns of a terminal, or a quarter, are a name's."""
+_LONGEST_NAME = 18
+"""So many columns of a terminal, or a fifth, are a name's."""
 _WORDS = {"halted, and paused": "halted", "not known in full": "unknown", "not known": "unknown"}
 """States in as few letters as a column has."""
 
@@ -69,7 +69,7 @@ def _names(names: Sequence[str], width: int | None) -> list[str]:
     """As long as there is room for them; different ones stay different."""
     if width is None:
         return list(names)
-    return distinct(names, max(_LONGEST_NAME, width // 4)) or list(names)
+    return distinct(names, max(_LONGEST_NAME, width // 5)) or list(names)
 
 
 def _row(status: PollerStatus, name: str) -> list[str]:

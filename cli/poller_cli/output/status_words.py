@@ -136,9 +136,9 @@ _TROUBLE: tuple[tuple[type[PollerError], str], ...] = (
     (FingerprintMismatch, "another source"),
     (ConfigError, "wrong configuration"),
     (StateCorrupt, "state unreadable"),
-    (StoreDenied, "store refuses access"),
-    (StoreError, "store out of reach"),
-    (SourceUnavailable, "database out of reach"),
+    (StoreDenied, "store refuses"),
+    (StoreError, "store away"),
+    (SourceUnavailable, "database away"),
     (PollerError, "table unreadable"),
 )
 """By kind of error, the special ones first."""
@@ -191,8 +191,9 @@ def clock_went_back(status: PollerStatus) -> bool:
 
 def _culprit(status: PollerStatus) -> str:
     """The row that fails, and its error's type; as much of it as is known."""
-    row, error = status.failing.row, status.last_error
-    return ", ".join(part for part in (key_of(row), "" if error is None else cut(error.type)) if part)
+    row, error = key_of(status.failing.row), status.last_error
+    kind = "" if error is None else cut(error.type)
+    return f"{kind} ({row})" if kind and row else kind or row
 
 
 def _next_try(status: PollerStatus) -> str:

@@ -22,6 +22,7 @@ NO_AZURE = "not run: it needs a database server in Azure"
 
 RECIPES = "tests/repo/docs/test_recipes.py::"
 EVERY_ONE = {
+    "docs/console.md": "tests/repo/docs/test_console.py::test_the_page_and_its_pictures_are_what_is_printed",
     "docs/cli.md": "tests/repo/docs/test_cli_page.py::test_each_commands_example_is_one_that_it_takes",
     "docs/incidents.md": "tests/repo/docs/test_incidents.py::test_the_session_prints_what_is_shown",
 }
