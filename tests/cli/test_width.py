@@ -197,4 +197,4 @@ def test_shortened_names_stay_different() -> None:
 def test_clipped_text_ends_with_a_whole_word() -> None:
     assert clipped("by ada: 1,234 rows", 16) == "by ada: 1,234 …"
     assert clipped("by ada: 1,234 rows", 12) == "by ada …"
-    assert clipped("x" * 30, 9) == "xxxx…xxxx"
+    assert clipped("x" * 30 + ", in 41 min", 9) == "xxxx…xxxx"

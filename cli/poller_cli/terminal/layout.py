@@ -102,7 +102,7 @@ def distinct(names: Sequence[str], width: int) -> list[str] | None:
 
 
 def clipped(text: str, width: int | None) -> str:
-    """The text, or as many of its whole words as fit, and an ellipsis."""
+    """The text, or as many of its whole words as fit, and an ellipsis; where none fits, the first without its middle."""
     if width is None or cells(text) <= width:
         return text
     kept = ""
@@ -110,7 +110,10 @@ def clipped(text: str, width: int | None) -> str:
         if cells(kept) + len(gap) + cells(word) + 2 > width:
             break
         kept += gap + word
-    return f"{kept.rstrip(',;:')} {ELLIPSIS}" if kept else shortened(text, width)
+    if kept:
+        return f"{kept.rstrip(',;:')} {ELLIPSIS}"
+    first = next((word for _, word in _words(text)), "")
+    return shortened(first.rstrip(",;:"), width)
 
 
 @dataclass(frozen=True, slots=True)
