@@ -102,7 +102,7 @@ def distinct(names: Sequence[str], width: int) -> list[str] | None:
 
 
 def clipped(text: str, width: int | None) -> str:
-    """The text, or as many of its whole words as fit, and an ellipsis; where none fits, the first without its middle."""
+    """The text, or as many of its whole words as fit, and an ellipsis; where none fits, the ends of the first."""
     if width is None or cells(text) <= width:
         return text
     kept = ""
