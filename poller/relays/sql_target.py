@@ -30,7 +30,7 @@ from poller.relays.messages import json_text, plain_value
 from poller.sinks.schema import family_of
 
 if TYPE_CHECKING:
-    from poller.relays.sql import SqlSettings
+    from poller.relays.sql_settings import SqlSettings
 
 MOST_CONNECTIONS = 64
 """As many as a poller has lanes at most."""

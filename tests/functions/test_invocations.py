@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -24,6 +25,13 @@ def test_delivered_returns_none_and_so_does_idle(shop: Folder) -> None:
     assert shop.handlers.seen == [1, 2, 3, 4, 5]
     assert worker.invoke("orders") is None
     assert shop.handlers.seen == [1, 2, 3, 4, 5]
+
+
+def test_a_relay_needs_no_module_of_handlers(shop: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.pollers = [one.replace("handlers:on_orders", "poller.relays:stdout") for one in shop.pollers]
+
+    assert shop.worker().invoke("orders") is None
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == [1, 2, 3, 4, 5]
 
 
 def test_next_instance_goes_on_where_the_last_one_stopped(shop: Folder) -> None:

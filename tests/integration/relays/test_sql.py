@@ -6,19 +6,21 @@ import json
 import pickle
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, inspect, text
 
 from poller import Batch, ConfigError, load_app
 from poller.handler.batch import Standing
 from poller.relays import relay
 from poller.relays.base import Relay
 from tests.integration.relays.endpoint import called
+from tests.support.server import DatabaseServer
 from tests.support.services import free_port
 from tests.support.shop_folder import write_shop
 
@@ -29,15 +31,34 @@ CREATE TABLE copy (id INTEGER PRIMARY KEY NOT NULL, name VARCHAR(20), version IN
 """
 
 
+@pytest.fixture(scope="module")
+def databases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Engine]]:
+    """One of each server for all tests of this file, made when it is first asked for."""
+    with ExitStack() as ends:
+
+        class Made(dict[str, Engine]):
+            def __missing__(self, kind: str) -> Engine:
+                url = f"sqlite:///{tmp_path_factory.mktemp('relays')}/target.db"
+                if kind != "sqlite":
+                    server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
+                    url = server.new_database()
+                    ends.callback(server.drop_database, url)
+                self[kind] = create_engine(url)
+                ends.callback(self[kind].dispose)
+                return self[kind]
+
+        yield Made()
+
+
 @pytest.fixture(params=["sqlite", "postgres", "mariadb"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
-    kind = request.param
-    url = f"sqlite:///{tmp_path}/target.db" if kind == "sqlite" else request.getfixturevalue(f"{kind}_db")
-    engine = create_engine(url)
+def target(request: pytest.FixtureRequest, databases: dict[str, Engine]) -> Engine:
+    """As new, but for the table `copy`."""
+    engine = databases[request.param]
     with engine.begin() as connection:
+        for name in inspect(connection).get_table_names():
+            connection.execute(text(f"DROP TABLE {name}"))
         connection.execute(text(COPY))
-    yield engine
-    engine.dispose()
+    return engine
 
 
 def url_of(engine: Engine) -> str:
@@ -252,22 +273,15 @@ def test_connections_that_were_ended_meanwhile_are_replaced(postgres_db: str) ->
     engine.dispose()
 
 
-@pytest.mark.parametrize("server", ["postgres_db", "mariadb_db", "sqlite"])
-def test_a_row_that_another_locks_comes_again_soon(server: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/a.db" if server == "sqlite" else request.getfixturevalue(server)
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text(COPY))
-    write = relay("sql", url=url, table="copy", key_columns=["id"], timeout="1s")
+def test_a_row_that_another_locks_comes_again_soon(target: Engine, made: Any) -> None:
+    write = made(timeout="1s")
     write(batch(row(1)))
-    with engine.begin() as other:
+    with target.begin() as other:
         other.execute(text("UPDATE copy SET version = 5"))
         result = called(write, batch(row(1, "b")))
     assert (result.end, result.named) == ("later", ()), str(result.error)
     assert called(write, batch(row(1, "b"))).error is None
-    assert rows_of(engine) == [(1, "b", 1)]
-    write.close()
-    engine.dispose()
+    assert rows_of(target) == [(1, "b", 1)]
 
 
 @pytest.mark.parametrize(

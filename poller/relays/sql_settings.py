@@ -1,0 +1,69 @@
+"""The settings of the relay `sql`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from poller.config.options import Column, Options, Text
+from poller.config.types import PositiveDuration
+
+
+class SqlSettings(Options):
+    """`poller.relays:sql`: rows into a table of another database, each once."""
+
+    url: SecretStr | None = Field(default=None, min_length=1)
+    """The database: a SQLAlchemy URL of PostgreSQL, MariaDB, MySQL or SQLite. A relative SQLite path starts at the
+    folder of `poller.toml`. Give this or `url_env`."""
+
+    url_env: Text | None = None
+    """The environment variable that holds the URL, where it has a password."""
+
+    identity: bool | Text = False
+    """Sign in with a Microsoft Entra identity instead of a password, as a source's `identity` does."""
+
+    schema_name: Text | None = Field(default=None, alias="schema")
+    """The schema of the table; default: the default schema of the connection."""
+
+    table: Text
+    """The table, which exists. `poller_fence` and `poller_applied` beside it are made where they are missing."""
+
+    key_columns: tuple[Column, ...] = Field(min_length=1)
+    """The columns of the table that identify a row: its primary key, or a unique one. A row that is there is
+    updated."""
+
+    columns: dict[Column, Column] = Field(default_factory=dict)
+    """Which column of the table takes which column of the row, such as `{order_id = "id", total = "total"}`. Default:
+    all columns of the row, each by its own name."""
+
+    version_column: Column | None = None
+    """A column of the table that grows with each version, such as `updated_at`: a row never replaces one whose value
+    there is greater. Default: rows replace what is there, in the order in which they come."""
+
+    timeout: PositiveDuration = timedelta(seconds=60)
+    """How long a statement may take, and how long the transaction of a worker that was stopped may stay open, where
+    the server has such limits."""
+
+    @field_validator("key_columns")
+    @classmethod
+    def _once_each(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise PydanticCustomError("names", "names a column twice")
+        return names
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.url is None) == (self.url_env is None):
+            key = "url" if self.url is None else "url_env"
+            reason = "is missing: give url or url_env" if self.url is None else "and url exclude each other"
+            raise PydanticCustomError("address", "{reason}", {"key": key, "reason": reason})
+        named = {"key_columns": self.key_columns, "version_column": filter(None, [self.version_column])}
+        for key, names in named.items() if self.columns else ():
+            if any(name not in self.columns for name in names):
+                raise PydanticCustomError("names", "names a column that is not in columns", {"key": key})
+        if self.version_column in self.key_columns:
+            raise PydanticCustomError("names", "is one of key_columns, and cannot grow", {"key": "version_column"})
+        return self
