@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import patch
 
@@ -11,6 +13,7 @@ import pytest
 from rich.console import Console as Screen
 
 from poller.backfill.watch import Watcher
+from poller.observability import BatchStarted
 from poller_cli.commands import demo
 from poller_cli.demo.play import Play
 from poller_cli.demo.scene import Scene
@@ -20,6 +23,8 @@ from poller_cli.output.sparkline import History
 from poller_cli.output.watch_screen import screen as watched
 from poller_cli.session import Session
 from poller_cli.terminal.layout import cells, clipped, distinct, shortened, wrapped
+from poller_cli.terminal.pace import Pace
+from poller_cli.terminal.progress import LiveProgress
 from tests.cli.console import Console
 from tests.cli.project import Ended, Project
 from tests.support.waiting import waits
@@ -158,6 +163,25 @@ def test_at_80_columns_the_demo_breaks_between_words(tmp_path: Path) -> None:
             assert_fits(out.getvalue() + table, columns)
             shown[columns] = words(out.getvalue() + table)
     assert shown[80] == shown[400]
+
+
+def test_at_80_columns_progress_shows_whole_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    progress, screen = LiveProgress(), Screen(width=80, file=io.StringIO())
+    pace = Pace(total=9_999_999)
+    progress.lasting[LONG[0]] = pace
+    began = BatchStarted(
+        poller=LONG[0], rows=10, attempt=1, at=datetime.now(UTC), owner_id="me", fencing_token=1, batch_id="b"
+    )
+    progress(began)
+    pace.committed(1_204_311, None, now=time.monotonic() + 90, at=began.at)
+    pace.lag = 7_500.0
+    for part in progress._progress.get_renderables():
+        screen.print(part)
+    assert isinstance(screen.file, io.StringIO)
+    (line,) = screen.file.getvalue().splitlines()
+    assert "rows/s 2 h 5 min behind, " in line
+    assert line.count("…") == 1, "of the name"
 
 
 @pytest.mark.parametrize("command", [("status",), ("check",), ("health",), *COMMANDS[-6:]], ids=" ".join)

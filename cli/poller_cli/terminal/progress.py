@@ -23,11 +23,14 @@ from poller.model.when import span
 from poller.observability import BatchCommitted, BatchStarted, PollerEvent, TickFailed, TickFinished
 from poller.poller import Poller
 from poller.sources.columns.moments import parse_utc
-from poller_cli.terminal.layout import is_terminal
+from poller_cli.terminal.layout import is_terminal, shortened
 from poller_cli.terminal.pace import Pace
 
 MOST_LINES = 20
 """Pollers that are shown, where the screen has room for more."""
+_FIGURES = 62
+"""Columns that a line's figures take at most; a name has the others, and a bar where it leaves it enough."""
+_BAR = 20
 
 
 class _Rate(ProgressColumn):
@@ -80,14 +83,16 @@ class LiveProgress:
     """
 
     def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._name = max(8, console.width - _FIGURES)
         self._progress = _Screenful(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            *([BarColumn(bar_width=_BAR)] if self._name > 2 * _BAR else []),
             TextColumn("{task.completed:,.0f} rows"),
             _Rate(),
             _Left(),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
             redirect_stdout=is_terminal(sys.stdout),
         )
@@ -132,7 +137,10 @@ class LiveProgress:
         if poller not in self._tasks:
             pace = self.lasting.get(poller) or _pace(self._pending.get(poller))
             pace.begin(time.monotonic())
-            self._tasks[poller] = (self._progress.add_task(poller, total=pace.total, pace=pace), pace)
+            self._tasks[poller] = (
+                self._progress.add_task(shortened(poller, self._name), total=pace.total, pace=pace),
+                pace,
+            )
 
     def _advance(self, event: BatchCommitted) -> None:
         task, pace = self._tasks[event.poller]
