@@ -16,6 +16,7 @@ def test_the_page_and_its_pictures_are_what_is_printed() -> None:
 
 def test_every_picture_that_the_page_names_is_there() -> None:
     named = re.findall(r"\((images/[^)]+)\)", (ROOT / PAGE).read_text(encoding="utf-8"))
+    assert set(named) == {f"images/{file.name}" for file in (ROOT / "docs" / "images").glob("console*")}
     assert f"images/console-demo-{WIDE}.svg" in named
     for name in named:
         picture = (ROOT / "docs" / name).read_text(encoding="utf-8")
