@@ -15,12 +15,13 @@ from typing import Any
 
 @dataclass
 class Web:
-    """Attributes: requests: path, headers and body of each. refuse: how many of the next ones get a 503, although they
-    are kept: as if the answer had been lost."""
+    """Attributes: requests: path, headers and body of each. refuse: how many of the next ones get `refusal`, although
+    they are kept: as if the answer had been lost."""
 
     url: str = ""
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     refuse: int = 0
+    refusal: int = 503
 
 
 @dataclass
@@ -45,7 +46,7 @@ def web(answer: Callable[[dict[str, str], bytes], bytes] = lambda *_: b"") -> It
             headers = {name.lower(): value for name, value in self.headers.items()}
             kept.requests.append((self.path, headers, body))
             said = answer(headers, body)
-            self.send_response(503 if kept.refuse else 200)
+            self.send_response(kept.refusal if kept.refuse else 200)
             kept.refuse = max(0, kept.refuse - 1)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(said)))

@@ -178,6 +178,10 @@ def test_debeziums_outbox_is_routed_in_order(receiver: Web, postgres_db: str, tm
         assert receiver.requests == [], "Debezium has sent what was there"
         insert(("order", "1", "OrderPaid"), ("order", "1", "OrderSent"), ("customer", "7", "CustomerMoved"))
         receiver.refuse = 1
+        assert "the webhook answers 503" in shop.type("poller run --once", code=1)
+        shop.type("poller resume outbox --yes")
+        receiver.requests.clear()
+        receiver.refuse, receiver.refusal = 1, 422
         shop.type("poller run --once", code=1)
         for _ in range(3):
             shop.type("poller run --once")
