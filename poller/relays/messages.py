@@ -51,19 +51,6 @@ class Message:
     body: bytes
 
 
-def messages(batch: Batch, *, largest: int | None = None, target: str = "the target") -> list[Message]:
-    """The rows of a batch as messages, in order. A row that has no JSON, or more than `largest` bytes of it, is left
-    out, and rejected by name: no further attempt would help."""
-    found = []
-    for row, values in readable(batch):
-        body = json_bytes(values)
-        if largest is not None and len(body) > largest:
-            batch.reject(row, f"the row has {len(body)} bytes as JSON, and {target} takes {largest}")
-        else:
-            found.append(Message(row, message_id(batch, row), body))
-    return found
-
-
 def message_id(batch: Batch, row: Row) -> str:
     """64 hexadecimal digits for this version of a row: the same in every delivery by this poller, and another for
     another version, another poller or another application (a backfill is another poller)."""

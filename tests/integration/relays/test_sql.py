@@ -21,7 +21,7 @@ from poller.relays import relay
 from poller.relays.base import Relay
 from tests.integration.relays.endpoint import called
 from tests.support.server import DatabaseServer
-from tests.support.services import free_port
+from tests.support.services import free_port, wait_until
 from tests.support.shop_folder import write_shop
 
 SECRET = "s3cr3t-of-the-shop"
@@ -282,6 +282,23 @@ def test_a_row_that_another_locks_comes_again_soon(target: Engine, made: Any) ->
     assert (result.end, result.named) == ("later", ()), str(result.error)
     assert called(write, batch(row(1, "b"))).error is None
     assert rows_of(target) == [(1, "b", 1)]
+
+
+def test_a_poller_that_is_closed_keeps_no_connection(tmp_path: Path, databases: dict[str, Engine]) -> None:
+    engine = databases["postgres"]
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE arrived (id INTEGER PRIMARY KEY NOT NULL, updated_at TEXT)"))
+    write_shop(tmp_path, "")
+    file = tmp_path / "poller.toml"
+    relayed = 'handler = "poller.relays:sql"\nrelay = {url_env = "TO", table = "arrived", key_columns = ["id"]}'
+    file.write_text(file.read_text().replace('handler = "handlers:on_orders"', relayed))
+    here = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    engine.dispose()
+    with load_app(file, {"TO": url_of(engine)}) as app:
+        assert app.pollers["orders"].tick().outcome == "delivered"
+        assert len(rows_of(engine, f"SELECT pid {here}")) > 0
+    wait_until(lambda: rows_of(engine, f"SELECT pid {here}") == [], "the server to see them end")
+    assert rows_of(engine, "SELECT id FROM arrived") == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from poller import Batch
 from poller.handler.batch import Standing
-from poller.relays.messages import LONGEST_PAUSE, json_bytes, message_id, messages, plain, retry_later
+from poller.relays.messages import LONGEST_PAUSE, json_bytes, message_id, plain, readable, retry_later
 
 
 class Colour(StrEnum):
@@ -89,18 +89,9 @@ def test_the_id_of_a_version_is_the_same_on_a_retry_and_no_others() -> None:
     assert len({first, *map(of, others)}) == 5
 
 
-def test_a_row_that_is_too_large_is_rejected_by_name() -> None:
-    made = batch([{"id": 1}, {"id": 2, "text": "x" * 100}, {"id": 3}])
-    assert [message.row["id"] for message in messages(made, largest=50, target="a queue")] == [1, 3]
-    (named,) = made.failures
-    assert (named.position, named.rejected) == (1, True)
-    assert "bytes as JSON, and a queue takes 50" in str(named.error)
-    assert "xxx" not in str(named.error)
-
-
 def test_a_row_without_a_text_is_rejected_and_the_others_go() -> None:
     made = batch([{"id": 1, "v": Unspeakable()}, {"id": 2}])
-    assert [message.row["id"] for message in messages(made)] == [2]
+    assert [row["id"] for row, _ in readable(made)] == [2]
     assert [(one.position, one.rejected) for one in made.failures] == [(0, True)]
 
 

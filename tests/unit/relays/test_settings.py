@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from poller import ConfigError, Poller
+from poller import ConfigError, Poller, load_app
 from poller.config import load_each
 from poller.relays import StdoutRelay, StdoutSettings, relay
 from poller.sources import SqlSource
@@ -95,3 +97,17 @@ def test_a_poller_in_python_may_name_a_relay_without_settings(tmp_path: Path) ->
     source = SqlSource(f"sqlite:///{tmp_path}/a.db", table="t", cursor_column="c", pk_columns=["id"])
     named = Poller("a", source=source, store=MemoryStore(), app_name="shop", handler="poller.relays:stdout")
     assert isinstance(named.handler, StdoutRelay)
+
+
+def test_a_missing_package_names_the_key_the_extra_and_the_command(tmp_path: Path) -> None:
+    settings = 'relay = {queue = "orders", connection_env = "BUS"}\n'
+    text = orders(settings, "poller.relays:service_bus")["poller.toml"]
+    file = write(tmp_path, {"poller.toml": text + '[state]\nstore = "memory"\n'})
+    with (
+        patch.dict(sys.modules, {"azure.servicebus": None}),
+        load_app(file, {"BUS": "x"}) as app,
+        pytest.raises(ConfigError) as caught,
+    ):
+        _ = app.pollers["orders"].handler
+    assert caught.value.key == "pollers.orders.handler"
+    assert "Install poller's extra service-bus: pip install azure-servicebus" in str(caught.value)
