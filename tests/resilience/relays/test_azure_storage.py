@@ -163,7 +163,7 @@ def test_all_flights_reach_a_queue_under_kills(
     tmp_path: Path, postgres_db: str, azurite: Azurite, container: str
 ) -> None:
     rows = flights.year()
-    check_queue(tmp_path, postgres_db, azurite, container, rows, settings="rows_per_message = 50", lives=(0.3, 4.0))
+    check_queue(tmp_path, postgres_db, azurite, container, rows, settings="rows_per_message = 50", lives=(2.0, 12.0))
 
 
 @pytest.mark.prove
@@ -171,4 +171,4 @@ def test_all_flights_reach_a_queue_under_kills(
 def test_a_month_of_flights_is_a_message_each_under_kills(
     tmp_path: Path, postgres_db: str, azurite: Azurite, container: str
 ) -> None:
-    check_queue(tmp_path, postgres_db, azurite, container, flights.january(), settings="", lives=(0.5, 6.0))
+    check_queue(tmp_path, postgres_db, azurite, container, flights.january(), settings="", lives=(2.0, 15.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -70,6 +71,23 @@ def test_a_connection_that_cannot_be_is_refused_unseen(name: str, connection: st
     assert raised.value.key == "connection_env"
     assert words in str(raised.value)
     assert "c2VjcmV0" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("queue", {"account_url": URL, "queue": "orders"}),
+        ("blob", {"account_url": URL.replace("queue", "blob"), "container": "lake"}),
+        ("service_bus", {"namespace": "shop.servicebus.windows.net", "queue": "orders"}),
+        ("event_hubs", {"namespace": "shop.servicebus.windows.net", "event_hub": "orders"}),
+    ],
+)
+def test_a_relay_by_identity_is_made_without_a_secret(name: str, settings: dict[str, Any]) -> None:
+    made = relay(name, environ={}, client_id="11111111-1111-1111-1111-111111111111", **settings)
+    copied = pickle.loads(pickle.dumps(made))  # as it goes to a child process
+    assert copied.settings == made.settings
+    made.close()
+    copied.close()
 
 
 def test_a_path_is_a_pure_function_of_the_row() -> None:
