@@ -57,20 +57,23 @@ def test_a_circle_is_found_wherever_an_import_stands(hidden: str) -> None:
     }
 
 
+AZURE_RELAYS = {f"poller/relays/{name}.py" for name in ("account", "blob", "event_hubs", "queue", "service_bus")}
+
+
 @pytest.mark.parametrize(
     ("module", "others"),
     [
-        ("azure.storage", {"poller/dispatch/queues.py"}),
+        ("azure.storage", {"poller/dispatch/queues.py", "poller/relays/blob.py", "poller/relays/queue.py"}),
         ("azure.data", set()),
         ("azure.identity", {"poller/entra.py"}),
-        ("azure.core", {"poller/dispatch/queues.py", "poller/entra.py"}),
+        ("azure.core", {"poller/dispatch/queues.py", "poller/entra.py", *AZURE_RELAYS}),
+        ("azure.servicebus", {"poller/relays/service_bus.py"}),
+        ("azure.eventhub", {"poller/relays/event_hubs.py"}),
     ],
 )
-def test_only_stores_and_the_queue_import_azure_storage(module: str, others: set[str]) -> None:
-    """And relays, whose targets they are. One module makes credentials."""
-    stores = (*(f"poller/stores/{one}/" for one in ("azure", "blob", "table")), "poller/relays/")
-    if module in ("azure.data", "azure.identity"):
-        stores = stores[:-1]
+def test_only_stores_queues_and_relays_import_azures_sdks(module: str, others: set[str]) -> None:
+    """And one module makes credentials."""
+    stores = tuple(f"poller/stores/{one}/" for one in ("azure", "blob", "table"))
     assert {path for path in importers(module) if not path.startswith(stores)} <= others
 
 
