@@ -71,6 +71,6 @@ def test_every_row_lands_in_exactly_one_file_in_many_schedules() -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(1_800)
+@pytest.mark.timeout(3_600)
 def test_every_row_lands_in_exactly_one_file_in_all_schedules() -> None:
-    _play(range(10_000, 110_000))
+    _play(range(10_000, 40_000))
