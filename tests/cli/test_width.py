@@ -218,6 +218,12 @@ def test_shortened_names_stay_different() -> None:
     assert distinct(["1" + "a" * 30, "2" + "a" * 30], 5) == ["1a…aa", "2a…aa"]
 
 
+def test_shortened_wide_text_fits_and_repeats_nothing() -> None:
+    assert shortened("接続できません", 9) == "接続…せん"
+    assert shortened("ab表表表表cd", 8) == "ab…表cd"
+    assert [cells(shortened("接続" * 20, width)) <= width for width in range(1, 30)] == [True] * 29
+
+
 def test_clipped_text_ends_with_a_whole_word() -> None:
     assert clipped("by ada: 1,234 rows", 16) == "by ada: 1,234 …"
     assert clipped("by ada: 1,234 rows", 12) == "by ada …"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -64,6 +66,33 @@ def _load_pages() -> None:
             del sys.modules[name]
 
 
+def _begin(mode: str | None, formatter: Any) -> None:
+    """A page of plain lines breaks between words only: the formatter's own splits names and commands."""
+    if mode is not None:
+        _load_pages()
+        return
+    formatter.write_text = partial(_write_text, formatter)
+    formatter.write_dl = partial(_write_list, formatter)
+
+
+def _write_text(formatter: Any, text: str) -> None:
+    indent = " " * formatter.current_indent
+    parts = [f"{indent}{' '.join(part.split())}" for part in re.split(r"\n\s*\n", text.strip())]
+    formatter.write("\n\n".join("\n".join(wrapped(one, formatter.width, hang=len(indent))) for one in parts) + "\n")
+
+
+def _write_list(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
+    """Names, and what there is to say beside them; beneath them, where the names take more than half of the width."""
+    indent = " " * formatter.current_indent
+    longest = max((len(name) for name, _ in rows), default=0)
+    for name, text in rows:
+        beside = longest <= formatter.width // 2
+        hang = len(indent) + (longest + 2 if beside else 4)
+        lines = [f"{indent}{name:<{longest}}  {text}".rstrip()] if beside else [f"{indent}{name}", " " * hang + text]
+        for line in lines:
+            formatter.write("\n".join(wrapped(line, formatter.width, hang=hang)) + "\n")
+
+
 class _Empty(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -76,8 +105,7 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The page."""
-        if self.rich_markup_mode is not None:
-            _load_pages()
+        _begin(self.rich_markup_mode, formatter)
         super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -97,8 +125,7 @@ class Group(TyperGroup):
         if isinstance(self.commands, Commands):
             formatter.write(_page(self.commands.groups, self.help or ""))
             return
-        if self.rich_markup_mode is not None:
-            _load_pages()
+        _begin(self.rich_markup_mode, formatter)
         super().format_help(ctx, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:

@@ -82,14 +82,24 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
 
 
 def shortened(text: str, width: int, *, head: int | None = None) -> str:
-    """The text without its middle where it is longer than `width`; `head`: so many characters of its beginning stay."""
+    """The text without its middle where it is longer than `width`; `head`: so many columns of its beginning stay."""
     if cells(text) <= width:
         return text
     if width <= 1:
         return ELLIPSIS[:width]
     kept = (width - 1) // 2 if head is None else min(head, width - 1)
-    end = width - 1 - kept
-    return text[:kept] + ELLIPSIS + (text[-end:] if end else "")
+    end = _fill(text[::-1], width - 1 - kept)[::-1]
+    return _fill(text, kept) + ELLIPSIS + end
+
+
+def _fill(text: str, width: int) -> str:
+    """As many of its characters as so many columns hold: a wide one takes two."""
+    used = 0
+    for place, one in enumerate(text):
+        used += cells(one)
+        if used > width:
+            return text[:place]
+    return text
 
 
 def distinct(names: Sequence[str], width: int) -> list[str] | None:

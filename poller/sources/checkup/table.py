@@ -22,11 +22,11 @@ def key(subject: Subject) -> list[Finding]:
     if o.table is not None and not subject.inspector.has_table(o.table, schema=o.schema_name):
         return []  # the check of the columns names it
     if o.table is None or not subject.is_base_table:
-        kind = "a query" if o.table is None else f"{o.what} is a view"
+        kind = "A query" if o.table is None else f"{o.what} is a view"
         return [
             warn(
                 "key",
-                f"{kind[0].upper()}{kind[1:]}: no constraint proves that {', '.join(o.pk_columns)} is unique and never"
+                f"{kind}: no constraint proves that {', '.join(o.pk_columns)} is unique and never"
                 f" NULL. The first {PROBE:,} rows are checked, and every row as it is read.",
                 "Read the table itself where you can.",
             )
