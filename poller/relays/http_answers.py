@@ -48,6 +48,8 @@ def failed_events(answer: requests.Response, body: bytes) -> Sequence[tuple[str,
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
+        if FORM.encode() in body:
+            raise Refused(f"The endpoint's {FORM} cannot be read as JSON in UTF-8.") from None
         return []
     return _named(said[FORM]) if isinstance(said, dict) and FORM in said else []
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 from functools import partial
-from math import ceil, isnan
+from math import ceil
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Column, Connection, Insert, MetaData, Table, event, func, inspect, or_
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import NoSuchTableError
-from sqlalchemy.types import ARRAY, JSON, Boolean
 
 from poller import tls
 from poller.config.sqlite_paths import anchored
@@ -26,7 +21,7 @@ from poller.databases.urls import abandon, read_url, use_utf8mb4
 from poller.errors import ConfigError
 from poller.model.finding import Finding, ok, warn
 from poller.ports import Row
-from poller.relays.messages import json_text, plain_value
+from poller.relays.sql_values import MAKERS, REST_OF_STATEMENT, size_of
 from poller.sinks.schema import family_of
 
 if TYPE_CHECKING:
@@ -36,7 +31,14 @@ MOST_CONNECTIONS = 64
 """As many as a poller has lanes at most."""
 CONNECT = 10
 """Seconds."""
-_LARGEST_SQLITE_INTEGER = 2**63
+
+
+class KeyIsNull(ValueError):
+    """The row has no value in a column of `key_columns`: a unique key takes any number of such rows."""
+
+
+class LargerThanAPacket(ValueError):
+    """The server would end the connection for a statement that is larger than its `max_allowed_packet`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,23 @@ class Upsert:
     Attributes:
         taken: by column of the table: the column of the row, and what makes the table's value of its value.
         keys: the columns of the row that identify a row of the table.
+        largest: bytes that a statement may have; None: as many as it likes.
     """
 
     statement: Insert
     taken: Mapping[str, tuple[str, Callable[[Any], Any]]]
     keys: tuple[str, ...]
+    largest: int | None = None
 
     def values(self, row: Row) -> dict[str, Any]:
         """The parameters of the statement. Raises: ValueError, and what a value raises that is asked for its text."""
-        return {name: make(row[source]) for name, (source, make) in self.taken.items()}
+        if any(row[name] is None for name in self.keys):
+            raise KeyIsNull
+        found = {name: make(row[source]) for name, (source, make) in self.taken.items()}
+        size = sum(map(size_of, found.values()))
+        if self.largest is not None and size + REST_OF_STATEMENT * (1 + len(found)) > self.largest:
+            raise LargerThanAPacket
+        return found
 
     def key_of(self, row: Row) -> str:
         """What tells the row of the table from others."""
@@ -159,13 +169,14 @@ class Target:
             raise ConfigError(
                 f'"{missing}" of the {self.place} is no column of the rows.', key="columns", next_step=step
             )
-        makers = _MAKERS[self._family]
+        makers = MAKERS[self._family]
         return Upsert(
             self._statement(
                 Table(self._settings.table, MetaData(), *map(Column, taken), schema=self._settings.schema_name)
             ),
             {name: (source, partial(makers, found.types[name])) for name, source in taken.items()},
             tuple(taken[name] for name in self._settings.key_columns),
+            connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar() if self._family == "mysql" else None,
         )
 
     @property
@@ -194,7 +205,10 @@ class Target:
         upsert = adding_to(table)
         if not others:
             return upsert.on_conflict_do_nothing(index_elements=[*keys])
-        guard = [or_(table.c[name].is_(None), table.c[name] <= upsert.excluded[name]) for name in version]
+        guard = [
+            or_(table.c[name].is_(None), upsert.excluded[name].is_(None), table.c[name] <= upsert.excluded[name])
+            for name in version
+        ]
         return upsert.on_conflict_do_update(
             index_elements=[*keys],
             set_={name: upsert.excluded[name] for name in others},
@@ -263,64 +277,6 @@ class _Found:
             key="key_columns",
             next_step="Name one of them, or add a unique constraint on these columns.",
         )
-
-
-class _Maker(Protocol):
-    def __call__(self, kind: Any, value: Any, /) -> Any:
-        """The value as a column of this type takes it. Raises: ValueError, where the database does not have it."""
-
-
-def _for_postgresql(kind: Any, value: Any, /) -> Any:
-    if value is None:
-        return None
-    if isinstance(kind, JSON):
-        return _json(value)
-    if isinstance(kind, Boolean) and type(value) is int:
-        return bool(value) if value in (0, 1) else value
-    if isinstance(value, dict) or (isinstance(value, list | tuple) and not isinstance(kind, ARRAY)):
-        return json_text(plain_value(value))
-    return value
-
-
-def _for_mysql(kind: Any, value: Any, /) -> Any:
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC).replace(tzinfo=None)
-    if isinstance(value, dict | list | tuple) or (isinstance(kind, JSON) and value is not None):
-        return _json(value)
-    if isinstance(value, float) and isnan(value):
-        raise ValueError("NaN")
-    return str(value) if isinstance(value, UUID) else value
-
-
-def _for_sqlite(_kind: Any, value: Any, /) -> Any:
-    if value is None or isinstance(value, str | bytes | memoryview | bool):
-        return value
-    if isinstance(value, int):
-        return value if -_LARGEST_SQLITE_INTEGER <= value < _LARGEST_SQLITE_INTEGER else str(value)
-    if isinstance(value, float):
-        if isnan(value):
-            raise ValueError("NaN")  # it would be stored as NULL
-        return value
-    if isinstance(value, datetime):
-        return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(" ", "microseconds")
-    if isinstance(value, date | time | timedelta | Decimal | UUID):
-        return plain_value(value)
-    return json_text(plain_value(value)) if isinstance(value, dict | list | tuple) else plain_value(value)
-
-
-def _json(value: Any) -> str:
-    """The text of a JSON column. A text that is a list or an object in JSON is taken as that."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            json.loads(value)
-        except ValueError:
-            pass
-        else:
-            return value
-    return json_text(plain_value(value))
-
-
-_MAKERS: dict[str, _Maker] = {"postgresql": _for_postgresql, "mysql": _for_mysql, "sqlite": _for_sqlite}
 
 
 def _connect_args(family: str, limit: float, url: URL) -> dict[str, Any]:

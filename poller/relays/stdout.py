@@ -10,7 +10,7 @@ from pathlib import Path
 from poller.config.options import Options
 from poller.handler.batch import Batch
 from poller.relays.base import Relay
-from poller.relays.messages import json_text, message_id, readable
+from poller.relays.messages import json_text, message_id, readable, retry_later
 
 
 class StdoutSettings(Options):
@@ -31,11 +31,14 @@ class StdoutRelay(Relay[StdoutSettings]):
         self._writing = threading.Lock()
 
     def __call__(self, batch: Batch) -> None:
-        """Raises: OSError, where nobody reads what is written."""
+        """Raises: RetryLater, where nobody reads what is written, or the disk is full."""
         lines = []
         for row, values in readable(batch):
             line = {"id": message_id(batch, row), "poller": batch.poller_name, "row": values}
             lines.append(json_text(line if self.settings.envelope else values, ascii_only=True))
-        with self._writing:
-            sys.stdout.write("".join(f"{line}\n" for line in lines))
-            sys.stdout.flush()
+        try:
+            with self._writing:
+                sys.stdout.write("".join(f"{line}\n" for line in lines))
+                sys.stdout.flush()
+        except OSError as failed:
+            raise retry_later(f"standard output takes no lines ({type(failed).__name__})") from None

@@ -164,8 +164,9 @@ def test_the_pages_answer_names_an_event(endpoint: Endpoint) -> None:
         Answer.failed("unknown"),
         Answer(200, {"Content-Type": "application/json"}, b'{"batchItemFailures": "all"}'),
         Answer(200, {"Content-Type": "application/json"}, b" " * 1_000_001),
+        Answer(200, {"Content-Type": "application/json"}, b'{"batchItemFailures": [{"itemIdentifier": "caf\xe9"}]}'),
     ],
-    ids=["another-event", "no-list", "too-long"],
+    ids=["another-event", "no-list", "too-long", "not-utf-8"],
 )
 def test_an_answer_that_cannot_be_read_is_no_success(endpoint: Endpoint, answer: Answer) -> None:
     endpoint.answers = [answer]
