@@ -522,6 +522,14 @@ def test_a_table_that_is_not_there_is_no_view(project: Project) -> None:
     assert any("orders" in one["message"] and one["severity"] == "error" for one in findings(project, "columns", 1))
 
 
+def test_a_view_is_called_by_its_name_as_it_is_written(project: Project) -> None:
+    project.configure("orders")
+    project.execute("ALTER TABLE orders RENAME TO kept")
+    project.execute("CREATE VIEW orders AS SELECT * FROM kept")
+    (found,) = findings(project, "key", 0)
+    assert found["message"].startswith("orders is a view: no constraint proves")
+
+
 def test_a_writer_that_has_just_begun_is_a_warning_and_no_error(project: Project) -> None:
     project.configure("orders")
     project.insert(5)
