@@ -167,8 +167,10 @@ def test_all_flights_reach_a_queue_under_kills(
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(3_600)
-def test_a_month_of_flights_is_a_message_each_under_kills(
+@pytest.mark.timeout(600)
+def test_flights_are_a_message_each_under_kills(
     tmp_path: Path, postgres_db: str, azurite: Azurite, container: str
 ) -> None:
-    check_queue(tmp_path, postgres_db, azurite, container, flights.january(), settings="", lives=(2.0, 15.0))
+    """4,000 of them: Azurite takes 250 messages a second, and hands them out again more slowly."""
+    rows = flights.january()[:4_000]
+    check_queue(tmp_path, postgres_db, azurite, container, rows, settings="", lives=(0.5, 4.0))
