@@ -44,6 +44,8 @@ class Sessions:
         # The environment is read once, for proxies and certificates. A `.netrc` would replace our own headers.
         found = session.merge_environment_settings(self._url, {}, None, None, None)
         session.proxies, session.verify, session.trust_env = found["proxies"], found["verify"], False
+        # A redirect is not looked at either: requests would read all of its body, however long that is.
+        session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # noqa: ARG005
         self._all.append(session)
         return session
 

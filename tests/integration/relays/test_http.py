@@ -134,6 +134,12 @@ def test_a_wrong_address_or_key_names_no_row(endpoint: Endpoint, mode: str, stat
     assert len(endpoint.requests) == 1, "redirects are not followed"
 
 
+def test_where_a_redirect_leads_is_not_looked_at(endpoint: Endpoint) -> None:
+    endpoint.answers = [Answer(302, {"Location": "http://[nowhere"})]
+    result = called(relay("http", url=endpoint.url), batch())
+    assert (result.end, "redirects are not followed" in str(result.error)) == ("raised", True)
+
+
 def test_a_refused_batch_fails_as_a_whole(endpoint: Endpoint) -> None:
     endpoint.answers = [Answer(422)]
     result = called(relay("http", url=endpoint.url), batch())
