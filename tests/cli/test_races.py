@@ -336,7 +336,7 @@ def test_two_inits_at_once_leave_one_of_the_two_projects(place: Place) -> None:
         assert {ended.code, others.code} == {0, 3}, (steps[step - 1], ended.err, others.err)
         winner = "ours" if ended.code == 0 else "others"
         assert f'app_name = "{winner}"' in config.read_text()
-        assert {path.name for path in folder.iterdir()} == {"poller.toml", "handlers.py"}
+        assert {path.name for path in folder.iterdir()} == {"poller.toml", "handlers.py", "poller.schema.json"}
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
