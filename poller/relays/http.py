@@ -75,7 +75,7 @@ class HttpSettings(Options):
     `{Authorization = "SHOP_AUTHORIZATION"}`."""
 
     timeout: PositiveDuration = timedelta(seconds=30)
-    """How long a request may take."""
+    """How long the endpoint may be silent: until it is connected, and between what it sends."""
 
     @field_validator("url")
     @classmethod
