@@ -21,10 +21,32 @@ _ROW_CLASSES = frozenset({"22", "23", "44", "P0"})
 
 _CONFLICT_NUMBERS = frozenset({1205, 1213, 1020, 3572})
 _OUTAGE_NUMBERS = frozenset(
-    {1021, 1037, 1038, 1040, 1041, 1044, 1045, 1049, 1053, 1077, 1079, 1114, 1129, 1130, 1152, 1158, 1159, 1160, 1161}
-    | {1184, 1203, 1226, 1290, 1317, 1637, 1792, 1836, 1927, 1969, 3024, 3168, 4031}
+    {1021, 1026, 1030, 1037, 1038, 1040, 1041, 1044, 1045, 1047, 1049, 1053, 1077, 1079, 1114, 1129, 1130, 1152, 1158}
+    | {
+        1159,
+        1160,
+        1161,
+        1180,
+        1184,
+        1194,
+        1195,
+        1203,
+        1223,
+        1226,
+        1290,
+        1317,
+        1637,
+        1792,
+        1836,
+        1927,
+        1969,
+        3024,
+        3168,
+        4031,
+    }
 )
-"""Of MySQL and MariaDB: full, out of memory, refused, shutting down, interrupted, read-only; and the client's own."""
+"""Of MySQL and MariaDB: full, out of memory, a disk or table that is damaged, a cluster that is not ready, refused,
+shutting down, interrupted, read-only; and the client's own."""
 _TABLE_NUMBERS = frozenset({1046, 1051, 1054, 1064, 1072, 1091, 1142, 1143, 1146, 1149, 1176, 1227, 1305, 1356, 1370})
 """No such table or column, no privilege, no such statement."""
 

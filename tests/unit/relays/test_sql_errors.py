@@ -1,0 +1,21 @@
+"""What a server that cannot work says is an outage: no row of the relay `sql` is blamed for it."""
+
+from __future__ import annotations
+
+import pymysql.err
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from poller.relays.sql_errors import Fault, fault_of
+
+OUTAGES = (1026, 1030, 1047, 1180, 1194, 1195, 1223)
+"""A file or disk, a cluster's node that is not ready, a commit, a crashed table, a read lock."""
+
+
+@pytest.mark.parametrize(
+    ("number", "fault"), [*((number, "outage") for number in OUTAGES), (1213, "conflict"), (1644, "row")], ids=str
+)
+def test_a_server_that_cannot_work_is_no_rows_fault(number: int, fault: Fault) -> None:
+    failed = OperationalError("INSERT", {}, pymysql.err.OperationalError(number, "it says so"))
+
+    assert fault_of(failed) == fault
