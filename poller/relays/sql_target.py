@@ -284,7 +284,8 @@ def _connect_args(family: str, limit: float, url: URL) -> dict[str, Any]:
         return {"timeout": min(CONNECT, limit)}
     match url.get_driver_name():
         case "psycopg":
-            return {"connect_timeout": CONNECT, "prepare_threshold": None}  # poolers lose prepared statements
+            alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+            return {"connect_timeout": CONNECT, "prepare_threshold": None, **alive}  # poolers lose prepared statements
         case "pymysql":
             return {"connect_timeout": CONNECT, "read_timeout": limit + 5, "write_timeout": limit + 5}
         case "psycopg2" | "mysqldb":

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, inspect, text
+from sqlalchemy import Engine, create_engine, event, inspect, text
 
 from poller import Batch, ConfigError, load_app
 from poller.handler.batch import Standing
@@ -271,6 +271,23 @@ def test_a_server_that_is_down_is_no_rows_fault(driver: str) -> None:
     shown = f"{result.error} {write!r} {write.settings!r} {write.checkup()}"
     assert SECRET not in shown
     assert write.checkup()[-1].severity == "error"
+
+
+def test_a_postgresql_that_vanishes_is_not_waited_for_all_day() -> None:
+    asked: dict[str, Any] = {}
+
+    def noted(*given: Any) -> None:
+        asked.update(given[3])
+
+    event.listen(Engine, "do_connect", noted)
+    try:
+        url = f"postgresql+psycopg://ann@127.0.0.1:{free_port()}/shop"
+        copying = relay("sql", url=url, table="copy", key_columns=["id"])
+        assert called(copying, batch(row(1))).end == "later"
+    finally:
+        event.remove(Engine, "do_connect", noted)
+
+    assert asked["keepalives_idle"] + asked["keepalives_interval"] * asked["keepalives_count"] <= 30
 
 
 def test_connections_that_were_ended_meanwhile_are_replaced(postgres_db: str) -> None:
