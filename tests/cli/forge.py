@@ -30,6 +30,8 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
+from tests.cli.readable import readable
+
 STOPPED = "stopped"
 
 
@@ -89,7 +91,7 @@ class Forge:
     def has_ended(self, seconds: float) -> bool:
         """Whether what was started last has ended; looked at for so long."""
         assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], seconds)[0])
+        return readable(self._process.stdout, seconds)
 
     def await_stopped(self) -> None:
         """Until what was started last has stopped itself. Raises AssertionError where it ended instead."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import json
 import os
-import select
 import signal
 import socket
 import struct
@@ -19,6 +18,8 @@ from typing import Any
 
 import pexpect
 from pexpect import pty_spawn
+
+from tests.cli.readable import readable
 
 
 class Child:
@@ -48,7 +49,7 @@ class Child:
 
     def status(self, *, wait: bool) -> int | None:
         """What waitpid says of it; None: it runs."""
-        if not wait and not select.select([self._forge], [], [], 0)[0]:
+        if not wait and not readable(self._forge, 0):
             return None
         said = self._forge.recv(64)
         self._forge.close()

@@ -115,7 +115,7 @@ class Project:
 
     def on_terminal(self, *arguments: str, **options: Any) -> pexpect.spawn[str]:
         """The command on a pseudo-terminal, with the options of `pexpect.spawn`."""
-        options |= {"cwd": str(self.folder), "encoding": "utf-8"}
+        options |= {"cwd": str(self.folder), "encoding": "utf-8", "use_poll": True}  # select() ends at descriptor 1,024
         at = None if self.forge is None else self.forge.at
         if at is None:
             return pexpect.spawn(COMMAND[0], [*COMMAND[1:], *arguments], **options)

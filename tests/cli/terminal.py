@@ -27,7 +27,7 @@ class Terminal:
             self.child = project.on_terminal(*arguments, **options)
             return
         command = f"{shlex.join([*COMMAND, *arguments])} > {file}"
-        options |= {"cwd": str(project.folder), "encoding": "utf-8"}
+        options |= {"cwd": str(project.folder), "encoding": "utf-8", "use_poll": True}
         self.child = pexpect.spawn("/bin/sh", ["-c", f"exec {command}"], **options)
 
     def answer(self, text: str) -> str:

@@ -131,7 +131,9 @@ def test_a_pipe_gets_no_colours(project: Project) -> None:
 def test_a_terminal_gets_colours_unless_it_refuses_them(project: Project, no_color: str, coloured: bool) -> None:
     project.configure("orders")
     environ = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm", "COLUMNS": "40"}
-    text = pexpect.run(" ".join([*COMMAND, "status"]), cwd=str(project.folder), env=environ, timeout=60).decode()
+    text = pexpect.run(
+        " ".join([*COMMAND, "status"]), cwd=str(project.folder), env=environ, timeout=60, use_poll=True
+    ).decode()
     assert "never ran" in text
     assert ("\x1b[" in text) is coloured
 
