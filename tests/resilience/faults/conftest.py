@@ -32,7 +32,7 @@ def blob(proxy: FaultProxy, direct: BlobClient) -> BlobClient:
         BLOB,
         retry_total=0,
         connection_timeout=2,
-        read_timeout=0.5,
+        read_timeout=1.5,
     )
 
 
