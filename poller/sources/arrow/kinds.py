@@ -98,7 +98,8 @@ class Kind:
     def select(self, column: str) -> str:
         """The column in the statement."""
         if self.cast == _OUTPUT:  # unlike a CAST, which some types define otherwise: inet's adds its mask
-            return f"CASE WHEN {column} IS NOT NULL THEN concat({column}) END"
+            # not IS NOT NULL: that is false for a composite value with a NULL in one of its fields
+            return f"CASE WHEN {column} IS DISTINCT FROM NULL THEN concat({column}) END"
         return f"CAST({column} AS {self.cast})" if self.cast else column
 
     def is_beyond(self, column: Any) -> bool:

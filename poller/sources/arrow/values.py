@@ -10,10 +10,12 @@ import contextlib
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from functools import cached_property
+from itertools import chain
 from types import NoneType
 from typing import Any
 
 from poller.errors import SourceError
+from poller.ports import Table
 from poller.sources.arrow import pyarrow
 from poller.sources.arrow.table import Whole
 
@@ -41,6 +43,15 @@ class Built(Whole):
     def take(self, positions: Sequence[int]) -> Built:
         """See `poller.ports.Table`."""
         return Built([self._records[at] for at in positions], self._names, self._types, self._what)
+
+    def join(self, others: Sequence[Table]) -> Whole:
+        """See `poller.ports.Table`. One table of all records: those of two tables might have two types."""
+        records = [list(self._records)]
+        for other in others:
+            if not isinstance(other, Built) or list(other._names) != list(self._names):
+                return super().join(others)
+            records.append(list(other._records))
+        return Built(list(chain.from_iterable(records)), self._names, self._types, self._what)
 
     def arrow(self) -> Any:
         """See `poller.ports.Table`."""
@@ -79,10 +90,10 @@ def column_of(values: Sequence[Any], before: Any = None) -> Any:
     kinds = set(map(type, values)) - {NoneType}
     if not kinds:
         return pa.array(values, before or pa.null())
-    if before is not None and not (pa.types.is_string(before) and kinds != {str}):
+    wanted = _type_of(kinds, values)
+    if before is not None and wanted is not None and _holds(before, wanted):
         with contextlib.suppress(ValueError, TypeError, OverflowError):
             return pa.array(values, before)
-    wanted = _type_of(kinds, values)
     if wanted is None:
         values, wanted = [None if value is None else _text(value) for value in values], pa.string()
     elif pa.types.is_binary(wanted):
@@ -122,6 +133,19 @@ def _type_of(kinds: set[type], values: Sequence[Any]) -> Any:
     if found:
         raise TypeError(" and ".join(sorted(kind.__name__ for kind in kinds)))
     return None
+
+
+def _holds(before: Any, wanted: Any) -> bool:
+    """Whether an array of the type `before` holds values of the other type, or pyarrow refuses them. Of all other pairs
+    pyarrow would make other values without an error: 1 of 1.5, a day of a time, a time of a number."""
+    kinds = pyarrow().types
+    if kinds.is_list(before) and kinds.is_list(wanted):
+        return kinds.is_null(wanted.value_type) or _holds(before.value_type, wanted.value_type)
+    if kinds.is_integer(before):
+        return bool(kinds.is_integer(wanted))
+    if kinds.is_floating(before):
+        return bool(kinds.is_integer(wanted) or kinds.is_floating(wanted))
+    return bool(before == wanted or (kinds.is_decimal(before) and kinds.is_decimal(wanted)))
 
 
 def _text(value: Any) -> str:

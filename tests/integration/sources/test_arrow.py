@@ -52,6 +52,7 @@ COLUMNS = {
     "address": ("inet", "'10.0.0.1'\\:\\:inet + n"),
     "range": ("int4range", "int4range(n, n + 5)"),
     "pair": ("pair", "row(n, 'x,\"y')\\:\\:pair"),
+    "half": ("pair", "row(case n % 3 when 0 then n end, null)\\:\\:pair"),
     "nothing": ("integer", "null"),
 }
 UNIQUE = ("uid", "name, day", "price", "at, raw", "big", "object")

@@ -94,3 +94,29 @@ def test_values_get_types_that_lose_nothing() -> None:
     for odd in ([1, "x"], [2**53 + 1, 0.5], [2**64, 1], [when, datetime(2026, 1, 1)], [1, True]):
         with pytest.raises(SourceError, match="column v"):
             Built([(one,) for one in odd], ["v"], {}, "things").arrow()
+
+
+@pytest.mark.parametrize(("first", "then"), [
+    pytest.param(1, 1.5, id="integer-float"), pytest.param(1, Decimal("1.5"), id="integer-decimal"),
+    pytest.param(b"x", "x", id="bytes-text"), pytest.param([1], [1.5], id="lists"),
+    pytest.param(date(2026, 1, 1), datetime(2026, 1, 1, 12), id="day-time"),
+    pytest.param(datetime(2026, 1, 1, 12), 7, id="time-integer"),
+    pytest.param(datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12), id="zone-none"),
+])  # fmt: skip
+def test_the_type_of_an_earlier_page_changes_no_value(first: Any, then: Any) -> None:
+    """pyarrow makes 1 of 1.5, and midnight of noon, where it is told the type."""
+    pytest.importorskip("pyarrow")
+    from poller.sources.arrow.values import Built
+
+    types: dict[str, Any] = {}
+    before = Built([(first,)], ["v"], types, "things")
+    assert before.arrow().column("v").to_pylist() == [first]
+    after = Built([(then,)], ["v"], types, "things")
+    wanted = str(then) if isinstance(then, Decimal) else then
+    found = after.arrow().column("v").to_pylist()
+    assert (found, type(found[0])) == ([wanted], type(wanted))
+    if isinstance(then, float):
+        assert before.join([after]).arrow().column("v").to_pylist() == [1.0, 1.5]
+    elif not isinstance(then, list):
+        with pytest.raises(SourceError, match="column v"):
+            before.join([after]).arrow()
