@@ -221,6 +221,14 @@ class Poller:
         """
         return self._runner.tick(self.handler if handler is None else handler, stop=stop)
 
+    def unfinished(self) -> str | None:
+        """Whether the last tick left rows, in this process or another, for lack of time or because it was ended, and
+        nobody is at work: the version of the document that says so. One conditional GET, and no look at the table.
+
+        Raises: StoreUnavailable, StoreDenied, StateCorrupt.
+        """
+        return self._runner.unfinished()
+
     def recheck(self, since: timedelta | None = None) -> Recheck:
         """Compare the table with what was delivered within `since` (default: `audit_window`), and say which rows under
         the cursor never were (sources.md, "Rows that appear under the cursor"). Changes nothing.

@@ -80,7 +80,7 @@ class Batches:
         goes_on = more and may_go_on() and not self._delivery.hung
         if not verdict.passes:
             return self._failed(chosen, call, verdict, release=not goes_on)
-        done = self._done(chosen, call, verdict, rows, release=not goes_on)
+        done = self._done(chosen, call, verdict, rows, release=not goes_on, drained=not more)
         all_done = not verdict.failed and not verdict.opens and verdict.passes == len(chosen.passes)
         if self._context.options.grouped and plain and all_done and goes_on:
             self._committer.later(done)
@@ -165,10 +165,11 @@ class Batches:
             return ruling.stopped(state, chosen, call.report, id_, limits=limits, jitter=jitter)
         return verdict
 
-    def _done(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows, *, release: bool) -> Done:
-        """What the PUT passes."""
+    def _done(self, chosen: Plan, call: Call, verdict: Ruling, rows: PageRows, *, release: bool, drained: bool) -> Done:
+        """What the PUT passes. `drained`: no row is left behind it."""
+        ended = self._ended(chosen, call, verdict, rows, release=release)
         return Done(
-            change=self._ended(chosen, call, verdict, rows, release=release),
+            change=(lambda state, now: transitions.drained(ended(state, now))) if drained else ended,
             batch_id=call.batch_id,
             after=rows.after,
             to=chosen.passes[verdict.passes - 1].cursor,

@@ -16,7 +16,7 @@ from poller.delivery.watermark import Watermark
 from poller.errors import StoreError
 from poller.lease.state_file import Rewrite
 from poller.lease.tenure import Tenure
-from poller.model import aside, lane_ruling, lanes
+from poller.model import aside, lane_ruling, lanes, transitions
 from poller.model.document import State
 from poller.model.lane_ruling import Ended
 
@@ -75,8 +75,9 @@ class LaneEnds:
         listed = frozenset(row.id for one in verdicts for row in one.opens)
         return max(one.passes for one in verdicts), listed
 
-    def write(self, *, release: bool) -> None:
-        """The last PUT: the watermark, what is done above it, and what failed. `release`: it gives the lease back.
+    def write(self, *, release: bool, drained: bool) -> None:
+        """The last PUT: the watermark, what is done above it, and what failed. `release`: it gives the lease back;
+        `drained`: no row is left.
 
         Raises: LeaseLost, CommitError.
         """
@@ -91,7 +92,8 @@ class LaneEnds:
             for part in parts:
                 state = part.change(state, now)
             state = lanes.kept(state, above.ends, columns, rows=len(above.rows), left=above.left)
-            return aside.keyed(lane_ruling.closed(state, ended, release=release, now=now), columns)
+            closed = aside.keyed(lane_ruling.closed(state, ended, release=release, now=now), columns)
+            return transitions.drained(closed) if drained else closed
 
         gives_back = release or any(one.ruling.releases for one in ended)
         if parts or above.rows:

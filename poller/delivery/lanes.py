@@ -339,7 +339,7 @@ class Lanes:
         """The last PUT. Raises: LeaseLost, CommitError."""
         left = self._watermark.is_left or self._stuck or self._reader.has_more
         more = left or self._recorder.may_prune() or self._delivery.is_any_due()
-        self._ends.write(release=not (more and may_go_on() and not self._delivery.hung))
+        self._ends.write(release=not (more and may_go_on() and not self._delivery.hung), drained=not more)
         last = self._watermark.last
         if last is not None and self._watermark.is_left and self._watermark.all_done and not self._reader.has_more:
             self._delivery.check_cursor(last.rows.after, last.end)

@@ -290,11 +290,11 @@ class LeasedDelivery:
                 after=None,
             )
 
-    def give_back(self) -> None:
-        """Release with nothing in hand: what the last PUT named was not tried. Best effort: what cannot be released
-        expires."""
+    def give_back(self, *, drained: bool = False) -> None:
+        """Release with nothing in hand: what the last PUT named was not tried. `drained`: nor is any row left. Best
+        effort: what cannot be released expires."""
         try:
-            self.tenure.release(give_back=self._purpose.moves_checkpoint)
+            self.tenure.release(give_back=self._purpose.moves_checkpoint, drained=drained)
         except (LeaseLost, StoreError) as error:
             if self.tenure.cancelled is not None:
                 self._release_cancelled()

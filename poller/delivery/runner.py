@@ -52,6 +52,19 @@ class Runner:
         self._recheck_at_times(result)
         return result
 
+    def unfinished(self) -> str | None:
+        """See `Poller.unfinished`."""
+        file, ours = self.context.file, self._busy
+        if not ours.acquire(blocking=False):
+            return None
+        try:
+            copy = file.read()
+        finally:
+            ours.release()
+        if copy is None or not copy.state.unfinished:
+            return None
+        return copy.tag if copy.availability(file.timing, self.context.runtime.monotonic()).free else None
+
     def _finished(self, result: TickResult) -> TickResult:
         facts = result.as_json()
         facts["cursor"] = None if result.cursor is None else str(result.cursor)

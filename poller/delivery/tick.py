@@ -29,7 +29,7 @@ from poller.errors import CommitError, LeaseLost
 from poller.handler.call import Handler
 from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy
-from poller.model import aside, backoff, handover, lanes, window
+from poller.model import aside, backoff, handover, lanes, transitions, window
 from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
@@ -199,7 +199,7 @@ class Tick:
             POLL,
             start=start,
             starts_batch=bool(turn.chosen.rows),
-            begins=begins,
+            begins=lambda state, now: transitions.begun(begins(state, now)),
         )
 
     # --- under the lease -------------------------------------------------------------------------------------------
@@ -211,14 +211,14 @@ class Tick:
             with Committer(self.context, delivery.tenure, self.progress) as committer:
                 calls = Calls(self.context, delivery, self.progress)
                 with Lanes(self.context, delivery, calls, recorder, committer, self.progress, self.reader) as several:
-                    self._drain(delivery, calls, recorder, committer, several, turn)
+                    drained = self._drain(delivery, calls, recorder, committer, several, turn)
             if not delivery.tenure.released and not self.progress.unwritten:
                 if recorder.may_prune() and delivery.tenure.remaining() > 0:
                     delivery.begin_writes()
                     recorder.prune()
                 if delivery.tenure.remaining() == 0:
                     return self._lost(delivery, "the lease was lost between two batches")
-                delivery.give_back()
+                delivery.give_back(drained=drained)
         except LeaseLost as lost:
             return self._lost(delivery, lost.message)
         except CommitError as unknown:
@@ -240,10 +240,10 @@ class Tick:
         committer: Committer,
         several: Lanes,
         turn: _Turn,
-    ) -> None:
+    ) -> bool:
         """Batch after batch, and rows aside that are due between them, until nothing is left, the time is over, or
         somebody wants us to stop. A batch comes after a try that failed: else rows whose tries take long, of which one
-        is always due, would hold up all others."""
+        is always due, would hold up all others. Whether nothing is left; it counts while the lease is held."""
         tenure, progress = delivery.tenure, self.progress
         batches = Batches(self.context, delivery, calls, recorder, committer, progress)
         tried = Retries(self.context, delivery, calls, recorder, progress)
@@ -252,7 +252,10 @@ class Tick:
         retries.killed(recorder, turn.before)
         if tries is None:
             recorder.superseded(chosen.drops)
-        while (tries is not None or chosen.passes) and self._wanted(delivery):
+        while tries is not None or chosen.passes:
+            if not self._wanted(delivery):
+                progress.left = True  # the page took long, say
+                break
             if tries is not None:
                 committer.settle()
                 began = tried.hand_over(tries, named=entered)
@@ -275,6 +278,7 @@ class Tick:
                     tries = self._due(tenure.state, batch_first=batch_first)
         if chosen.blocked:
             progress.blocked = progress.blocked or self._no_room(tenure.state)
+        return tries is None and not chosen.passes and not chosen.blocked
 
     def _next(self, rows: PageRows, delivery: LeasedDelivery) -> tuple[PageRows, Plan]:
         """The rows behind the checkpoint, those that were read where it did not move, and what is done with them."""

@@ -52,6 +52,13 @@ class Known:
             timing=timing,
         ).free
 
+    def rested(self, now: float) -> float:
+        """For how many seconds the document has not changed, for all that is known."""
+        at_the_read = 0.0
+        if self.server_time is not None and self.modified_at is not None:
+            at_the_read = (self.server_time - self.modified_at).total_seconds()
+        return max(0.0, at_the_read) + max(0.0, now - self.at)
+
 
 Look = Literal["missing", "moving", "unread"]
 """Why there is nothing to judge: there is no document; it changed since the LIST before, so somebody is at work; it

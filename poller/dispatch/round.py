@@ -124,6 +124,8 @@ class Dispatcher:
         self._poison_at = float("-inf")
         self._all_taken: bool | None = None
         """Whether no message waits in the queue; None until somebody asked in this round."""
+        self._drained: dict[str, str] = {}
+        """Of pollers whose document says that rows are left, and of which none was found: the document's tag."""
         self._mismatch: dict[str, tuple[str, bool]] = {}
 
     def round(self) -> DispatchOutput:
@@ -206,7 +208,20 @@ class Dispatcher:
         if place.standing == "due":
             return _Candidate(name, place.since or now, look.state, "waits")
         fell = self._schedules.due.get(name)
-        return None if fell is None else _Candidate(name, fell.since, look.state, None)
+        if fell is None:
+            return self._left(name, look, look.state, now)
+        return _Candidate(name, fell.since, look.state, None)
+
+    def _left(self, name: str, look: Known, state: State, now: datetime) -> _Candidate | None:
+        """The poller, where a tick ended with rows left, and no successor comes: its worker was killed, or failed."""
+        if not state.unfinished or self._drained.get(name) == look.tag:
+            return None
+        rested, timing = look.rested(self._runtime.monotonic()), self._pollers.options[name].timing
+        if rested < timing.ttl + timing.margin:
+            return None
+        if rested < RESEND.total_seconds() and not self._is_all_taken():
+            return None
+        return _Candidate(name, now - timedelta(seconds=rested), state, None)
 
     def _settle(self, name: str, tag: str, state: State) -> None:
         """Nobody is at work. Where the document changed since its message was sent, somebody was, and the moments up to
@@ -275,6 +290,9 @@ class Dispatcher:
             case "none":
                 self._sent.pop(one.poller, None)
                 self._schedules.done(one.poller, now)
+                tag = self._documents.tag(one.poller)
+                if one.state is not None and one.state.unfinished and tag is not None:
+                    self._drained[one.poller] = tag
         return None  # not asked, or in vain
 
     # --- the messages ----------------------------------------------------------------------------------------------

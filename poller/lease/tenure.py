@@ -227,15 +227,20 @@ class Tenure:
             self._emit(StaleCommitRefused(batch_id=batch_id, reason=error.reason, **self.facts()))
             raise
 
-    def release(self, *, give_back: bool) -> None:
-        """Give the lease back by one PUT; `give_back`: the pending batch, and what the last PUT named, were not tried.
+    def release(self, *, give_back: bool, drained: bool = False) -> None:
+        """Give the lease back by one PUT; `give_back`: the pending batch, and what the last PUT named, were not tried;
+        `drained`: no row is left.
 
         Raises: LeaseLost, OutcomeUnknown, StoreDenied.
         """
-        if give_back:
-            self._apply(lambda state, now: handover.released(state, now=now), ends=True)
-        else:
-            self._apply(lambda state, now: transitions.release(state, give_back=False, now=now), ends=True)
+
+        def released(state: State, now: datetime) -> State:
+            state = transitions.drained(state) if drained else state
+            if give_back:
+                return handover.released(state, now=now)
+            return transitions.release(state, give_back=False, now=now)
+
+        self._apply(released, ends=True)
 
     def release_cancelled(self) -> None:
         """After a cancel, once the handler has ended: give the lease back by one PUT on the document as it is now, if

@@ -226,6 +226,9 @@ class State(_Part):
     the id of the row that is tried now, and `delivered` counts the rows that were delivered while any was aside.
     `ordering_key` are the columns by whose values the listed rows were keyed; empty: by the key columns.
 
+    `unfinished` is set with the lease by a tick, and removed by the write that ends it with no row left: where nobody
+    holds the lease and it stands, rows are left, and do not wait for their schedule's next moment.
+
     `history` is what was delivered of late, the newest last, for people who look.
     """
 
@@ -246,6 +249,7 @@ class State(_Part):
     retrying: Name | None = None
     delivered: Count = 0
     ordering_key: tuple[Name, ...] = ()
+    unfinished: bool = False
     history: tuple[HistoryEntry, ...] = ()
 
     @field_validator("history", mode="wrap")
@@ -303,7 +307,7 @@ _LEFT_OUT: dict[str, tuple[str, ...]] = {
     "delivery": ("retry_at", "failures", "window", "lanes"),
     "control": ("cancelled",),
 }
-_LEFT_OUT_AT_TOP = ("columns", "aside", "quarantine", "retrying", "delivered", "ordering_key")
+_LEFT_OUT_AT_TOP = ("columns", "aside", "quarantine", "retrying", "delivered", "ordering_key", "unfinished")
 """Fields that say nothing while no row fails, or nothing is known: a document is then written as if there were none of
 them."""
 
@@ -393,6 +397,7 @@ _OPTIONAL = frozenset(
         "quarantine",
         "delivered",
         "ordering_key",
+        "unfinished",
         "history",
     }
 )

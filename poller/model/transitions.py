@@ -140,6 +140,16 @@ def release(state: State, *, give_back: bool, now: datetime) -> State:
     return _emptied(state, now)
 
 
+def begun(state: State) -> State:
+    """A tick begins: rows may be left from now on, until `drained`."""
+    return state if state.unfinished else state.model_copy(update={"unfinished": True})
+
+
+def drained(state: State) -> State:
+    """A tick ends, and left no row that it might have handed over."""
+    return state.model_copy(update={"unfinished": False}) if state.unfinished else state
+
+
 def times(count: int) -> str:
     """A count in words."""
     return "once" if count == 1 else f"{count} times"
@@ -223,6 +233,7 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
             "bound": known,
             "source_seen": None,
             "retrying": None,
+            "unfinished": False,
         }
     )
     moved = aside.parking_ended(moved)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Generic, Literal, TypeAlias
+from typing import Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
 from poller.delivery.result import TickResult
 from poller.errors import ConfigError, FingerprintMismatch, PollerError
 from poller.handler.call import Handler
 from poller.model.schedule import Schedule
-from poller.worker.ends import Ended, P, sentence, tick_failed, trace_of
+from poller.worker.ends import Ended, P, Ticking, sentence, tick_failed, trace_of
 from poller.worker.slices import TurnStop
+
+logger = logging.getLogger("poller")
 
 Mode: TypeAlias = Literal["once", "until_idle", "forever"]
 
@@ -23,6 +26,9 @@ LONGEST_WAIT = 10.0
 LONGEST_YOUNG = 3.0
 """For so many seconds `until_idle` waits for rows that only their age keeps: the clock has yet to pass their second."""
 _YOUNG_PAUSE = 0.25
+BETWEEN = timedelta(minutes=5)
+"""A poller whose schedule's next moment is further off is looked at meanwhile: whether its document says that rows are
+left. Who left them was killed, or failed, here or in another process, and they must not wait for the next night."""
 _GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown", "handler_failed", "backing_off"})
 """Outcomes after which `until_idle` ticks again: there may be more, the next tick will know more, or a call that failed
 is made again."""
@@ -32,6 +38,17 @@ is made again."""
 def _schedule(text: str) -> Schedule:
     """A thousand pollers have a few schedules."""
     return Schedule(text)
+
+
+@runtime_checkable
+class _Leaving(Protocol):
+    """A poller that knows whether rows are left."""
+
+    def unfinished(self) -> str | None: ...
+
+
+def _leaving(poller: Ticking) -> _Leaving | None:
+    return poller if isinstance(poller, _Leaving) else None
 
 
 class Course(Generic[P]):
@@ -57,6 +74,11 @@ class Course(Generic[P]):
         self._trace: str | None = None
         self._young_since: float | None = None
         self._schedule = _schedule(poller.options.schedule)
+        self._leaving = _leaving(poller)
+        self._moment: datetime | None = None
+        """When its schedule falls due, or its pause ends: a turn before that is for rows that are left."""
+        self._nothing_at: str | None = None
+        """The version of its document that says that rows are left, though there are none."""
 
     @property
     def runs_for_ever(self) -> bool:
@@ -98,7 +120,7 @@ class Course(Generic[P]):
     def next_scheduled(self) -> datetime:
         """The schedule's next moment, now."""
         self.scheduled = True
-        return self._schedule.next_after(self.poller.runtime.utcnow())
+        return self._until(self._schedule.next_after(self.poller.runtime.utcnow()))
 
     def interval(self) -> float:
         """Seconds between the schedule's next two moments."""
@@ -175,10 +197,17 @@ class Course(Generic[P]):
 
     def _forever(self, stop: TurnStop) -> datetime:
         try:
-            self._tick(stop)
+            left = None
+            if self._moment is not None and self.poller.runtime.utcnow() < self._moment:
+                left = self._left()
+                if left is None:
+                    return self._until(self._moment)
+            result = self._tick(stop)
             self.failures, self.mismatch = 0, None
-            if stop.cut and not stop.for_all:
-                self.scheduled = False
+            if left is not None and _found_none(result):
+                self._nothing_at = left
+            if (stop.cut or result.left) and not stop.for_all:
+                self.scheduled, self._moment = False, None
                 return self.poller.runtime.utcnow()
         except ConfigError:
             raise  # no later tick can fix it
@@ -197,7 +226,22 @@ class Course(Generic[P]):
         runtime = self.poller.runtime
         self.scheduled = not self.failures
         longest = min(LONGEST_BACKOFF, 2.0 ** min(self.failures, 30)) if self.failures else 0.0
-        return self._schedule.next_after(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
+        pause = timedelta(seconds=runtime.jitter(longest / 2, longest))
+        return self._until(self._schedule.next_after(runtime.utcnow() + pause))
+
+    def _until(self, moment: datetime) -> datetime:
+        """The next turn: at a moment of its schedule, or before, to look whether rows are left."""
+        self._moment = moment
+        return moment if self._leaving is None else min(moment, self.poller.runtime.utcnow() + BETWEEN)
+
+    def _left(self) -> str | None:
+        """Where a tick that ended, or was ended, left rows, and nobody is at work: the version of its document."""
+        try:
+            left = None if self._leaving is None else self._leaving.unfinished()
+        except PollerError as error:
+            logger.info("%s: whether rows are left is not known: %s", self.poller.name, error)
+            return None
+        return None if left == self._nothing_at else left
 
     # --- how it went -----------------------------------------------------------------------------------------------
 
@@ -224,3 +268,9 @@ class Course(Generic[P]):
         return Ended(
             poller=self.poller, outcome=outcome, result=result, error=error, exception=exception, trace=self._trace
         )
+
+
+def _found_none(result: TickResult) -> bool:
+    """Whether it saw that no row is left."""
+    bound = result.bound
+    return result.outcome == "idle" and (bound is None or bound.value is not None or bound.kind == "none")
