@@ -6,7 +6,6 @@ unknown fields survive every write: models keep them as extras.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -44,7 +43,7 @@ Count = Annotated[int, Field(ge=0, le=HIGHEST_COUNT)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", ser_json_inf_nan="constants")
 
 
 class Checkpoint(_Part):
@@ -289,8 +288,7 @@ _NOTHING_OPTIONAL: dict[str, Any] = {"bound": None, "history": ()}
 
 def _encoded(state: State) -> bytes:
     """The history comes last, an entry to a line: people read it as a table, and it costs each commit little."""
-    data = _without_empty(state.model_dump(mode="json", exclude={"history"}))
-    text = json.dumps(data, indent=2, ensure_ascii=False)
+    text = state.model_dump_json(indent=2, exclude={"history": True, **_empty(state)})
     if state.history:
         lines = ",\n    ".join(entry.line for entry in state.history)
         text = text.removesuffix("\n}") + f',\n  "history": [\n    {lines}\n  ]\n}}'
@@ -312,12 +310,13 @@ _LEFT_OUT_AT_TOP = ("columns", "aside", "quarantine", "retrying", "delivered", "
 them."""
 
 
-def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    for part, names in ((data, _LEFT_OUT_AT_TOP), *((data[name], names) for name, names in _LEFT_OUT.items())):
-        for name in names:
-            if not part[name]:
-                del part[name]
-    return data
+def _empty(state: State) -> dict[str, Any]:
+    """Which of these say nothing, as pydantic's `exclude`."""
+    found: dict[str, Any] = {name: True for name in _LEFT_OUT_AT_TOP if not getattr(state, name)}
+    for name, fields in _LEFT_OUT.items():
+        part = getattr(state, name)
+        found[name] = {field for field in fields if not getattr(part, field)}
+    return found
 
 
 def refuse_unreadable(state: State) -> None:
