@@ -55,6 +55,7 @@ class Context:
     ) -> None:
         self.name = name
         self.source = source
+        self._dates = source if isinstance(source, DatedSource) else None
         self.options = options
         self.runtime = runtime
         self.emit = emit = Emitter(observers)
@@ -89,8 +90,7 @@ class Context:
 
     def dated(self, cursor: Cursor | None) -> datetime | None:
         """When the row of a cursor was stamped; None where that is not known, or a cursor is not a time."""
-        source = self.source
-        return None if cursor is None or not isinstance(source, DatedSource) else source.dated(cursor)
+        return None if cursor is None or self._dates is None else self._dates.dated(cursor)
 
     @property
     def process(self) -> str:

@@ -91,6 +91,10 @@ class LeasedDelivery:
         self._handler = handler
         self._purpose = purpose
         self._limit = context.options.handler_limit.total_seconds()
+        source = context.source  # what it can do is asked once: `isinstance` of a protocol is slow
+        asked = source.query_timeout.total_seconds() if isinstance(source, TimedSource) else 0.0
+        self._page_limit = max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit)
+        self._tables = source if isinstance(source, TableSource) else None
         self._batches = 0
         self._heartbeat = Heartbeat(
             tenure,
@@ -186,8 +190,8 @@ class LeasedDelivery:
         state = tenure.state
         # an operator may have resumed beside us
         pending = state.delivery.attempts or backoff.failures_of(state) + 1
-        if page.table is None and isinstance(context.source, TableSource):
-            page = replace(page, table=context.source.table_of(page.rows))
+        if page.table is None and self._tables is not None and (table := self._tables.table_of(page.rows)) is not None:
+            page = replace(page, table=table)
         batch = Batch.of(
             page,
             len(page.rows),
@@ -238,9 +242,7 @@ class LeasedDelivery:
 
     def begin_page(self) -> None:
         """From now on a page is read, which also may take only so long."""
-        source = self._context.source
-        asked = source.query_timeout.total_seconds() if isinstance(source, TimedSource) else 0.0
-        self._heartbeat.expect_page(max(PAGE_LIMIT, PAGE_QUERIES * asked, self._limit))
+        self._heartbeat.expect_page(self._page_limit)
 
     def begin_writes(self) -> None:
         """From now on only the store is asked: many records that are written or removed are no hung handler."""

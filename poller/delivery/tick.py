@@ -75,6 +75,7 @@ class Tick:
         self.reader = Reader(context)
         self.handler = handler
         self.stop = stop
+        self.patient = stop if isinstance(stop, PatientStop) else None
         self.began = self.runtime.monotonic()
         self.ends = self.began + context.options.tick_timeout.total_seconds()
         self.progress = Progress()
@@ -306,8 +307,8 @@ class Tick:
         long, and if it always does, a poller that starts none would be wedged for ever."""
         in_time = self.runtime.monotonic() + self.progress.longest < self.ends
         tenure = delivery.tenure
-        if self.progress.calls and isinstance(self.stop, PatientStop):
-            self.stop.progressed()
+        if self.progress.calls and self.patient is not None:
+            self.patient.progressed()
         return in_time and not self.stop.is_set() and not tenure.paused and not tenure.lost.is_set()
 
     # --- how it went -----------------------------------------------------------------------------------------------
