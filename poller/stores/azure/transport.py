@@ -156,6 +156,16 @@ class _KeptAlive(HTTPAdapter):
         super().init_poolmanager(*args, socket_options=options, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
+    def close(self) -> None:
+        """Close the connections now. urllib3 leaves that to whoever frees the last reference to a pool, and after an
+        error answer that is the garbage collector."""
+        for manager in (self.poolmanager, *self.proxy_manager.values()):
+            for key in manager.pools.keys():  # noqa: SIM118 - it is no mapping that can be iterated
+                pool = manager.pools.get(key)
+                if pool is not None:
+                    pool.close()
+        super().close()
+
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(*args, **kwargs)
         manager.pool_classes_by_scheme = _POOLS

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +64,23 @@ def test_a_queue_is_empty_once_all_is_taken(queue: StorageQueue) -> None:
     assert len(contents(queue)) == 1, "taken, and hidden"
     assert queue.all_taken()
     queue.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_a_queue_that_is_closed_leaves_no_socket(azurite: Azurite) -> None:
+    """Not even for the garbage collector, after an answer that is an error."""
+    was_enabled, _ = gc.isenabled(), gc.collect()
+    gc.disable()
+    try:
+        before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+        for _ in range(5):
+            queue = StorageQueue.from_connection_string(azurite.connection_string_with_queues, "not-there")
+            assert queue.all_taken()
+            queue.close()
+        assert sum(1 for _ in Path("/proc/self/fd").iterdir()) <= before + 1
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def test_the_poison_queue_is_emptied(queue: StorageQueue) -> None:
