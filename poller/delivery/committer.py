@@ -2,7 +2,8 @@
 
 With `commit = "each"` a batch has landed before the next one begins. With `"grouped"` the handler goes on while a PUT
 is on its way, and what is done meanwhile shares the next one; so a crash repeats what had not landed, at most
-`max_uncommitted` batches.
+`max_uncommitted` batches. A handler that is so quick that it had to wait for a PUT fills that room before the next one
+goes, as long as this takes no longer than the PUT took: several batches cost one PUT then.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ from poller.model.document import State
 from poller.model.history import noted
 from poller.observability import BatchCommitted
 from poller.ports import Event, Task
+
+LONGEST_HOLD = 0.5
+"""So many seconds at most a PUT waits for batches that share it."""
+AFTER_A_MISS = 16
+"""So many PUTs wait for nothing, once one has waited and the handler was not that quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class Committer:
         self._context = context
         self._tenure = tenure
         self._progress = progress
+        self._most = context.options.most_uncommitted
         self._lock = threading.Lock()  # held for a few statements, never over a request
         self._waiting: list[Done] = []
         self._sent: list[Done] = []
@@ -74,6 +81,12 @@ class Committer:
         self._task: Task | None = None
         self._working = False
         self._moved: Event = context.runtime.event()
+        self._crowded = False
+        """Whether the handler waits for a PUT to land."""
+        self._full: Event = context.runtime.event()
+        """Set: the PUT that waits for further batches goes."""
+        self._at_once = 0
+        """How many PUTs wait for nothing."""
         self.notify: Callable[[], None] = _nobody
         """Called by another thread, when something landed or failed to."""
 
@@ -106,6 +119,8 @@ class Committer:
         self._tell()
         with self._lock:
             self._waiting.append(done)
+            if len(self._waiting) >= self._most:
+                self._full.set()
             if self._working:
                 return
             self._working = True
@@ -130,12 +145,12 @@ class Committer:
 
     def leave_room(self) -> None:
         """Wait until one batch more may be begun than have landed. Raises: as `settle`."""
-        most = self._context.options.most_uncommitted
         while True:
             self._tell()
             with self._lock:
-                if len(self._sent) + len(self._waiting) < most:
+                if len(self._sent) + len(self._waiting) < self._most:
                     return
+                self._crowded = True
                 moved = self._moved = self._context.runtime.event()
             moved.wait()
 
@@ -145,6 +160,9 @@ class Committer:
 
     def settle(self) -> None:
         """Wait until nothing is on its way. Raises: LeaseLost, CommitError, where something did not land."""
+        with self._lock:
+            full = self._full
+        full.set()
         if self._task is not None:
             self._task.join()
         self._tell()
@@ -158,6 +176,7 @@ class Committer:
                     self._working = False
                     return
                 self._sent, self._waiting = self._waiting, []
+            began = self._context.runtime.monotonic()
             try:
                 self._put(self._sent, ends=False)
             except BaseException as error:  # noqa: BLE001 - raised in the tick's thread
@@ -167,10 +186,17 @@ class Committer:
                 if self._error is None:
                     self._landed.extend(self._sent)
                     self._sent = []
-                working = self._working = bool(self._waiting) and self._error is None
-                moved = self._moved
+                holds = self._crowded and self._at_once == 0 and self._error is None
+                if holds:
+                    self._full = self._context.runtime.event()
+                self._crowded, self._at_once = False, max(0, self._at_once - 1)
+                working = self._working = holds or (bool(self._waiting) and self._error is None)
+                moved, full = self._moved, self._full
             moved.set()  # who waits needs the lock
             self.notify()
+            took = self._context.runtime.monotonic() - began
+            if holds and not full.wait(min(took, LONGEST_HOLD)):
+                self._at_once = AFTER_A_MISS
 
     def _put(self, together: Sequence[Done], *, ends: bool) -> None:
         calls = [call for done in together for call in done.calls]

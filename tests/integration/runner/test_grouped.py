@@ -58,6 +58,29 @@ def test_the_handler_goes_on_and_commits_share_a_write(worlds: Worlds) -> None:
     assert [int(cursor.rpartition("=")[2]) for cursor in cursors] == list(range(1, 21))
 
 
+def test_a_quick_handler_fills_each_write(worlds: Worlds) -> None:
+    world = grouped(worlds, 40)
+    handle, seen = watching(world, 0.01)
+    world.wire.forget()
+    world.tick(handle)
+    assert (checkpoint(world), max(begun - landed for begun, landed in seen)) == (40, 4)
+    assert len(world.wire.writes) == 12, "the acquire, the first batch, nine times four, and the rest with the release"
+
+
+def test_what_is_done_does_not_wait_for_a_call_that_takes_long(worlds: Worlds) -> None:
+    world = grouped(worlds, 20)
+    stood: list[int] = []
+
+    def handle(batch: Batch) -> None:
+        world.take(batch)
+        if batch.rows[0]["id"] % 7 == 0:
+            world.runtime.sleep(3)
+            stood.append(checkpoint(world))
+
+    world.tick(handle)
+    assert stood == [6, 13]
+
+
 def test_no_more_is_begun_than_may_be_repeated(worlds: Worlds) -> None:
     world = grouped(worlds, 20, max_uncommitted=3)
     handle, seen = watching(world)
