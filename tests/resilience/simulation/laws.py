@@ -260,10 +260,9 @@ class Laws:
         if any(after[part] != before[part] for part in ("checkpoint", "delivery")):
             self._fail(f"{sent.label} changes more than what is known of the bound")
         since = self._world.now - self._remembered
-        known = [(one["bound"] or {}).get("kept_at") for one in (before, after)]
-        if all(known):  # the server's time of an answer that took a minute to arrive is a minute old
-            kept, keeps = (datetime.fromisoformat(one) for one in known)
-            since = max(since, (keeps - kept).total_seconds())
+        kept, keeps = ((one["bound"] or {}).get("kept_at") for one in (before, after))
+        if kept and keeps:  # the server's time in an answer that took a minute to arrive is a minute old
+            since = max(since, (datetime.fromisoformat(keeps) - datetime.fromisoformat(kept)).total_seconds())
         if since < 50.0 and self.timed:  # else the wall clocks of processes judge it, and they differ
             self._fail(f"{sent.label} comes {since:.0f} s after the last of its kind")
         self._remembered = self._world.now
