@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from types import NoneType
@@ -64,7 +65,7 @@ class Built(Whole):
         for name, values in zip(self._names, columns, strict=False):
             try:
                 arrays[str(name)] = array = column_of(values, self._types.get(name))
-            except (ValueError, TypeError, OverflowError, ArithmeticError) as error:  # pyarrow's are ValueErrors
+            except (ValueError, TypeError, OverflowError, ArithmeticError, pyarrow().ArrowException) as error:
                 raise unfit(self._what, str(name), type(error).__name__) from None
             if not pyarrow().types.is_null(array.type):
                 self._types[name] = array.type
@@ -95,7 +96,7 @@ def column_of(values: Sequence[Any], before: Any = None) -> Any:
         with contextlib.suppress(ValueError, TypeError, OverflowError):
             return pa.array(values, before)
     if wanted is None:
-        values, wanted = [None if value is None else _text(value) for value in values], pa.string()
+        values, wanted = [None if value is None else as_text(value) for value in values], pa.string()
     elif pa.types.is_binary(wanted):
         values = [None if value is None else bytes(value) for value in values]
     return pa.array(values, wanted)
@@ -123,6 +124,8 @@ def _type_of(kinds: set[type], values: Sequence[Any]) -> Any:
         if len(zoned) > 1:
             raise TypeError("times with a zone and without")
         return pa.timestamp("us", tz="UTC") if zoned.pop() else pa.timestamp("us")
+    if kinds == {time} and any(value is not None and value.tzinfo is not None for value in values):
+        return None  # Arrow's times of day have no zone
     found = {exact[kind] for kind in kinds if kind in exact}
     if len(found) == 1 and kinds <= set(exact):
         return found.pop()
@@ -148,6 +151,8 @@ def _holds(before: Any, wanted: Any) -> bool:
     return bool(before == wanted or (kinds.is_decimal(before) and kinds.is_decimal(wanted)))
 
 
-def _text(value: Any) -> str:
-    """Exact: numbers of NUMERIC columns, UUIDs, intervals, addresses."""
+def as_text(value: Any) -> str:
+    """Exact: numbers of NUMERIC columns, with all their digits, UUIDs, intervals, addresses."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return format(value, "f")
     return str(value)

@@ -16,10 +16,11 @@ from typing import Any
 from poller.databases.tokens import identity_of
 from poller.ports import Bound, Page, Row, Table
 from poller.sources.arrow import pyarrow
+from poller.sources.arrow.again import with_texts
 from poller.sources.arrow.kinds import Kind, loads_of, several_dimensions
 from poller.sources.arrow.literals import NoLiteral, with_literals
 from poller.sources.arrow.session import HERE, SERVER, AdbcSession, Unusable
-from poller.sources.arrow.table import Shape, TableRecords, TableRows, Whole
+from poller.sources.arrow.table import Shape, TableRecords, TableRows, Whole, table_as
 from poller.sources.arrow.values import Built, unfit
 from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
@@ -126,6 +127,8 @@ class TableSession(Session):
         self._own_engine = own_engine
         self._column_types: dict[str, Any] = {}
         self._columns: _Columns | None = None
+        self._before: _Columns | None = None
+        """What the columns were, for rows that are tried again while the server does not answer."""
         self._described: _Columns | None = None
         """What was said of the columns while the rows came."""
         self._described_at = float("-inf")
@@ -141,14 +144,17 @@ class TableSession(Session):
 
     def forget(self) -> None:
         super().forget()
+        self._before = self._columns or self._before
         self._columns = None
 
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table:
         """See `Session.table_of`."""
         if asking and self._columns is None and self._is_psycopg():
             self._columns = self._describe()
-        types = {name: Kind.of(oid).type for name, oid in self._columns.described} if self._columns else {}
-        return Built([tuple(row.values()) for row in rows], list(rows[0]), types, self.options.what)
+        columns = self._columns or self._before
+        kinds = dict(zip(columns.names, columns.kinds, strict=True)) if columns else {}
+        records = with_texts(rows, kinds, self.database.run if asking and columns else None)
+        return Built(records, list(rows[0]), {name: kind.type for name, kind in kinds.items()}, self.options.what)
 
     def _is_psycopg(self) -> bool:
         self.database.connection()
@@ -269,7 +275,7 @@ class TableSession(Session):
                     return None
                 names = (*asked.columns.names, *[self.options.cursor_column] * len(asked.kinds))
                 raise unfit(self.options.what, names[at], BEYOND if found.any_text else type(error).__name__) from None
-        return _table(arrays, asked.kinds)
+        return table_as(arrays, asked.kinds)
 
     def _by_adbc(self, asked: _Select, limit: int) -> Any | None:
         """None where it cannot be read so, which is logged once, and not tried again for a while."""
@@ -294,7 +300,7 @@ class TableSession(Session):
             self._say(error)
             return None
         self._said = None
-        return _table(table.columns, asked.kinds)
+        return table_as(table.columns, asked.kinds)
 
     def _say(self, error: Exception) -> None:
         if str(error) != self._said:
@@ -340,10 +346,3 @@ class TableSession(Session):
             ordering=LazyOrdering(records, self.ordering) if known.ordering else None,
             table=Whole(shown),
         )
-
-
-def _table(columns: Sequence[Any], kinds: Sequence[Kind]) -> Any:
-    """Columns of these kinds as a table, whoever read them: without a driver's notes."""
-    pa = pyarrow()
-    fields = [pa.field(str(at), kind.type) for at, kind in enumerate(kinds)]
-    return pa.Table.from_arrays(list(columns), schema=pa.schema(fields))
