@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from poller.errors import SourceError
 from poller.ports import FreshRows, Row, Table
 from poller.sources.arrow import pyarrow
 from poller.sources.arrow.kinds import Kind, Load, python_values
@@ -187,9 +188,21 @@ class Whole:
 
     def join(self, others: Sequence[Table]) -> Whole:
         """See `poller.ports.Table`. Where the columns of the table were changed meanwhile, a row has NULL in those that
-        it did not have."""
-        tables = [self.arrow(), *(other.arrow() for other in others)]
-        return Whole(pyarrow().concat_tables(tables, promote_options="permissive"))
+        it did not have. Raises: SourceError naming a column whose types no longer fit together."""
+        pa, tables = pyarrow(), [self.arrow(), *(other.arrow() for other in others)]
+        for name in dict.fromkeys(name for table in tables for name in table.column_names):
+            found = {table.schema.field(name).type for table in tables if name in table.column_names}
+            try:
+                if pa.string() in found and pa.binary() in found:
+                    raise TypeError
+                pa.unify_schemas([pa.schema([(name, kind)]) for kind in found], promote_options="permissive")
+            except (TypeError, ValueError, pa.ArrowException):
+                raise SourceError(
+                    f"The type of column {name} was changed between two pages of one batch.",
+                    column=name,
+                    next_step="The next tick reads the rows anew.",
+                ) from None
+        return Whole(pa.concat_tables(tables, promote_options="permissive"))
 
     def arrow(self) -> Any:
         """See `poller.ports.Table`."""

@@ -120,3 +120,15 @@ def test_the_type_of_an_earlier_page_changes_no_value(first: Any, then: Any) -> 
     elif not isinstance(then, list):
         with pytest.raises(SourceError, match="column v"):
             before.join([after]).arrow()
+
+
+@pytest.mark.parametrize("then", [pytest.param(["x"], id="integer-text"), pytest.param([b"x"], id="integer-bytes")])
+def test_pages_of_types_that_do_not_fit_are_no_batch(then: list[Any]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from poller.sources.arrow.table import Whole
+
+    for first in ([1], ["x"] if then == [b"x"] else [1]):
+        with pytest.raises(SourceError, match="column v"):
+            Whole(pa.table({"v": first})).join([Whole(pa.table({"v": then}))])
+    both = Whole(pa.table({"v": pa.array([1], pa.int32())})).join([Whole(pa.table({"v": [2], "w": ["new"]}))])
+    assert both.arrow().to_pylist() == [{"v": 1, "w": None}, {"v": 2, "w": "new"}]
