@@ -190,18 +190,8 @@ class Whole:
         """See `poller.ports.Table`. Where the columns of the table were changed meanwhile, a row has NULL in those that
         it did not have. Raises: SourceError naming a column whose types no longer fit together."""
         pa, tables = pyarrow(), [self.arrow(), *(other.arrow() for other in others)]
-        for name in dict.fromkeys(name for table in tables for name in table.column_names):
-            found = {table.schema.field(name).type for table in tables if name in table.column_names}
-            try:
-                if pa.string() in found and pa.binary() in found:
-                    raise TypeError
-                pa.unify_schemas([pa.schema([(name, kind)]) for kind in found], promote_options="permissive")
-            except (TypeError, ValueError, pa.ArrowException):
-                raise SourceError(
-                    f"The type of column {name} was changed between two pages of one batch.",
-                    column=name,
-                    next_step="The next tick reads the rows anew.",
-                ) from None
+        if any(table.schema != tables[0].schema for table in tables):
+            _check_types(tables)
         return Whole(pa.concat_tables(tables, promote_options="permissive"))
 
     def arrow(self) -> Any:
@@ -231,3 +221,20 @@ def sliced(table: Any, index: slice) -> Any:
 def received(data: bytes) -> Whole:
     """A table that came from another process."""
     return Whole(unpacked(data))
+
+
+def _check_types(tables: Sequence[Any]) -> None:
+    """Refuse tables of which a column cannot be one. Raises: SourceError."""
+    pa = pyarrow()
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        found = {table.schema.field(name).type for table in tables if name in table.column_names}
+        try:
+            if pa.string() in found and pa.binary() in found:  # would be taken for bytes
+                raise TypeError
+            pa.unify_schemas([pa.schema([(name, kind)]) for kind in found], promote_options="permissive")
+        except (TypeError, ValueError, pa.ArrowException):
+            raise SourceError(
+                f"The type of column {name} was changed between two pages of one batch.",
+                column=name,
+                next_step="The next tick reads the rows anew.",
+            ) from None
