@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, Insert, MetaData, Table, event, func, inspect, or_
+from sqlalchemy import Column, Connection, Insert, MetaData, Table, event, false, func, inspect, literal_column, or_
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import NoSuchTableError
 
@@ -191,12 +191,13 @@ class Target:
             from sqlalchemy.dialects.mysql import insert as for_mysql
 
             adding = for_mysql(table)
-            new = adding.inserted
+            new = {name: _of_the_row(adding.inserted, name) for name in others}
             if not others:
                 return adding.on_duplicate_key_update({keys[0]: table.c[keys[0]]})
             if not version:
                 return adding.on_duplicate_key_update([(name, new[name]) for name in others])
-            older = func.coalesce(table.c[version[0]] > new[version[0]], False)
+            # false() and no value: the driver takes none behind the rows of a batch.
+            older = func.coalesce(table.c[version[0]] > new[version[0]], false())
             return adding.on_duplicate_key_update([(name, func.IF(older, table.c[name], new[name])) for name in others])
         if self._family == "sqlite":
             from sqlalchemy.dialects.sqlite import insert as adding_to
@@ -277,6 +278,11 @@ class _Found:
             key="key_columns",
             next_step="Name one of them, or add a unique constraint on these columns.",
         )
+
+
+def _of_the_row(inserted: Any, name: str) -> Any:
+    """What the row has for a column of MySQL's. SQLAlchemy escapes a `%` in the name of an inserted column twice."""
+    return inserted[name] if "%" not in name else literal_column(f"VALUES(`{name.replace('`', '``')}`)")
 
 
 def _connect_args(family: str, limit: float, url: URL) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, inspect, text
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, inspect, text
 
 from poller import Batch, ConfigError, load_app
 from poller.handler.batch import Standing
@@ -143,6 +143,25 @@ def test_an_older_version_replaces_no_newer_one(target: Engine, made: Any) -> No
     assert rows_of(target) == [(1, "e", None)], "that a row has no version does not make it older"
     assert called(made(), batch(row(1, "older", 1))).error is None
     assert rows_of(target) == [(1, "older", 1)], "without a version column the last one that comes is there"
+
+
+def test_versions_are_compared_for_each_row_of_a_batch(target: Engine, made: Any) -> None:
+    write = made(version_column="version")
+    assert called(write, batch(row(1, "a", 2), row(2, "b", 2), row(3, "c", None))).error is None
+    assert called(write, batch(row(1, "older", 1), row(2, "newer", 3), row(3, "later", 1))).error is None
+    assert rows_of(target) == [(1, "a", 2), (2, "newer", 3), (3, "later", 1)]
+
+
+def test_a_column_may_have_any_name(target: Engine, made: Any) -> None:
+    names = ["a%b", "50%%", "%s", "%(x)s", "a:b", "select", "a b", 'a"b']
+    columns = [Column("id", Integer, primary_key=True, autoincrement=False), *(Column(name, Integer) for name in names)]
+    Table("odd", MetaData(), *columns).create(target)
+    write = made(table="odd")
+    rows = [{"id": id_, **{name: id_ * 100 + at for at, name in enumerate(names)}} for id_ in (1, 2)]
+    assert called(write, batch(rows[0])).error is None
+    assert called(write, batch(*rows)).error is None
+    assert called(write, batch(*[{**one, "%s": -1} for one in rows])).error is None
+    assert rows_of(target, "SELECT * FROM odd ORDER BY id") == [tuple({**one, "%s": -1}.values()) for one in rows]
 
 
 def test_columns_are_taken_by_the_names_that_are_given(target: Engine, made: Any) -> None:
