@@ -139,7 +139,8 @@ class SqlRelay(Relay[SqlSettings]):
 
         try:
             with connection.begin_nested():
-                connection.execute(upsert.statement, values)
+                for piece in upsert.pieces(values):
+                    connection.execute(upsert.statement, piece)
         except SQLAlchemyError as refused:
             if fault_of(refused) != "row":
                 raise
@@ -174,9 +175,9 @@ class SqlRelay(Relay[SqlSettings]):
         fault, said = fault_of(failed), described(failed)
         if fault == "conflict":
             return retry_later(f"another transaction of the {target.place} stood in the way: {said}", CONFLICT_PAUSE)
+        target.forget()  # the table, or what the server takes at once, may be another when it is back
         if fault == "outage":
             return retry_later(f"the {target.place} is not available: {said}")
-        target.forget()
         return NotTaken(f"The {target.place} refused a batch: {said}")
 
     # ---------------------------------------------------------------------------------------------- the connection

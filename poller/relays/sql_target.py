@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -61,14 +61,29 @@ class Upsert:
         if any(row[name] is None for name in self.keys):
             raise KeyIsNull
         found = {name: make(row[source]) for name, (source, make) in self.taken.items()}
-        size = sum(map(size_of, found.values()))
-        if self.largest is not None and size + REST_OF_STATEMENT * (1 + len(found)) > self.largest:
+        if _size(found) > (self.largest or inf):
             raise LargerThanAPacket
         return found
+
+    def pieces(self, values: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+        """The parameters of many rows, in as few executions as the server takes: the driver makes one statement of
+        those of an execution, however small `max_allowed_packet` is."""
+        first, size = 0, 0
+        for at, found in enumerate(values if self.largest else ()):
+            size += _size(found)
+            if size > (self.largest or inf) and at > first:
+                yield values[first:at]
+                first, size = at, _size(found)
+        yield values[first:]
 
     def key_of(self, row: Row) -> str:
         """What tells the row of the table from others."""
         return repr([row[name] for name in self.keys])
+
+
+def _size(found: Mapping[str, Any]) -> int:
+    """Bytes that a statement with these parameters has at most."""
+    return sum(map(size_of, found.values())) + REST_OF_STATEMENT * (1 + len(found))
 
 
 class Target:

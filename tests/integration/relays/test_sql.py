@@ -20,6 +20,7 @@ from poller.handler.batch import Standing
 from poller.relays import relay
 from poller.relays.base import Relay
 from tests.integration.relays.endpoint import called
+from tests.support.mariadb import MariaDbServer
 from tests.support.server import DatabaseServer
 from tests.support.services import free_port, wait_until
 from tests.support.shop_folder import write_shop
@@ -307,6 +308,26 @@ def test_a_postgresql_that_vanishes_is_not_waited_for_all_day() -> None:
         event.remove(Engine, "do_connect", noted)
 
     assert asked["keepalives_idle"] + asked["keepalives_interval"] * asked["keepalives_count"] <= 30
+
+
+def test_a_batch_is_larger_than_a_statement_of_the_server_may_be() -> None:
+    rows = [row(id_, "x" * 4_000) for id_ in range(1, 201)]
+    with MariaDbServer.start({"max_allowed_packet": "262144"}) as server:
+        engine = create_engine(server.new_database())
+        with engine.begin() as connection:
+            connection.execute(text("CREATE TABLE copy (id INTEGER PRIMARY KEY, name TEXT, version INTEGER)"))
+        write = relay("sql", url=url_of(engine), table="copy", key_columns=["id"])
+        assert called(write, batch(*rows)).error is None
+        assert rows_of(engine, "SELECT count(*), min(length(name)) FROM copy") == [(200, 4_000)]
+
+        write.close()
+        server.execute("SET GLOBAL max_allowed_packet = 65536")
+        later = [row(id_, "y" * 4_000, 2) for id_ in range(1, 201)]
+        results = [called(write, batch(*later, through=400)) for _ in range(2)]
+        assert results[-1].error is None, "a smaller limit is noticed, at the latest after one refusal"
+        assert rows_of(engine, "SELECT DISTINCT version FROM copy") == [(2,)]
+        write.close()
+        engine.dispose()
 
 
 def test_connections_that_were_ended_meanwhile_are_replaced(postgres_db: str) -> None:
