@@ -76,7 +76,8 @@ def examine(
         load_handler: imports the configured handler. folder: where `host.json` stands, if there is one.
         silent: why the database is not asked.
     """
-    findings = [*_handler(poller, load_handler), *_timing(poller), *_host(poller, folder)]
+    relay, findings = _handler(poller, load_handler)
+    findings += [*_timing(poller), *_host(poller, folder)]
     copy, store_offset = _storage(poller, findings)
     after = None if copy is None else copy.state.checkpoint.cursor
     mismatch = any(one.check == FINGERPRINT for one in findings)
@@ -87,6 +88,8 @@ def examine(
             poller.source.recall(copy.state.bound)
         checkup = poller.source.checkup(after, poller.runtime.utcnow)
         findings += checkup.findings
+        if relay is not None:
+            findings += _columns(poller.source, relay)
         if copy is not None:
             findings += _same_table(poller, copy)
         if store_offset is not None and checkup.offset_seconds is not None:
@@ -117,18 +120,30 @@ def _of(refused: PollerError, check: str) -> Finding:
 # --- what needs no connection --------------------------------------------------------------------------------------
 
 
-def _handler(poller: WiredPoller, load_handler: Callable[[], object]) -> list[Finding]:
+def _handler(poller: WiredPoller, load_handler: Callable[[], object]) -> tuple[Relay[Any] | None, list[Finding]]:
+    """What is said of it; and the relay, if it is one whose target can be used."""
     if poller.options.handler is None:
-        return [
+        return None, [
             warn("handler", "None is configured: poller run and Functions need one.", 'handler = "handlers:handle"')
         ]
     try:
         made = load_handler()
     except PollerError as refused:
-        return [_of(refused, "handler")]
-    if relay_name(poller.options.handler) is not None and isinstance(made, Relay):
-        return [ok("handler", f"{poller.options.handler} can be used"), *made.checkup()]
-    return [ok("handler", f"{poller.options.handler} can be imported")]
+        return None, [_of(refused, "handler")]
+    if relay_name(poller.options.handler) is None or not isinstance(made, Relay):
+        return None, [ok("handler", f"{poller.options.handler} can be imported")]
+    found = made.checkup()
+    usable = all(one.severity != "error" for one in found)
+    return made if usable else None, [ok("handler", f"{poller.options.handler} can be used"), *found]
+
+
+def _columns(source: InspectableSource, relay: Relay[Any]) -> list[Finding]:
+    """What the relay says of the columns of a row, if there is one."""
+    try:
+        rows = source.span(None, None, 1).rows
+    except PollerError:
+        return []  # the source's own findings say it
+    return relay.check_columns(tuple(rows[0])) if rows else []
 
 
 def _timing(poller: WiredPoller) -> list[Finding]:

@@ -54,6 +54,11 @@ class Relay(ABC, Generic[SettingsT]):
         nothing that a target can cause."""
         return []
 
+    def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:  # noqa: ARG002 - for the relays that look
+        """What `poller check` says of rows with these columns, after a `checkup` without errors: what the target cannot
+        take, whatever their values are. Changes nothing, and raises as `checkup`."""
+        return []
+
     def close(self) -> None:
         """Let go of connections. The relay may be called again afterwards."""
         return

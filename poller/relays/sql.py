@@ -88,11 +88,18 @@ class SqlRelay(Relay[SqlSettings]):
 
     def checkup(self) -> list[Finding]:
         """Whether the database can be reached, verifies itself, and has the table."""
+        return self._checked(lambda target: [*target.security(self.environ), *target.checkup()])
+
+    def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:
+        """Whether the table has a column for each, and can take its value."""
+        return self._checked(lambda target: target.check_columns(columns))
+
+    def _checked(self, look: Callable[[Target], list[Finding]]) -> list[Finding]:
         from sqlalchemy.exc import SQLAlchemyError
 
         target = self._of_this_process()
         try:
-            return [*target.security(self.environ), *target.checkup()]
+            return look(target)
         except ConfigError as wrong:
             return [error("relay", f"`relay.{wrong.key}` {wrong.message}", wrong.next_step)]
         except SQLAlchemyError as failed:

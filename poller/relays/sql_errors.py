@@ -14,6 +14,8 @@ from poller.databases.tokens import NoToken
 Fault: TypeAlias = Literal["row", "outage", "conflict", "table"]
 
 _CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
+_TABLE_STATES = frozenset({"55000"})
+"""A table in a state that does not allow what was asked: a key that is deferrable, say."""
 _OUTAGE_CLASSES = frozenset({"08", "25", "28", "3D", "40", "53", "55", "57", "58", "XX"})
 """Classes of SQLSTATE: connection, read-only, authorisation, database, resources, a server that ends or is ended."""
 _ROW_CLASSES = frozenset({"22", "23", "44", "P0"})
@@ -102,6 +104,8 @@ def described(failed: SQLAlchemyError) -> str:
 def _of_state(state: str) -> Fault:
     if state in _CONFLICT_STATES:
         return "conflict"
+    if state in _TABLE_STATES:
+        return "table"
     if state[:2] in _OUTAGE_CLASSES:
         return "outage"
     return "row" if state[:2] in _ROW_CLASSES else "table"

@@ -72,6 +72,20 @@ def test_check_looks_at_the_target(project: Project) -> None:
     assert "names no table" in finding["message"]
 
 
+def test_check_compares_a_row_with_the_target(project: Project) -> None:
+    """Before the first batch: a column that the target lacks, or that no row can fill."""
+    table = "CREATE TABLE copy (id INTEGER PRIMARY KEY, updated_at TEXT GENERATED ALWAYS AS (id) STORED)"
+    project.execute(table, database="copy.db")
+    relaying(project, "sql", 'url = "sqlite:///copy.db"\ntable = "copy"\nkey_columns = ["id"]\n')
+    project.insert(1)
+    for words in ('"updated_at" of the table copy', "names no column of the table copy"):
+        findings = project.run("check", "--json").json["pollers"][0]["findings"]
+        (finding,) = [one for one in findings if one["check"] == "relay" and one["severity"] == "error"]
+        assert words in finding["message"]
+        project.execute("DROP TABLE copy", database="copy.db")
+        project.execute("CREATE TABLE copy (id INTEGER PRIMARY KEY)", database="copy.db")
+
+
 def taking_all(project: Project) -> None:
     """From now on the table takes any row; it is empty."""
     project.execute("DROP TABLE copy", database="copy.db")
