@@ -28,8 +28,10 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from poller.errors import PollerError
 from poller.handler.batch import Batch
 from poller.handler.reports import RetryLater
+from poller.model.durations import format_duration
 from poller.ports import Row
 
 LONGEST_PAUSE = 3600.0
@@ -123,6 +125,18 @@ def _text(value: Any) -> str:
 
 def _not_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+class TookTooLong(PollerError):
+    """The target did not finish within the relay's `timeout`. A failure and no outage: it may be down, but as well the
+    batch, or one row of it, may take too long each time. The attempts are counted, in the state document; then the
+    batch is divided, until the row that takes too long is alone."""
+
+    def __init__(self, place: str, timeout: timedelta, said: str) -> None:
+        super().__init__(
+            f"The {place} did not take a batch within {format_duration(timeout)} ({said}).",
+            next_step="If it always takes longer, raise the relay's `timeout`, or lower `batch_size`.",
+        )
 
 
 def retry_later(why: str, seconds: float | None = None) -> RetryLater:

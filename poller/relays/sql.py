@@ -17,7 +17,7 @@ from poller.handler.batch import Batch
 from poller.model.finding import Finding, error
 from poller.ports import Row
 from poller.relays.base import Relay
-from poller.relays.messages import retry_later
+from poller.relays.messages import TookTooLong, retry_later
 from poller.relays.sql_settings import SqlSettings
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class SqlRelay(Relay[SqlSettings]):
         self._target: Target | None = self._open()
 
     def __call__(self, batch: Batch) -> None:
-        """Raises: RetryLater (an outage), NotTaken, ConfigError (the table is another one), Fenced."""
+        """Raises: RetryLater (an outage), TookTooLong, NotTaken, ConfigError (the table is another one), Fenced."""
         from sqlalchemy.exc import SQLAlchemyError
 
         failed: Exception
@@ -185,6 +185,8 @@ class SqlRelay(Relay[SqlSettings]):
         target.forget()  # the table, or what the server takes at once, may be another when it is back
         if fault == "outage":
             return retry_later(f"the {target.place} is not available: {said}")
+        if fault == "slow":
+            return TookTooLong(target.place, self.settings.timeout, said)
         return NotTaken(f"The {target.place} refused a batch: {said}")
 
     # ---------------------------------------------------------------------------------------------- the connection

@@ -1,4 +1,4 @@
-"""Whose fault an error of a target database is: a row's, nobody's (an outage), or the table's."""
+"""Whose fault an error of a target database is: a row's, nobody's (an outage), the table's, or the batch's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from poller.databases.errors import codes
 from poller.databases.tokens import NoToken
 
-Fault: TypeAlias = Literal["row", "outage", "conflict", "table"]
+Fault: TypeAlias = Literal["row", "outage", "conflict", "table", "slow"]
 
 _CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
 _TABLE_STATES = frozenset({"55000"})
@@ -20,6 +20,10 @@ _OUTAGE_CLASSES = frozenset({"08", "25", "28", "3D", "40", "53", "55", "57", "58
 """Classes of SQLSTATE: connection, read-only, authorisation, database, resources, a server that ends or is ended."""
 _ROW_CLASSES = frozenset({"22", "23", "44", "P0"})
 """Data, constraints, a view's check, an exception of a trigger."""
+
+_SLOW_STATES = frozenset({"57014"})
+_SLOW_NUMBERS = frozenset({1969, 3024})
+"""A statement that the server ended at its time limit. One that waits for a lock ends before that, as a conflict."""
 
 _CONFLICT_NUMBERS = frozenset({1205, 1213, 1020, 3572})
 _OUTAGE_NUMBERS = frozenset(
@@ -41,14 +45,13 @@ _OUTAGE_NUMBERS = frozenset(
         1792,
         1836,
         1927,
-        1969,
-        3024,
         3168,
         4031,
     }
 )
 """Of MySQL and MariaDB: full, out of memory, a disk or table that is damaged, a cluster that is not ready, refused,
 shutting down, interrupted, read-only; and the client's own."""
+_LOST = 2013
 _TABLE_NUMBERS = frozenset({1046, 1051, 1054, 1064, 1072, 1091, 1142, 1143, 1146, 1149, 1176, 1227, 1305, 1356, 1370})
 """No such table or column, no privilege, no such statement."""
 
@@ -60,14 +63,16 @@ _CODE = re.compile(r"[A-Za-z0-9_]{1,63}", re.ASCII)
 
 def fault_of(failed: SQLAlchemyError) -> Fault:
     """`row`: another row might be taken. `outage`: the same might be taken later. `conflict`: at once. `table`: what
-    was asked cannot be done there, whatever the row."""
+    was asked cannot be done there, whatever the row. `slow`: it took too long; fewer rows, or others, might not."""
     if isinstance(failed, NoToken | NoConnectionFree):
         return "outage"
     if not isinstance(failed, DBAPIError):
         return "row" if isinstance(failed, StatementError) else "table"
+    original: Any = failed.orig
+    if _waited_too_long(original):
+        return "slow"
     if failed.connection_invalidated:
         return "outage"
-    original: Any = failed.orig
     state, number = codes(original)
     sqlite = getattr(original, "sqlite_errorcode", None)
     if sqlite is not None:
@@ -101,7 +106,14 @@ def described(failed: SQLAlchemyError) -> str:
     )
 
 
+def _waited_too_long(original: Any) -> bool:
+    """Whether the driver gave up on the answer to a statement: MySQL has no time limit for statements that write."""
+    return codes(original)[1] == _LOST and "timed out" in str(original)
+
+
 def _of_state(state: str) -> Fault:
+    if state in _SLOW_STATES:
+        return "slow"
     if state in _CONFLICT_STATES:
         return "conflict"
     if state in _TABLE_STATES:
@@ -112,6 +124,8 @@ def _of_state(state: str) -> Fault:
 
 
 def _of_number(number: int, failed: DBAPIError) -> Fault:
+    if number in _SLOW_NUMBERS:
+        return "slow"
     if number in _CONFLICT_NUMBERS:
         return "conflict"
     if number in _OUTAGE_NUMBERS or 2000 <= number < 3000 or number == 0:

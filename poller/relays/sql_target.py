@@ -254,14 +254,18 @@ class Target:
         raw.commit()
 
     def _settings_of_session(self, raw: Any) -> Iterator[str]:
+        """A wait for a lock ends before the statement would, so that the two can be told apart."""
+        limit = max(self._limit, 2)
         if self._family == "postgresql":
             yield "SET TIME ZONE 'UTC'"
             yield f"SET statement_timeout = {self._limit * 1000}"
+            yield f"SET lock_timeout = {self._limit * 800}"
             yield f"SET idle_in_transaction_session_timeout = {self._limit * 1000}"
             return
         yield "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
+        yield f"SET SESSION innodb_lock_wait_timeout = {limit // 2}, lock_wait_timeout = {limit // 2}"
         if "mariadb" in str(getattr(raw, "server_version", "")).lower():
-            yield f"SET SESSION idle_transaction_timeout = {self._limit}, max_statement_time = {self._limit}"
+            yield f"SET SESSION idle_transaction_timeout = {self._limit}, max_statement_time = {limit}"
 
 
 class _Found:

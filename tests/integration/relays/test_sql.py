@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, inspect, text
 
-from poller import Batch, ConfigError, load_app
+from poller import Batch, ConfigError, Poller, load_app
 from poller.handler.batch import Standing
 from poller.relays import relay
 from poller.relays.base import Relay
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
 from tests.integration.relays.endpoint import called
 from tests.support.mariadb import MariaDbServer
 from tests.support.server import DatabaseServer
@@ -425,6 +427,63 @@ def test_a_row_that_another_locks_comes_again_soon(target: Engine, made: Any) ->
     assert (result.end, result.named) == ("later", ()), str(result.error)
     assert called(write, batch(row(1, "b"))).error is None
     assert rows_of(target) == [(1, "b", 1)]
+
+
+SLOW = {
+    "postgres": [
+        """CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF NEW.name = 'slow' THEN PERFORM pg_sleep(30); END IF; RETURN NEW; END $$""",
+        "CREATE TRIGGER slow BEFORE INSERT ON copy FOR EACH ROW EXECUTE FUNCTION slowly()",
+    ],
+    "mariadb": ["CREATE TRIGGER slow BEFORE INSERT ON copy FOR EACH ROW SET @x = IF(NEW.name = 'slow', SLEEP(30), 0)"],
+}
+
+
+@pytest.fixture(params=SLOW)
+def slow(request: pytest.FixtureRequest, databases: dict[str, Engine]) -> Iterator[Engine]:
+    """With the table `copy`, in which a row named `slow` takes half a minute."""
+    engine = databases[request.param]
+    with engine.begin() as connection:
+        for statement in ["DROP TABLE IF EXISTS copy, poller_fence, poller_applied", COPY, *SLOW[request.param]]:
+            connection.execute(text(statement))
+    yield engine
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE copy"))
+        if request.param == "postgres":
+            connection.execute(text("DROP FUNCTION slowly"))
+
+
+def test_a_statement_that_takes_too_long_is_a_failure(slow: Engine) -> None:
+    write = relay("sql", url=url_of(slow), table="copy", key_columns=["id"], timeout="1s")
+    result = called(write, batch(row(1), row(2, "slow"), row(3)))
+    assert (result.end, result.named) == ("raised", ()), "attempts are counted, so that the batch is divided"
+    assert "did not take a batch within 1s" in str(result.error)
+    assert "`timeout`" in str(result.error)
+    assert "not available" not in str(result.error)
+    assert called(write, batch(row(1), row(3))).error is None
+    write.close()
+
+
+def test_a_row_that_takes_too_long_holds_up_no_other(slow: Engine, tmp_path: Path) -> None:
+    source = f"sqlite:///{tmp_path}/source.db"
+    engine = create_engine(source)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE copy (id INTEGER PRIMARY KEY, name TEXT, version INTEGER)"))
+        connection.execute(text("INSERT INTO copy VALUES (1, 'a', 1), (2, 'slow', 1), (3, 'c', 1), (4, 'd', 1)"))
+    engine.dispose()
+    write = relay("sql", url=url_of(slow), table="copy", key_columns=["id"], timeout="1s")
+    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1, "retry_backoff": "1ms"}
+    table = SqlSource(source, table="copy", cursor_column="id", cursor_kind="integer+pk", pk_columns=["id"])
+    with Poller("orders", source=table, store=MemoryStore(), app_name="shop", **options) as orders:
+
+        def arrived() -> list[int]:
+            orders.tick(write)
+            return [one[0] for one in rows_of(slow)]
+
+        wait_until(lambda: arrived() == [1, 3, 4], "the other rows to arrive", seconds=120)
+        listed = orders.quarantine.list()
+        assert [one.pk for one in [*listed.aside, *listed.pending]] == [{"id": 2}]
+    write.close()
 
 
 def test_a_poller_that_is_closed_keeps_no_connection(tmp_path: Path, databases: dict[str, Engine]) -> None:

@@ -19,3 +19,21 @@ def test_a_server_that_cannot_work_is_no_rows_fault(number: int, fault: Fault) -
     failed = OperationalError("INSERT", {}, pymysql.err.OperationalError(number, "it says so"))
 
     assert fault_of(failed) == fault
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "fault"),
+    [
+        (1969, "Query execution was interrupted (max_statement_time exceeded)", "slow"),
+        (3024, "Query execution was interrupted, maximum statement execution time exceeded", "slow"),
+        (2013, "Lost connection to MySQL server during query (timed out)", "slow"),
+        (2013, "Lost connection to MySQL server during query", "outage"),
+        (1205, "Lock wait timeout exceeded; try restarting transaction", "conflict"),
+        (1317, "Query execution was interrupted", "outage"),
+    ],
+)
+def test_a_statement_that_takes_too_long_is_no_outage(number: int, text: str, fault: Fault) -> None:
+    failed = OperationalError("INSERT", {}, pymysql.err.OperationalError(number, text))
+    failed.connection_invalidated = number == 2013
+
+    assert fault_of(failed) == fault
