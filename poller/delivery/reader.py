@@ -18,7 +18,7 @@ from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Page, ReusingSource, Task, TypedSource
+from poller.ports import Bound, Event, Page, ReusingSource, TypedSource
 
 KEPT_FOR = 5.0
 """Rows that have been there for so many seconds and were not handed over are read again: others may have changed
@@ -57,18 +57,44 @@ class _Read:
 
 
 class _Ahead:
-    """A page that is being read by another thread."""
+    """A page that is being read by another thread.
 
-    def __init__(self, after: Cursor) -> None:
-        self.after = after
-        self.task: Task | None = None
+    Attributes:
+        read, error: what came of it.
+    """
+
+    def __init__(self, over: Event) -> None:
         self.read: _Read | None = None
         self.error: BaseException | None = None
+        self._over = over
+        self._begun = self._dropped = False
+
+    def work(self, read: Callable[[], _Read]) -> None:
+        """In its thread: read the page, unless it was dropped before. Raises nothing."""
+        self._begun = True
+        try:
+            if not self._dropped:
+                self.read = read()
+        except BaseException as error:  # noqa: BLE001 - raised where the page is wanted
+            self.error = error
+        finally:
+            self._over.set()
+
+    def end(self) -> None:
+        """Return when its thread no longer uses the source; one that has not begun never will. An interrupt (Ctrl-C)
+        is raised after that, however often one comes."""
+        self._dropped, thrown = True, None
+        while self._begun and not self._over.is_set():
+            try:
+                self._over.wait()
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - raised below
+                thrown = error
+        if thrown is not None:
+            raise thrown
 
     def result(self) -> _Read:
         """The page, once it was read. Raises: what reading it raised."""
-        if self.task is not None:
-            self.task.join()
+        self._over.wait()
         if self.error is not None:
             raise self.error
         if self.read is None:
@@ -140,8 +166,7 @@ class Reader:
             if self._next < held.usable and self._is_young(held):
                 return self._slice(after, wide=wide)
             if self._next == held.usable and self._ahead is not None:
-                ahead, self._ahead = self._ahead, None
-                read = ahead.result()
+                read = self._awaited(self._ahead)
                 if self._is_young(read):
                     return self._taken(read, after, state, wide=wide)
         self.rest()
@@ -174,27 +199,32 @@ class Reader:
         follow = None if batches is None else batches - self._batches(held, batches + 1) + 1
         if follow is not None and follow <= 0:
             return
-        ahead, limit = _Ahead(held.page.cursors[held.usable - 1]), self._limit(follow, wide=wide)
+        after, limit = held.page.cursors[held.usable - 1], self._limit(follow, wide=wide)
+        ahead = _Ahead(self._context.runtime.event())
 
         def work() -> None:
-            try:
-                ahead.read = self._read(ahead.after, limit, again=True)
-            except BaseException as error:  # noqa: BLE001 - raised where the page is wanted
-                ahead.error = error
+            ahead.work(lambda: self._read(after, limit, again=True))
             if self.notify is not None:
                 self.notify()
 
+        self._ahead = ahead  # before it is started: an interrupt (Ctrl-C) in there may leave the thread running
         try:
-            ahead.task = self._context.runtime.spawn(work, f"poller-reader-{self._context.name}")
+            self._context.runtime.spawn(work, f"poller-reader-{self._context.name}")
         except RuntimeError:  # no further thread can be started: the page is read when it is wanted
-            return
-        self._ahead = ahead
+            self._ahead = None
 
     def rest(self) -> None:
         """Nothing is read any more, and what was read ahead is dropped: the source is the caller's thread's again."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.task is not None:
-            ahead.task.join()
+        if self._ahead is not None:
+            self._ahead.end()
+            self._ahead = None
+
+    def _awaited(self, ahead: _Ahead) -> _Read:
+        """The page that is read ahead, once it was read. Raises: what reading it raised."""
+        try:
+            return ahead.result()
+        finally:
+            self.rest()
 
     def _is_young(self, read: _Read) -> bool:
         return self._context.runtime.monotonic() - read.at <= KEPT_FOR
