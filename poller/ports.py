@@ -478,6 +478,10 @@ class PatientStop(Event, Protocol):
         """A call of the handler was made."""
         ...
 
+    def watch(self, in_handler: Callable[[], float]) -> None:
+        """A tick begins. `in_handler`: for how many seconds it has waited for its handler, and for nothing else."""
+        ...
+
 
 class Lock(Protocol):
     """What `threading.Lock` is, with a timeout in seconds (-1: no limit)."""

@@ -123,7 +123,8 @@ class RunOptions(Options):
     4."""
 
     slice: PositiveDuration = timedelta(seconds=30)
-    """How long a tick goes on while others wait for their turn: then it gives its lease back, and comes again later."""
+    """How long a tick goes on while others wait for their turn: then it gives its lease back, and comes again later.
+    One that does not end goes on beside the others, at most four for each of `max_concurrent`."""
 
 
 class PollerConfig(PollerOptions):

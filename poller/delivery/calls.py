@@ -70,7 +70,12 @@ class Calls:
         """
         if not self.begin(batch):
             return None
-        return self.ended(batch, rows, self._delivery.run(batch))
+        self._progress.calling = self._context.runtime.monotonic()
+        try:
+            handled = self._delivery.run(batch)
+        finally:
+            self._progress.calling = None
+        return self.ended(batch, rows, handled)
 
     def begin(self, batch: Batch) -> bool:
         """A call begins; False where nothing may. Raises: LeaseLost."""

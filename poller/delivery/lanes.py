@@ -158,7 +158,10 @@ class Lanes:
         reads = self._reader.is_reading and not self._in_hand
         if reads:
             self._delivery.begin_page()
+        if self._in_hand:
+            self._progress.calling = self._context.runtime.monotonic()
         self._signal.wait()
+        self._progress.calling = None
         if reads:
             self._delivery.begin_writes()
 

@@ -31,6 +31,7 @@ class Progress:
         cursor: where the checkpoint stands. reached: the cursor behind the last row that is done.
         token: of the tenure, or of the document.
         longest: seconds of the longest call.
+        calling: since when the tick does nothing but wait for calls, on the runtime's monotonic clock.
         failed: the last call that failed; error: what is said of it in one line; exception: what it raised;
             culprit: the row that failed, where it is known.
         unwritten: whether the state document does not say that it failed.
@@ -45,6 +46,7 @@ class Progress:
     reached: Cursor | None = None
     token: int | None = None
     longest: float = field(default=float("-inf"))
+    calling: float | None = None
     failed: Failure | None = None
     error: str | None = None
     exception: BaseException | None = None

@@ -80,6 +80,8 @@ class Tick:
         self.ends = self.began + context.options.tick_timeout.total_seconds()
         self.progress = Progress()
         self.state: State | None = None
+        if self.patient is not None:
+            self.patient.watch(self._seconds_in_handler)
 
     def run(self) -> TickResult:
         """Enter, and where there is something to do, drain."""
@@ -310,6 +312,11 @@ class Tick:
         if self.progress.calls and self.patient is not None:
             self.patient.progressed()
         return in_time and not self.stop.is_set() and not tenure.paused and not tenure.lost.is_set()
+
+    def _seconds_in_handler(self) -> float:
+        """For any thread: since when this tick waits for its handler, and for no page."""
+        since = self.progress.calling
+        return 0.0 if since is None or self.reader.is_reading else self.runtime.monotonic() - since
 
     # --- how it went -----------------------------------------------------------------------------------------------
 

@@ -75,9 +75,11 @@ def run(
         handler: called with each batch of each poller; default: the configured ones.
         before: called with each poller on its thread, before its first tick.
         ended: called as each poller ends, on the calling thread: the others may go on for days.
-        max_concurrent: the most ticks at once, at most half of them (at least one) on one database server; with no
-            more pollers than that each may tick at any time. Default: the number of processors and 4.
-        slice: how long a tick goes on while others wait for a turn. Not with "once".
+        max_concurrent: the most ticks at once, at most half of them (at least one) on one database server, those that
+            wait in their handlers not counted; with no more pollers than that each may tick at any time. Default: the
+            number of processors and 4.
+        slice: how long a tick goes on while others wait for a turn. One that does not end then goes on beside them, at
+            most four for each of `max_concurrent`. Not with "once".
         replicas: other processes that run the same pollers, to share the looks with; only with "forever".
         alive: touched while the loop goes round.
     Returns: how each ended, in the order of `pollers`.
@@ -139,7 +141,13 @@ class _Loop(Generic[P]):
         self._stops: dict[P, TurnStop] = {}
         self._until: dict[P, float] = {}
         """Of those that have a turn, when it has hung, on the monotonic clock: the other may be set meanwhile."""
-        self._turns = Turns[P](slots, slice=seconds, draw=lambda: runtime.jitter(0.0, 1.0), postponed=self._postponed)
+        self._turns = Turns[P](
+            slots,
+            slice=seconds,
+            draw=lambda: runtime.jitter(0.0, 1.0),
+            postponed=self._postponed,
+            in_handler=lambda poller: self._stops[poller].in_handler,
+        )
         self._lock = threading.Lock()
         self._arrived: list[tuple[P, Ended[P] | datetime]] = []
         self._woken = runtime.event()

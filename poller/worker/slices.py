@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from poller.ports import Event
 
 STEP = 1.0
@@ -20,6 +22,7 @@ class TurnStop:
         self._all = all_stop
         self._own = own
         self._worked = False
+        self._in_handler: Callable[[], float] = lambda: 0.0
         self.cut = False
 
     def set(self) -> None:
@@ -29,6 +32,15 @@ class TurnStop:
     def progressed(self) -> None:
         """A call was made."""
         self._worked = True
+
+    def watch(self, in_handler: Callable[[], float]) -> None:
+        """A tick begins."""
+        self._in_handler = in_handler
+
+    @property
+    def in_handler(self) -> float:
+        """For how many seconds the tick has waited for its handler, and for nothing else."""
+        return self._in_handler()
 
     @property
     def for_all(self) -> bool:

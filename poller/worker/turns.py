@@ -3,11 +3,15 @@
 A poller is *due* at a moment; once that has passed it waits for a turn. Turns go to the poller that has been due for
 the longest time; of several that are due since one moment, by chance and never in a fixed order. At most `slots` ticks
 run at once, and at most half of them (at least one) on one database server, so that a server that hangs leaves the
-other half to the others. With no more pollers than slots each has one to itself, and the half does not apply.
+other half to the others; one that has waited in its handler for a moment does not wait for its server, and is not
+counted there. With no more pollers than slots each has one to itself, and the half does not apply.
 
 A tick that has had its turn for `slice` seconds while somebody waits who could take its place is asked to end; as many
-are asked as wait, the longest running first. It is due again at once, behind those that waited. One that runs for far
-longer than it may (its handler hangs and cannot be cut) no longer counts: its slot goes to the others.
+are asked as wait, the longest running first. It is due again at once, behind those that waited. One that does not end
+soon (its handler hangs, say) keeps its place from nobody: it goes on in *overtime*, in a slot of its own. There are
+`OVERTIME` times as many of those as slots, so that threads and batches in memory stay few; at most half are for one
+server. Where all are in use, a tick that does not end keeps its slot, until it has run for far longer than it may: then
+its lease has expired, and it counts for nothing any more.
 
 Simulated in tests/unit/worker/test_turns.py: 100 pollers with 8 sources that hang, 1,000 that are always busy.
 """
@@ -23,19 +27,34 @@ from typing import Generic, TypeAlias, TypeVar
 
 K = TypeVar("K")
 
+GRACE = 1.0
+"""Seconds: so long a call lasts before its tick counts as waiting in its handler, and so long a tick that was asked to
+end keeps its place."""
+OVERTIME = 4
+"""For each slot so many ticks may go on beyond their slice while others wait."""
+
 
 @dataclass(eq=False, slots=True)
 class _Member(Generic[K]):
-    """A poller. `due`: since or until when it waits; None while it runs. `began`: of its turn."""
+    """A poller. `due`: since or until when it waits; None while it runs. `began`: of its turn; `asked`: when it was
+    asked to end. `counts`: whether it has one of the slots; `reads`: whether it may wait for its server; `hung`:
+    whether it ran for longer than it may."""
 
     key: K
     server: Hashable
     longest: float
     due: float | None = None
     began: float = 0.0
-    yields: bool = False
+    asked: float | None = None
     counts: bool = False
+    reads: bool = False
+    hung: bool = False
     gone: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it goes on in overtime."""
+        return not self.counts and not self.hung
 
 
 _Queue: TypeAlias = list[tuple[float, float, int, _Member[K]]]
@@ -50,6 +69,7 @@ class Turns(Generic[K]):
         slice: seconds of a turn while others wait.
         draw: a random number, for the order of those that are due since the same moment.
         postponed: asked once a poller is due: a later moment at which it is due instead, or None.
+        in_handler: for how many seconds the tick of a poller has done nothing but wait for a call of its handler.
 
     All moments are seconds on one clock.
     """
@@ -61,11 +81,13 @@ class Turns(Generic[K]):
         draw: Callable[[], float],
         slice: float = float("inf"),  # noqa: A002 - as the option is called
         postponed: Callable[[K], float | None] = lambda _: None,
+        in_handler: Callable[[K], float] = lambda _: 0.0,
     ) -> None:
         self.slots = slots
         self._slice = slice
         self._draw = draw
         self._postponed = postponed
+        self._in_handler = in_handler
         self._members: dict[K, _Member[K]] = {}
         self._running: dict[K, _Member[K]] = {}
         self._taken = 0
@@ -107,6 +129,7 @@ class Turns(Generic[K]):
         """To an earlier time: those whose moment has not come are due at another."""
         for member in self._running.values():
             member.began = min(member.began, now)
+            member.asked = None if member.asked is None else min(member.asked, now)
         members = [member for *_, member in self._later if not member.gone]
         self._later = []
         for member in members:
@@ -126,37 +149,29 @@ class Turns(Generic[K]):
                 self._push(self._parked.setdefault(member.server, []), member, member.due or 0.0)
                 continue
             self._counted(member.server, -1)
-            member.due, member.began, member.yields, member.counts = None, now, False, True
+            member.due, member.began, member.asked, member.hung = None, now, None, False
             self._running[member.key] = member
-            self._take(member, 1)
+            self._count(member, counts=True, reads=True)
             return member.key
         return None
 
     def to_yield(self, now: float) -> list[K]:
         """The ticks that are asked, just now, to make room for others."""
-        self._look(now)
-        if not self._waiting:
-            return []
-        over = [one for one in self._running.values() if one.counts and now >= one.began + self._slice]
-        wanted = dict(self._waiting) if over else {}
-        asked: list[K] = []
-        for member in sorted(over, key=lambda one: (not one.yields, one.began)):
-            server = self._served_by(member, wanted)
-            if server is None:
-                continue
-            wanted[server] -= 1
-            if not member.yields:
-                member.yields = True
-                asked.append(member.key)
-        return asked
+        asked = [member for member in self._in_the_way(now) if member.asked is None]
+        for member in asked:
+            member.asked = now
+        return [member.key for member in asked]
 
     def let_go(self, now: float) -> list[K]:
-        """The ticks whose slots are given to others, just now, since they run for longer than they may."""
-        gone = [one for one in self._running.values() if one.counts and now >= one.began + one.longest]
-        for member in gone:
-            member.counts = False
-            self._take(member, -1)
-        return [member.key for member in gone]
+        """Give the slots of ticks that do not end to others; which of them, just now, ran for longer than they may."""
+        for member in self._in_the_way(now):
+            if member.asked is not None and now >= member.asked + GRACE and self._has_overtime(member.server):
+                self._count(member, counts=False, reads=False)
+        hung = [one for one in self._running.values() if not one.hung and now >= one.began + one.longest]
+        for member in hung:
+            member.hung = True
+            self._count(member, counts=False, reads=False)
+        return [member.key for member in hung]
 
     # --- what is asked of it ---------------------------------------------------------------------------------------
 
@@ -166,19 +181,28 @@ class Turns(Generic[K]):
         if self._waiting:
             counting = [member for member in self._running.values() if member.counts]
             moments += [member.began + member.longest for member in counting]
-            # One whose slice is over and who was not asked is in nobody's way until somebody comes or goes.
+            # One whose slice is over and who was not asked is in nobody's way until somebody comes or goes, and neither
+            # does time make room for overtime.
             moments += [end for member in counting if (end := member.began + self._slice) > now]
+            moments += [end for one in counting if one.asked is not None and (end := one.asked + GRACE) > now]
+            if any(one.reads and one.server in self._parked for one in counting):
+                moments.append(now + GRACE)
         return min(moments, default=None)
 
     def overdue(self, now: float) -> Iterator[tuple[K, float]]:
-        """Those that wait for a turn, and those whose turn no longer counts, with since when."""
+        """Those that wait for a turn, and those in overtime, with since when."""
         for queue in (self._ready, *self._parked.values()):
             yield from ((member.key, due) for due, _, _, member in queue if due <= now and not member.gone)
         yield from ((member.key, member.began) for member in self._running.values() if not member.counts)
 
     @property
+    def overtime(self) -> list[K]:
+        """Those that run, and keep no slot from others."""
+        return [member.key for member in self._running.values() if not member.counts]
+
+    @property
     def running(self) -> int:
-        """How many have a turn, those included that no longer count."""
+        """How many have a turn, those in overtime and those that hang included."""
         return len(self._running)
 
     @property
@@ -204,21 +228,48 @@ class Turns(Generic[K]):
             else:
                 self._counted(member.server, 1)
                 self._push(self._ready, member, member.due or 0.0)
+        if self._waiting:
+            self._look_at_handlers()
 
     def _end_turn(self, key: K) -> None:
-        member = self._running.pop(key)
-        if member.counts:
-            member.counts = False
-            self._take(member, -1)
+        self._count(self._running.pop(key), counts=False, reads=False)
 
-    def _take(self, member: _Member[K], change: int) -> None:
-        """A slot of its server is taken, or free again."""
-        self._taken += change
+    def _look_at_handlers(self) -> None:
+        """Who waits in its handler does not wait for its server; who comes back does."""
+        for member in self._running.values():
+            if member.counts:
+                self._count(member, counts=True, reads=self._in_handler(member.key) < GRACE)
+
+    def _count(self, member: _Member[K], *, counts: bool, reads: bool) -> None:
+        """Whether it has a slot, and one of those of its server."""
+        self._taken += counts - member.counts
+        change = reads - member.reads
+        member.counts, member.reads = counts, reads
+        if not change:
+            return
         self._on_server[member.server] += change
         if not self._on_server[member.server]:
             del self._on_server[member.server]
         if change < 0:
             self._unpark(member.server)
+
+    def _has_overtime(self, server: Hashable) -> bool:
+        most = self.slots * OVERTIME
+        late = [one for one in self._running.values() if one.is_late]
+        return len(late) < most and sum(one.server == server for one in late) < max(1, most // 2)
+
+    def _in_the_way(self, now: float) -> list[_Member[K]]:
+        """Those whose slice is over and whose place another could take who waits: as many as wait."""
+        self._look(now)
+        over = [one for one in self._running.values() if one.counts and now >= one.began + self._slice]
+        wanted = dict(self._waiting) if over else {}
+        found: list[_Member[K]] = []
+        for member in sorted(over, key=lambda one: (one.asked is None, one.began)):
+            server = self._served_by(member, wanted)
+            if server is not None:
+                wanted[server] -= 1
+                found.append(member)
+        return found
 
     def _unpark(self, server: Hashable, *, everybody: bool = False) -> None:
         parked = self._parked.get(server, [])
@@ -238,7 +289,7 @@ class Turns(Generic[K]):
 
     def _served_by(self, member: _Member[K], wanted: dict[Hashable, int]) -> Hashable | None:
         """The server of somebody who waits and could have this one's place; None: nobody could."""
-        if wanted.get(member.server):
+        if wanted.get(member.server) and (member.reads or not self._is_full(member.server)):
             return member.server
         return next((server for server, left in wanted.items() if left > 0 and not self._is_full(server)), None)
 

@@ -128,6 +128,33 @@ def test_a_stop_keeps_nobody_waiting_for_the_next_moment() -> None:
     assert (end.ok, shop.clock.passed) == (True, 33)
 
 
+def test_three_hung_handlers_delay_no_other_poller() -> None:
+    """Two processors, and 20 pollers of one server, which look every 10 s: rows come within seconds of a look."""
+    shop, late, rounds = Shop(), dict[str, list[float]](), 60
+    pollers = [shop.poller(f"p{number}", 1) for number in range(20)]
+    hung = {"p0", "p1", "p2"}
+
+    def take(batch: Batch) -> None:
+        if batch.poller_name in hung:
+            shop.clock.sleep(100_000)
+        shop.clock.sleep(0.1)
+        late.setdefault(batch.poller_name, []).append(shop.clock.passed - batch.rows[0]["id"] * 10)
+
+    def ring() -> None:
+        for number in range(2, rounds + 1):
+            shop.clock.sleep(10 * number - 0.5 - shop.clock.passed)
+            for poller in pollers:
+                assert isinstance(poller.source, Table)
+                poller.source.rows.append(row(number))
+        shop.clock.sleep(20)
+        shop.clock.stop.set()
+
+    shop.clock.start(ring)
+    run(pollers, "forever", shop.clock.stop, handler=take, max_concurrent=6)
+    assert {name: len(seen) for name, seen in late.items()} == {f"p{number}": rounds for number in range(3, 20)}
+    assert max(max(seen) for seen in late.values()) < 5
+
+
 # --- threads
 
 

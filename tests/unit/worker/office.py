@@ -14,7 +14,8 @@ from poller.worker.turns import Turns
 @dataclass
 class Office:
     """`seconds`: how long each tick of a poller takes, by name. `rest`: from a tick's end to the next due moment; None:
-    the multiple of 10 seconds that comes next. `fails`: pollers whose ticks fail, and back off, doubling."""
+    the multiple of 10 seconds that comes next. `fails`: pollers whose ticks fail, and back off, doubling. `handlers`:
+    those whose ticks are calls of their handlers, which go on when they are asked to yield."""
 
     slots: int
     servers: dict[str, str]
@@ -22,6 +23,7 @@ class Office:
     rest: float | None = None
     slice: float = 30.0
     fails: frozenset[str] = frozenset()
+    handlers: frozenset[str] = frozenset()
     seed: int = 1
     ticks: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -31,14 +33,17 @@ class Office:
 
     def run(self, until: float) -> None:
         """From 0 to `until` seconds. A tick that is asked to yield ends at once, and what is left of it comes later."""
-        chance = Random(self.seed)
-        turns = Turns[str](self.slots, draw=chance.random, slice=self.slice)
+        chance, now = Random(self.seed), 0.0
+
+        def in_handler(name: str) -> float:
+            return now - began[name] if name in self.handlers else 0.0
+
+        turns = Turns[str](self.slots, draw=chance.random, slice=self.slice, in_handler=in_handler)
         due = dict.fromkeys(self.servers, 0.0)
         left = dict.fromkeys(self.servers, 0.0)
         failures: dict[str, int] = defaultdict(int)
         began: dict[str, float] = {}
         ends: list[tuple[float, str]] = []
-        now = 0.0
         for name, server in self.servers.items():
             turns.join(name, server, 0.0)
         while now <= until:
@@ -53,6 +58,7 @@ class Office:
                 pause = min(300.0, 2.0 ** failures[name]) if failures[name] else 0.0
                 due[name] = self._next(now + pause)
                 turns.put_back(name, due[name])
+            turns.let_go(now)
             while (started := turns.start(now)) is not None:
                 self.order.append(started)
                 self.waits[started].append(now - due[started])
@@ -61,6 +67,8 @@ class Office:
                 heappush(ends, (now + left[started], started))
                 self._count(began)
             for name in turns.to_yield(now):
+                if name in self.handlers or left[name] > 1e6:
+                    continue  # a call, or a query that hangs
                 left[name] -= now - began.pop(name)
                 ends = [one for one in ends if one[1] != name]
                 due[name] = now

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from poller.worker.turns import Turns
+from poller.worker.turns import GRACE, OVERTIME, Turns
 from tests.unit.worker.office import Office
 
 
@@ -14,9 +15,15 @@ def spread(pollers: int, servers: int) -> dict[str, str]:
     return {f"p{number}": f"server-{number % servers}" for number in range(pollers)}
 
 
-def turns(slots: int, *members: str, seconds: float = 30.0, longest: float = float("inf")) -> Turns[str]:
+def turns(
+    slots: int,
+    *members: str,
+    seconds: float = 30.0,
+    longest: float = float("inf"),
+    in_handler: Callable[[str], float] = lambda _: 0.0,
+) -> Turns[str]:
     """Pollers that are due at 0, each named for its server and a number: `a1`, `b7`."""
-    made = Turns[str](slots, draw=Random(7).random, slice=seconds)
+    made = Turns[str](slots, draw=Random(7).random, slice=seconds, in_handler=in_handler)
     for name in members:
         made.join(name, name[0], 0.0, longest=longest)
     return made
@@ -170,10 +177,77 @@ def test_only_who_could_be_replaced_is_asked() -> None:
     assert len(started(made, 0)) == 3
     (asked,) = made.to_yield(30)
     assert asked[0] == "a"
-    assert made.next_moment(30) == 1000, "the others are asked no more, so nothing comes before"
+    assert made.let_go(30 + GRACE) == []
+    assert [name[0] for name in started(made, 30 + GRACE)] == ["a"]
+    assert made.next_moment(30 + GRACE) == 1000, "the others are asked no more, so nothing comes before"
 
 
-# --- those that hang
+# --- those that wait in their handlers, or hang
+
+
+def test_who_waits_in_its_handler_leaves_its_server_to_others() -> None:
+    """Once its call has lasted for a moment; a call that is quicker changes nothing."""
+    calls = {"a1": 0.0, "a2": 0.0}
+    made = turns(4, *(f"a{number}" for number in range(1, 8)), in_handler=lambda name: calls.get(name, 0.0))
+    first = started(made, 0)
+    assert len(first) == 2
+    calls = {first[0]: GRACE / 2}
+    assert started(made, 0.5) == []
+    assert made.next_moment(0.5) == 0.5 + GRACE, "it is looked at again"
+    calls = {first[0]: GRACE}
+    assert len(started(made, 1)) == 1
+    calls = {}
+    assert started(made, 2) == [], "it is back, and one more than the half is at work"
+    made.put_back(first[0], 100)
+    assert started(made, 2) == []
+    made.put_back(first[1], 100)
+    assert len(started(made, 2)) == 1
+
+
+def test_who_waits_in_its_handler_takes_one_of_all_slots() -> None:
+    made = turns(4, *(f"a{number}" for number in range(9)), in_handler=lambda _: 5.0)
+    assert len(started(made, 0)) == 4
+
+
+def test_who_does_not_end_after_its_slice_keeps_nobody_waiting() -> None:
+    made = turns(2, "a1", "b1", "c1", "d1", in_handler=lambda _: 25.0)
+    hung = started(made, 0)
+    assert sorted(made.to_yield(30)) == sorted(hung)
+    assert (made.let_go(30.5), started(made, 30.5)) == ([], [])
+    assert made.next_moment(30.5) == 30 + GRACE
+    assert (made.let_go(30 + GRACE), len(started(made, 30 + GRACE))) == ([], 2)
+    assert made.running == 4
+    for name in hung:
+        made.put_back(name, 32)
+    assert started(made, 32) == [], "its slot is not given back twice"
+
+
+def test_three_hung_handlers_delay_nobody_of_one_server() -> None:
+    """Twenty pollers on two processors: six slots, three of them for the server."""
+    hung = ["p0", "p1", "p2"]
+    office = Office(6, spread(20, 1), lambda name: 1e9 if name in hung else 0.1, handlers=frozenset(hung))
+    office.run(600)
+    others = [name for name in office.servers if name not in hung]
+    assert office.longest_wait(*others) < 3
+    assert min(office.ticks[name] for name in others) >= 59
+
+
+@pytest.mark.parametrize("handlers", [True, False])
+def test_however_many_hang_the_ticks_at_once_are_bounded(handlers: bool) -> None:
+    servers = spread(300, 2)
+    office = Office(6, servers, lambda _: 1e9, handlers=frozenset(servers) if handlers else frozenset())
+    office.run(3000)
+    assert office.most == 6 * (1 + OVERTIME)
+
+
+def test_a_server_that_hangs_leaves_overtime_to_others() -> None:
+    """Its queries last for longer than a slice; then handlers hang that read from another server."""
+    servers = spread(200, 2)
+    away = [name for name in servers if servers[name] == "server-0"]
+    hung = [f"p{number}" for number in (1, 3, 5, 7, 9, 11)]
+    office = Office(6, servers, lambda name: 1e9 if name in (*away, *hung) else 0.01, handlers=frozenset(hung))
+    office.run(600)
+    assert min(office.ticks[name] for name in servers if name not in (*away, *hung)) > 50
 
 
 def test_a_tick_that_hangs_keeps_its_slot_from_nobody() -> None:
@@ -182,7 +256,7 @@ def test_a_tick_that_hangs_keeps_its_slot_from_nobody() -> None:
     assert made.let_go(599) == []
     assert made.let_go(600) == [hung]
     (other,) = started(made, 600)
-    assert [name for name, _ in made.overdue(600)] == [hung]
+    assert [name for name, _ in made.overdue(600)] == [hung], "another process may look at it"
     made.put_back(hung, 700)
     made.put_back(other, 700)
     assert len(started(made, 700)) == 1, "its slot is not given back twice"
@@ -225,7 +299,7 @@ def test_any_order_of_events_keeps_the_rules(seed: int) -> None:
     made = Turns[str](slots, draw=chance.random, slice=20)
     due = {f"{'abc'[number % chance.randint(1, 3)]}{number}": 0.0 for number in range(chance.randint(1, 20))}
     running: dict[str, float] = {}
-    hung: set[str] = set()
+    hung: set[str] = set()  # or at work for longer than their slice
     for name in due:
         made.join(name, name[0], 0.0, longest=100)
     for _ in range(300):
@@ -249,11 +323,13 @@ def test_any_order_of_events_keeps_the_rules(seed: int) -> None:
             now += chance.expovariate(0.3)
         gone = made.let_go(now)
         assert all(now - running[name] >= 100 for name in gone)
-        hung |= set(gone)
+        hung = set(made.overtime)
+        assert set(gone) <= hung
         for name in started(made, now):
             assert due[name] <= now
             running[name] = now
-        assert all(now - running[name] >= 20 for name in made.to_yield(now))
+        for name in made.to_yield(now):
+            assert now - running[name] >= 20
         counted = [name for name in running if name not in hung]
         half = slots if len(due) <= slots else max(1, slots // 2)
         at_once = {server: sum(name[0] == server for name in counted) for server in "abc"}
