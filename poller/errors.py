@@ -95,8 +95,8 @@ class StoreUnavailable(StoreError):
 
 
 class StoreDenied(StoreError):
-    """The store refused our credentials or permissions (401, 403): an error for the operator, never retried
-    (protocol 2)."""
+    """The store refused, and only a person can end that: credentials, permissions, an archived or locked blob. Never
+    retried (protocol 2)."""
 
 
 class WriteConflict(StoreError):

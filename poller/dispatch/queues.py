@@ -17,16 +17,18 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 
 from poller import forks
 from poller.dispatch.messages import WorkMessage
-from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable
+from poller.errors import ConfigError, StoreError
 from poller.stores.azure.account import (
     KEY,
     check_account_key,
+    check_primary,
     check_transport,
     expand_development_storage,
     from_environment,
 )
+from poller.stores.azure.advice import QUEUES
 from poller.stores.azure.credentials import credential_of
-from poller.stores.azure.errors import FAILURES, code_of, reason_of, status_of
+from poller.stores.azure.errors import FAILURES, code_of, no_such_service, status_of, translate
 from poller.stores.azure.transport import WholeAnswers
 
 logger = logging.getLogger("poller")
@@ -97,6 +99,8 @@ class StorageQueue:
             return cls.from_connection_string(found, name)
         url, credential = found.url("queue", connection, why='[functions] mode = "queue"'), credential_of(found)
 
+        check_primary(url)
+
         def connect(queue: str, transport: WholeAnswers) -> Any:
             from azure.storage.queue import QueueClient
 
@@ -118,7 +122,7 @@ class StorageQueue:
 
         made = cls(connect, name)
         try:
-            made._client(name)
+            check_primary(made._client(name).url)
         except FAILURES:  # from None: the SDK's text may quote its arguments
             raise ConfigError(
                 f"{KEY} leads to no queues: its connection string names neither an account nor a QueueEndpoint.",
@@ -198,20 +202,10 @@ class StorageQueue:
 
     def _translated(self, error: Exception, name: str) -> StoreError:
         """The error to raise: the SDK's texts may hold a signed address."""
-        said, place = f"{status_of(error)} {code_of(error)}".strip(), f"the queue {name}"
-        if status_of(error) in {401, 403}:
-            return StoreDenied(
-                f"Access to {place} was refused ({said}).",
-                document=name,
-                next_step="Grant this identity the role 'Storage Queue Data Contributor' on the account; it takes "
-                "minutes to apply. A SAS token must permit queues (ss=bq, sp=raup).",
-            )
-        why = said if status_of(error) else reason_of(error)
-        return StoreUnavailable(
-            f"No usable answer came for {place}: {why}.",
-            document=name,
-            next_step=f"Check that {KEY} leads to the account's queues, and that they can be reached.",
-        )
+        place = f"the queue {name}"
+        if isinstance(error, AzureError):
+            return translate(error, place, name, QUEUES)
+        return no_such_service(place, name, QUEUES)
 
 
 def _options() -> dict[str, Any]:

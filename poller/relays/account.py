@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from poller import entra
 from poller.config.options import Options, Text
-from poller.errors import ConfigError, PollerError
+from poller.errors import ConfigError, PollerError, StoreDenied, StoreUnavailable
 from poller.handler.reports import RetryLater
 from poller.model.finding import Finding, error
 from poller.relays.messages import retry_later
@@ -109,11 +109,21 @@ def full_connection(text: str, service: Service) -> str:
     raise refused
 
 
-def no_client(options: IdentityOptions, what: str) -> ConfigError:
-    """The error for a connection string or an address of which the SDK makes no client."""
+def made_client(options: IdentityOptions, what: str, make: Callable[[], Any]) -> Any:
+    """The SDK's client. Raises: ConfigError, for a connection string or an address of which it makes none."""
+    from azure.core.exceptions import AzureError
+
+    from poller.stores.azure.account import USE_PRIMARY, is_secondary
+
     key = "connection_env" if options.connection_env else "account_url"
-    step = "Copy the connection string again from the portal, or correct the address."
-    return ConfigError(f"leads to no {what}.", key=key, next_step=step)
+    try:
+        made = make()
+    except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
+        step = "Copy the connection string again from the portal, or correct the address."
+        raise ConfigError(f"leads to no {what}.", key=key, next_step=step) from None
+    if is_secondary(made.url):
+        raise ConfigError("leads to the account's read-only secondary.", key=key, next_step=USE_PRIMARY)
+    return made
 
 
 def client_options() -> dict[str, Any]:
@@ -156,6 +166,7 @@ def failure(failed: Exception, place: str, *, role: str, missing: str) -> Except
     """
     from azure.core.exceptions import AzureError, ClientAuthenticationError
 
+    from poller.stores.azure.advice import MEANINGS
     from poller.stores.azure.errors import code_of, reason_of, status_of
 
     if not isinstance(failed, AzureError):
@@ -170,8 +181,11 @@ def failure(failed: Exception, place: str, *, role: str, missing: str) -> Except
         return retry_later(f"no usable answer came for {place}: {reason_of(failed)}")
     if status in _OUTAGES or code_of(failed).endswith("BeingDeleted"):
         return retry_later(f"{place} is busy or failing ({said})", _asked_for(failed))
-    if status in {401, 403}:
-        return PollerError(f"Access to {place} was refused ({said}).", next_step=role)
+    kind, step = MEANINGS.get(code_of(failed), (None, role))
+    if kind is StoreUnavailable:
+        return retry_later(f"{place} cannot be used now ({said}). {step}")
+    if kind is StoreDenied or status in {401, 403}:
+        return PollerError(f"Access to {place} was refused ({said}).", next_step=step)
     step = missing if status == 404 else "The service's documentation explains this code."
     return PollerError(f"{place} did not accept the request ({said}).", next_step=step)
 

@@ -21,7 +21,7 @@ from poller.relays.account import (
     failure,
     full_connection,
     looked_at,
-    no_client,
+    made_client,
     problem,
     sent,
 )
@@ -246,22 +246,18 @@ class _Container(Files):
 
     def connected(self) -> Any:
         """The SDK's client. Raises: ConfigError."""
-        from azure.core.exceptions import AzureError
         from azure.storage.blob import ContainerClient
 
         with self._lock:
             if self._client is None:
                 own, options = self._settings, {**client_options(), "max_single_put_size": _ONE_PUT}
-                try:
+
+                def make() -> Any:
                     if own.account_url is None:
-                        made = ContainerClient.from_connection_string(self._connection, own.container, **options)
-                    else:
-                        made = ContainerClient(own.account_url, own.container, credential=own.credential, **options)
-                except (ValueError, AzureError):
-                    made = None
-                if made is None:
-                    raise no_client(own, "blobs")
-                self._client = made
+                        return ContainerClient.from_connection_string(self._connection, own.container, **options)
+                    return ContainerClient(own.account_url, own.container, credential=own.credential, **options)
+
+                self._client = made_client(own, "blobs", make)
             return self._client
 
     def close(self) -> None:

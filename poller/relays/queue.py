@@ -25,7 +25,7 @@ from poller.relays.account import (
     failure,
     full_connection,
     looked_at,
-    no_client,
+    made_client,
     problem,
     sent,
 )
@@ -229,20 +229,16 @@ class QueueRelay(Relay[QueueSettings]):
 
     def _connected(self) -> Any:
         """The SDK's client. Raises: ConfigError."""
-        from azure.core.exceptions import AzureError
         from azure.storage.queue import QueueClient
 
         with self._lock:
             if self._client is None:
                 own = self.settings
-                try:
+
+                def make() -> Any:
                     if own.account_url is None:
-                        made = QueueClient.from_connection_string(self._connection, own.queue, **client_options())
-                    else:
-                        made = QueueClient(own.account_url, own.queue, credential=own.credential, **client_options())
-                except (ValueError, AzureError):
-                    made = None
-                if made is None:
-                    raise no_client(own, "queues")
-                self._client = made
+                        return QueueClient.from_connection_string(self._connection, own.queue, **client_options())
+                    return QueueClient(own.account_url, own.queue, credential=own.credential, **client_options())
+
+                self._client = made_client(own, "queues", make)
             return self._client

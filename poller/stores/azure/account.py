@@ -126,6 +126,25 @@ def check_transport(connection_string: str, service: Service = "blob") -> None:
     )
 
 
+USE_PRIMARY = (
+    "Use the account's primary address, the one without -secondary; after a fail-over it leads to the other region."
+)
+
+
+def is_secondary(url: str) -> bool:
+    """True if a client's address is the read-only copy of an account in another region: it accepts no write."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    account = parts.path.split("/")[1] if is_loopback(host) and parts.path else host.split(".")[0]
+    return account.lower().endswith("-secondary")
+
+
+def check_primary(url: str) -> None:
+    """Refuse the account's read-only secondary. Raises: ConfigError."""
+    if is_secondary(url):
+        raise ConfigError(f"{KEY} leads to a storage account's read-only secondary.", key=KEY, next_step=USE_PRIMARY)
+
+
 def from_environment(name: str, environ: Mapping[str, str], *, service: Service = "blob") -> str | Identity:
     """The connection string, or the connection by identity, in the settings named `name`.
 

@@ -9,59 +9,17 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 
 from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConflict
+from poller.stores.azure.advice import MEANINGS, Advice
 
 # What a call into the SDK raises: its own errors, and others for an answer that is not the service's.
 FAILURES = (AzureError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
 
 _TRANSIENT = {404, 408, 429}
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What is special about a service's refusals.
-
-    Attributes:
-        service: what it is called. role: the step that grants what is needed. place: where state is, as `[state]`
-            names it.
-        denied: the step by error code of a refusal (https://learn.microsoft.com/rest/api/storageservices/
-            common-rest-api-error-codes and the service's own page).
-        conflicts: error codes that mean: not the version that was named.
-        final: error codes of a 409 that does not pass with time.
-        steps: the step by error code of a request that was not accepted; `""` where the answer has none.
-    """
-
-    service: str
-    role: str
-    place: str
-    denied: Mapping[str, str]
-    conflicts: frozenset[str]
-    final: frozenset[str]
-    steps: Mapping[str, str]
-
-
-def denied(role: str, *, sas: str, resources: str, services: str) -> dict[str, str]:
-    """The steps that are the same in every service. `sas`: permissions, `resources` and `services`: of a SAS token."""
-    return {
-        "AuthenticationFailed": "Check whether the account key or SAS token is current, and this machine's clock.",
-        "AuthorizationFailure": "Check the account key, what the SAS token permits, and the account's network rules.",
-        "AuthorizationPermissionMismatch": f"{role} A SAS token needs sp={sas}.",
-        "AuthorizationProtocolMismatch": "The SAS token permits https only: use an https endpoint.",
-        "AuthorizationResourceTypeMismatch": f"The SAS token must permit {resources}.",
-        "AuthorizationServiceMismatch": f"The SAS token must permit {services}.",
-        "AuthorizationSourceIPMismatch": "The SAS token does not permit this machine's address.",
-        "InsufficientAccountPermissions": role,
-        "InvalidAuthenticationInfo": "Check the credential that state.connection names.",
-        "KeyBasedAuthenticationNotPermitted": "The account refuses keys: use an identity (NAME__accountName).",
-        "NoAuthenticationInformation": "state.connection holds no key, SAS token or identity.",
-        "AccountIsDisabled": "The account is disabled: see it in the portal.",
-    }
 
 
 def code_of(error: Exception) -> str:
@@ -118,26 +76,35 @@ def _answered(
     status: int, code: str, place: str, name: str, advice: Advice, *, creating: bool, unsure: str
 ) -> StoreError:
     said = f"{status} {code}".strip()
-    if code in advice.denied or status in {401, 403}:
-        step = advice.denied.get(code, f"{advice.role} Check the account's network rules, too.")
-        return StoreDenied(f"Access to {place} was refused ({said}).", document=name, next_step=step)
-    if (
-        (status == 404 and code)
-        or status == 412
-        or code in advice.conflicts
-        or (status == 409 and creating and not code)
-    ):
-        return WriteConflict(f"{place} is not the version this write was for ({said}).", document=name)
+    kind, step = MEANINGS.get(code) or _by_status(status, code, advice, creating=creating, unsure=unsure)
+    if kind is StoreUnavailable:
+        sent = code not in MEANINGS  # such an answer is sure of what was written: nothing
+        return StoreUnavailable(
+            f"No usable answer came for {place} ({said}).", document=name, next_step=step, sent=sent
+        )
+    return kind(_SENTENCES[kind].format(place=place, said=said), document=name, next_step=step)
+
+
+_SENTENCES: dict[type[StoreError], str] = {
+    StoreDenied: "Access to {place} was refused ({said}).",
+    WriteConflict: "{place} is not the version this write was for ({said}).",
+    StoreError: "The request for {place} was not accepted ({said}).",
+}
+
+
+def _by_status(status: int, code: str, advice: Advice, *, creating: bool, unsure: str) -> tuple[type[StoreError], str]:
+    step = advice.access(code)
+    if step is not None or status in {401, 403}:
+        return StoreDenied, step or f"{advice.role} Check the account's network rules, too."
+    if advice.tags and ((status == 404 and code) or status == 412 or (status == 409 and creating and not code)):
+        return WriteConflict, ""
     # A 404 without a code comes from something in between.
     # 409 for the rest (ContainerBeingDeleted, AccountBeingCreated, PendingCopyOperation, ...) passes with time.
-    if status in _TRANSIENT or status >= 500 or (status == 409 and code not in advice.final):
-        return StoreUnavailable(
-            f"No usable answer came for {place} ({said}).",
-            document=name,
-            next_step=f"The storage service is busy or failing{unsure}.",
-        )
-    step = advice.steps.get(code, f"Check state.connection and {advice.place}.")
-    return StoreError(f"The request for {place} was not accepted ({said}).", document=name, next_step=step)
+    if status in _TRANSIENT or status >= 500 or status == 409:
+        return StoreUnavailable, f"The storage service is busy or failing{unsure}."
+    if not code:
+        return StoreError, f"The answer is not a {advice.service}'s: check state.connection and any proxy on the way."
+    return StoreError, f"Check state.connection and {advice.place}."
 
 
 def no_such_service(place: str, name: str, advice: Advice) -> StoreUnavailable:

@@ -15,9 +15,9 @@ from azure.storage.blob import BlobClient, BlobType, ContainerClient
 from poller import forks
 from poller.errors import ConfigError, StoreError, StoreUnavailable
 from poller.ports import Timeout
+from poller.stores.azure.advice import BLOBS
 from poller.stores.azure.errors import FAILURES, code_of, no_such_service, not_created, translate
 from poller.stores.azure.transport import WholeAnswers, seconds
-from poller.stores.blob.advice import BLOBS
 
 PAGE = 5000
 """Blobs in one answer to a LIST: the service's own limit."""

@@ -26,6 +26,7 @@ from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written, un
 from poller.stores.azure.account import (
     KEY,
     check_account_key,
+    check_primary,
     check_transport,
     expand_development_storage,
     from_environment,
@@ -142,7 +143,9 @@ class BlobStore:
     @classmethod
     def _checked(cls, connect: Callable[[WholeAnswers], ContainerClient], log_blocks: int) -> BlobStore:
         try:
-            return cls(Container(connect), log_blocks=log_blocks)
+            store = cls(Container(connect), log_blocks=log_blocks)
+            check_primary(store._container.client().url)
+            return store
         except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
             raise ConfigError(
                 f"{KEY} leads neither to a storage connection string nor to the https address of an account.",

@@ -15,14 +15,16 @@ from poller import forks
 from poller.errors import ConfigError, StoreError, StoreUnavailable
 from poller.ports import Timeout
 from poller.stores.azure.account import KEY
+from poller.stores.azure.advice import TABLES
 from poller.stores.azure.errors import FAILURES, code_of, no_such_service, not_created, translate
 from poller.stores.azure.transport import WholeAnswers, seconds
-from poller.stores.table.advice import TABLES, TOO_LARGE
 from poller.stores.table.bodies import too_large
 
 PAGE = 1000
 """Entities in one answer to a query: the service's own limit."""
 _TABLE = re.compile(r"(?!tables\Z)[a-z][a-z0-9]{2,62}\Z", re.IGNORECASE)
+_TOO_LARGE = frozenset({"EntityTooLarge", "PropertyValueTooLarge", "RequestBodyTooLarge"})
+"""Error codes of a document that the service does not hold."""
 _COSMOS = (".cosmos.azure.com", ".cosmosdb.azure.com")
 
 OPTIONS: dict[str, Any] = {"retry_total": 0, "permit_redirects": False}
@@ -149,7 +151,7 @@ class Entities:
         """The error to raise, `from None`: the SDK's texts may hold a signed address."""
         if not isinstance(error, AzureError):
             return self.no_table_service(name)
-        if code_of(error) in TOO_LARGE:
+        if code_of(error) in _TOO_LARGE:
             return too_large(self.locate(name), name, code_of(error))
         return translate(error, self.locate(name), name, TABLES, creating=creating, reading=reading)
 

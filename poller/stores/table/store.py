@@ -29,6 +29,7 @@ from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written, un
 from poller.stores.azure.account import (
     KEY,
     check_account_key,
+    check_primary,
     check_transport,
     expand_development_storage,
     from_environment,
@@ -126,7 +127,9 @@ class TableStore:
     @classmethod
     def _checked(cls, connect: Callable[[WholeAnswers], TableClient]) -> TableStore:
         try:
-            return cls(Entities(connect))
+            entities = Entities(connect)
+            check_primary(entities.address)
+            return cls(entities)
         except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
             raise ConfigError(
                 f"{KEY} leads neither to a storage connection string nor to the https address of an account's tables.",

@@ -116,6 +116,46 @@ def test_an_unclear_answer_is_one_request_and_an_error(ask: Ask, given: bytes | 
     assert "SIGNATURE" not in str(caught.value)
 
 
+ENDED_BY_A_PERSON = {
+    (409, "BlobArchived"): "az storage blob set-tier",
+    (409, "BlobImmutableDueToLegalHold"): "legal hold",
+    (409, "BlobImmutableDueToPolicy"): "immutability policy",
+    (409, "BlobUsesCustomerSpecifiedEncryption"): "without that key",
+    (409, "ResourceTypeMismatch"): "move it away",
+    (409, "PathAlreadyExists"): "move it away",
+    (409, "InvalidBlobType"): "move it away",
+    (403, "KeyVaultEncryptionKeyNotFound"): "Key Vault",
+    (403, "KeyVaultAccessTokenCannotBeAcquired"): "Key Vault",
+    (403, "WriteOperationNotSupportedOnSecondary"): "without -secondary",
+    (403, "UnauthorizedBlobOverwrite"): "sp=racwl",
+}
+
+
+@pytest.mark.parametrize("ask", [read, create, replace])
+@pytest.mark.parametrize(("status", "code"), ENDED_BY_A_PERSON)
+def test_what_a_person_must_end_is_a_refusal_that_says_how(ask: Ask, status: int, code: str) -> None:
+    with Canned(answer(status, code=code)) as server:
+        store = BlobStore.from_connection_string(server.connection_string)
+        with pytest.raises(StoreDenied) as caught:
+            ask(store)
+        store.close()
+    assert NAME in caught.value.message
+    assert ENDED_BY_A_PERSON[status, code] in caught.value.next_step
+    assert "Grant this identity" not in caught.value.next_step
+
+
+@pytest.mark.parametrize("ask", [read, create, replace])
+def test_a_blob_on_its_way_out_of_the_archive_is_an_outage(ask: Ask) -> None:
+    with Canned(answer(409, code="BlobBeingRehydrated")) as server:
+        store = BlobStore.from_connection_string(server.connection_string)
+        with pytest.raises(StoreUnavailable) as caught:
+            ask(store)
+        store.close()
+    assert NAME in caught.value.message
+    assert "up to 15 hours" in caught.value.next_step
+    assert not caught.value.sent  # this answer says that nothing was written
+
+
 @pytest.mark.parametrize(
     ("ask", "given"),
     [

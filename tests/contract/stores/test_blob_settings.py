@@ -102,6 +102,30 @@ def test_an_invalid_setting_is_refused_without_repeating_it(environ: dict[str, s
 
 
 @pytest.mark.parametrize(
+    "environ",
+    [
+        {"A": f"{ACCOUNT};BlobEndpoint=https://shop-secondary.blob.core.windows.net"},
+        {"A": f"AccountName=shop-secondary;AccountKey={SECRET}"},
+        {"A__accountName": "shop-secondary"},
+        {"A__blobServiceUri": "https://SHOP-Secondary.z7.blob.storage.azure.net"},
+        {"A": f"{ACCOUNT};BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1-secondary"},
+    ],
+)
+def test_the_read_only_secondary_is_refused_at_the_start(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="without -secondary") as refused:
+        located(environ, "A")
+    assert refused.value.key == "state.connection"
+    assert SECRET not in str(refused.value)
+
+
+def test_a_connection_string_may_name_the_secondary_beside_it() -> None:
+    both = (
+        f"{ACCOUNT};BlobEndpoint=https://s.example;BlobSecondaryEndpoint=https://shop-secondary.blob.core.windows.net"
+    )
+    assert located({"A": both}, "A").endswith("https://s.example")
+
+
+@pytest.mark.parametrize(
     "secret", ["SharedAccessSignature=sv=2026-01-01&sig=c2VjcmV0", "AccountName=shop;AccountKey=c2VjcmV0"]
 )
 @pytest.mark.parametrize("endpoint", ["BlobEndpoint=http://shop.example/", "DefaultEndpointsProtocol=http"])

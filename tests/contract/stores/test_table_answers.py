@@ -208,6 +208,25 @@ def test_every_answer_is_one_request_and_one_error(status: int, code: str, ask: 
 
 
 @pytest.mark.parametrize("ask", [read, create, replace])
+@pytest.mark.parametrize(
+    ("code", "step"),
+    [
+        ("KeyVaultEncryptionKeyNotFound", "Key Vault"),
+        ("KeyVaultAccessTokenCannotBeAcquired", "Key Vault"),
+        ("WriteOperationNotSupportedOnSecondary", "without -secondary"),
+    ],
+)
+def test_a_refusal_that_is_of_the_account_says_so(ask: Ask, code: str, step: str) -> None:
+    with Canned(answer(403, **said(code))) as given:  # type: ignore[arg-type]
+        store = prepared(given)
+        with pytest.raises(StoreDenied) as refused:
+            ask(store)
+        store.close()
+    assert step in refused.value.next_step
+    assert "Grant this identity" not in refused.value.next_step
+
+
+@pytest.mark.parametrize("ask", [read, create, replace])
 def test_silence_is_one_request_and_unavailable(ask: Ask) -> None:
     with Canned(None) as given:
         store = prepared(given)

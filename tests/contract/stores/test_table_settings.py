@@ -58,6 +58,8 @@ def test_settings_lead_to_the_tables_of_the_account(environ: dict[str, str], acc
         ({"A": f"AccountName=shop;AccountKey=not base64 {SECRET}"}, "base64"),
         ({"A": f"nonsense {SECRET}"}, "state.connection"),
         ({"A__tableServiceUri": "https://shop.table.cosmos.azure.com"}, "Cosmos DB"),
+        ({"A__tableServiceUri": "https://shop-secondary.table.core.windows.net"}, "without -secondary"),
+        ({"A": f"{SHOP};TableEndpoint=https://shop-secondary.table.core.windows.net"}, "without -secondary"),
     ],
 )
 def test_an_invalid_setting_is_refused_without_repeating_it(environ: dict[str, str], says: str) -> None:

@@ -16,7 +16,8 @@ from azure.storage.queue import AccountSasPermissions, ResourceTypes, Services, 
 
 from poller.dispatch.messages import NotAWorkMessage, WorkMessage, decode, read
 from poller.dispatch.queues import StorageQueue
-from poller.errors import ConfigError, StoreDenied, StoreUnavailable
+from poller.errors import ConfigError, StoreDenied, StoreError, StoreUnavailable
+from tests.contract.stores.canned import Canned, answer
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.services import free_port
 
@@ -104,15 +105,53 @@ def test_an_account_out_of_reach_is_unavailable() -> None:
     queue.close()
 
 
-def test_a_wrong_key_is_a_refusal_that_names_the_role(azurite: Azurite) -> None:
+def test_a_wrong_key_is_a_refusal_that_names_the_key(azurite: Azurite) -> None:
     wrong = base64.b64encode(b"x" * 64).decode()
     text = ";".join(
         part if not part.startswith("AccountKey=") else f"AccountKey={wrong}"
         for part in azurite.connection_string_with_queues.split(";")
     )
-    with pytest.raises(StoreDenied, match="Storage Queue Data Contributor") as caught:
+    with pytest.raises(StoreDenied, match="Check whether the account key") as caught:
         StorageQueue.from_connection_string(text, "work").send(MESSAGE)
     assert wrong not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind", "step"),
+    [
+        (403, "KeyVaultEncryptionKeyNotFound", StoreDenied, "Key Vault"),
+        (403, "WriteOperationNotSupportedOnSecondary", StoreDenied, "without -secondary"),
+        (403, "AuthorizationSourceIPMismatch", StoreDenied, "this machine's address"),
+        (403, "AccountIsDisabled", StoreDenied, "in the portal"),
+        (503, "ServerBusy", StoreUnavailable, "busy or failing"),
+        (409, "QueueBeingDeleted", StoreUnavailable, "busy or failing"),
+    ],
+)
+def test_a_queues_refusal_says_what_to_do(status: int, code: str, kind: type[StoreError], step: str) -> None:
+    with Canned(answer(status, code=code)) as server:
+        queue = StorageQueue.from_connection_string(f"{server.connection_string}QueueEndpoint={server.endpoint};", "q")
+        for ask in (lambda: queue.send(MESSAGE), queue.all_taken, queue.take_poison):
+            with pytest.raises(StoreError, match="the queue q") as refused:
+                ask()
+            assert type(refused.value) is kind
+            assert step in refused.value.next_step
+            assert "Grant this identity" not in refused.value.next_step
+        queue.close()
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {
+            "A__blobServiceUri": "https://shop.blob.core.windows.net",
+            "A__queueServiceUri": "https://shop-secondary.queue.core.windows.net",
+        },
+        {"A": "AccountName=shop-secondary;AccountKey=c2VjcmV0"},
+    ],
+)
+def test_the_read_only_secondarys_queues_are_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="without -secondary"):
+        StorageQueue.from_settings("A", "work", environ)
 
 
 def signed(azurite: Azurite, **permitted: bool) -> str:

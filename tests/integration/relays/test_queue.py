@@ -18,6 +18,7 @@ from poller import Batch, RetryLater
 from poller.errors import ConfigError, PollerError
 from poller.relays.messages import message_id
 from poller.relays.queue import LARGEST, QueueRelay, QueueSettings
+from tests.contract.stores.canned import Canned, answer
 from tests.support.azurite import Azurite
 from tests.support.services import free_port
 
@@ -48,6 +49,25 @@ def queue(azurite: Azurite) -> Iterator[Queue]:
 
 def numbered(count: int, **more: Any) -> Batch:
     return Batch.of_rows([{"id": number, **more} for number in range(count)], poller_name="orders")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind", "says"),
+    [
+        (403, "KeyVaultEncryptionKeyNotFound", PollerError, "Key Vault"),
+        (403, "AuthorizationPermissionMismatch", PollerError, "Storage Queue Data Message Sender"),
+        (409, "BlobBeingRehydrated", RetryLater, "up to 15 hours"),
+        (503, "ServerBusy", RetryLater, "busy or failing"),
+    ],
+)
+def test_what_a_refusal_means_is_what_it_means_to_the_store(
+    status: int, code: str, kind: type[Exception], says: str
+) -> None:
+    with Canned(answer(status, code=code)) as server:
+        settings = QueueSettings(queue="orders", connection_env="TARGET")
+        text = f"{server.connection_string}QueueEndpoint={server.endpoint};"
+        with pytest.raises(kind, match=says):
+            QueueRelay(settings, environ={"TARGET": text})(numbered(1))
 
 
 def test_each_row_is_a_message_that_functions_can_read(queue: Queue) -> None:

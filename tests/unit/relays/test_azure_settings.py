@@ -61,8 +61,9 @@ def test_a_contradiction_is_refused_with_its_key(name: str, settings: dict[str, 
         ("c2VjcmV0", "leads to no"),
         ("AccountName=a;AccountKey=c2VjcmV0c2VjcmV;EndpointSuffix=core.windows.net", "not complete base64"),
         ("DefaultEndpointsProtocol=http;AccountName=a;AccountKey=c2VjcmV0", "uses plain http to another machine"),
+        ("AccountName=a-secondary;AccountKey=c2VjcmV0", "without -secondary"),
     ],
-    ids=["unset", "no-string", "cut", "in-clear"],
+    ids=["unset", "no-string", "cut", "in-clear", "secondary"],
 )
 def test_a_connection_that_cannot_be_is_refused_unseen(name: str, connection: str, words: str) -> None:
     own: dict[str, Any] = {**(STORAGE if name == "queue" else LAKE)}
