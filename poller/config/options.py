@@ -69,7 +69,9 @@ class PollerOptions(Options):
     Default: `batch_size` alone counts."""
 
     max_batches_per_tick: int = Field(default=0, ge=0)
-    """The most batches in one tick; 0: no limit, a tick ends when no row is left or its time is over."""
+    """The most calls of the handler in one tick: each batch, each try of a row that was set aside, and each part of a
+    batch that is searched for the row that fails. Tries and batches take turns then, from tick to tick too. 0: no
+    limit, a tick ends when no row is left or its time is over."""
 
     tick_timeout: PositiveDuration = timedelta(minutes=4, seconds=30)
     """How long a tick may take: it starts no batch that might not finish within this time. Keep it below

@@ -47,8 +47,8 @@ class _Turn:
     Attributes:
         seen: the document as the acquire's PUT leaves it, but for the lease. before: as it was read.
         chosen: of the rows behind the checkpoint. tries: the row aside that is tried before them.
-        batch_first: a killed try was found, so a batch comes before the next; or the row failed again before, and it is
-            the batch's turn: where a tick has time for no more than one slow try, rows would never be handed over.
+        batch_first: a killed try was found, so a batch comes before the next; or it is the batch's turn: where a tick
+            has time for no more than one slow try, or may make one call, rows would never be handed over.
     """
 
     before: State
@@ -146,8 +146,9 @@ class Tick:
         rows = self.reader.first(start, known, wide=wide or seen.delivery.lanes is not None)
         rows, chosen = self._chosen(rows, seen, wide=wide, entering=True)
         tries = self._due(seen)
-        again = tries is not None and tries.failures > 1 and state.lease.fencing_token % 2 == 1 and bool(chosen.rows)
-        batch_first = again or (state.retrying is not None and bool(chosen.passes))
+        turns = tries is not None and (tries.failures > 1 or self._calls_are_limited)
+        turn = turns and state.lease.fencing_token % 2 == 1 and bool(chosen.rows)
+        batch_first = turn or (state.retrying is not None and bool(chosen.passes))
         tries = None if batch_first else tries
         return _Turn(state, rows, chosen, tries, batch_first, jitter)
 
@@ -246,7 +247,8 @@ class Tick:
     ) -> bool:
         """Batch after batch, and rows aside that are due between them, until nothing is left, the time is over, or
         somebody wants us to stop. A batch comes after a try that failed: else rows whose tries take long, of which one
-        is always due, would hold up all others. Whether nothing is left; it counts while the lease is held."""
+        is always due, would hold up all others. While calls are limited it comes after each try: else rows aside would
+        use up the calls. Whether nothing is left; it counts while the lease is held."""
         tenure, progress = delivery.tenure, self.progress
         batches = Batches(self.context, delivery, calls, recorder, committer, progress)
         tried = Retries(self.context, delivery, calls, recorder, progress)
@@ -256,8 +258,7 @@ class Tick:
         if tries is None:
             recorder.superseded(chosen.drops)
         while tries is not None or chosen.passes:
-            if not self._wanted(delivery):
-                progress.left = True  # the page took long, say
+            if not self._may_go_on(delivery):  # the page took long, say
                 break
             if tries is not None:
                 committer.settle()
@@ -274,10 +275,11 @@ class Tick:
                 break
             entered = False
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
-            tries = self._due(tenure.state, batch_first=batch_first or failed)
+            batch_next = failed or (tries is not None and self._calls_are_limited)
+            tries = self._due(tenure.state, batch_first=batch_first or batch_next)
             if tries is None:
                 rows, chosen = self._next(rows, delivery)
-                if failed and not chosen.passes:
+                if batch_next and not chosen.passes:
                     tries = self._due(tenure.state, batch_first=batch_first)
         if chosen.blocked:
             progress.blocked = progress.blocked or self._no_room(tenure.state)
@@ -292,13 +294,18 @@ class Tick:
             rows = self.reader.rows(cursor, state, batches=self._batches_left(), wide=wide)
         return self._chosen(rows, state, wide=wide and rows.is_wide)
 
+    @property
+    def _calls_are_limited(self) -> bool:
+        """Whether a tick may make only so many calls: then batches and tries of rows aside take turns."""
+        return self.options.max_batches_per_tick > 0
+
     def _batches_left(self, *, begun: int = 0) -> int | None:
         """How many calls may still be made, less those that begin now; None: no limit."""
         limit = self.options.max_batches_per_tick
         return None if limit == 0 else limit - self.progress.calls - begun
 
     def _may_go_on(self, delivery: LeasedDelivery) -> bool:
-        """Whether another call may follow the one that just ended."""
+        """Whether another call may be made. Where not, something is left."""
         goes_on = self._batches_left() != 0 and self._wanted(delivery)
         self.progress.left = not goes_on
         return goes_on
