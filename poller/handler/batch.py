@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from poller.errors import ConfigError, LeaseLost
 from poller.model.cursor import Cursor
@@ -109,6 +109,10 @@ class Batch:
     replay: bool = False
     fences: list[Fence] = field(default_factory=list)
     _failures: dict[int, RowFailure] = field(default_factory=dict)
+    _naming: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a row is named, or the call ends: what is named counts, or is an error."""
+    _over: threading.Event = field(default_factory=threading.Event)
+    """Set once the call is over."""
     _positions: dict[int, int] = field(default_factory=dict)
     _table: Table | None = None
     _made: dict[str, tuple[Row, ...]] = field(default_factory=dict)
@@ -244,23 +248,26 @@ class Batch:
         checkpoint moves to just before the first of them, and what was done behind it comes again.
 
         Raises: ValueError for a row that is not of this batch, or that a sink has noted as applied: name it before
-        the sink's block ends.
+        the sink's block ends. RuntimeError in a thread or task that names it after the call is over: it changes
+        nothing then, so the handler has to wait for what it starts.
         """
-        position = self._position(row, "fail")
-        if not self._named(position).rejected:
-            self._failures[position] = RowFailure(position, error)
+        self._name(row, error, "fail")
 
     def reject(self, row: Row, why: str) -> None:
         """This row is poison: no attempt will make it work. As `fail` otherwise, and it outweighs that."""
-        position = self._position(row, "reject")
-        self._named(position)
-        self._failures[position] = RowFailure(position, why, rejected=True)
+        self._name(row, why, "reject")
 
     @property
     def failures(self) -> tuple[RowFailure, ...]:
         """What the handler named by `fail` and `reject`, in the order of the rows."""
         named = self._failures.copy()  # a thread of the handler may still name some
         return tuple(named[position] for position in sorted(named))
+
+    def end(self) -> tuple[RowFailure, ...]:
+        """The call is over: the `failures` that count. Naming a row is an error from now on."""
+        with self._naming:
+            self._over.set()
+        return self.failures
 
     def unfinished(self) -> str | None:
         """Which transaction of a sink is not committed although the handler returned; None where all are."""
@@ -270,11 +277,21 @@ class Batch:
         """Whether a sink has noted the row at this position as applied: it can no longer fail."""
         return any(fence.remembers(position) for fence in self.fences)
 
-    def _named(self, position: int) -> RowFailure:
-        """What was said of the row so far. Raises: ValueError where it is too late to say more."""
+    def _name(self, row: Row, error: BaseException | str, method: Literal["fail", "reject"]) -> None:
+        """Name a row as failed or rejected. Raises: as `fail`."""
+        position, rejected = self._position(row, method), method == "reject"
         if self.noted(position):
             raise ValueError("a sink has noted this row as applied: name it as failed before the sink's block ends")
-        return self._failures.get(position, RowFailure(position, ""))
+        with self._naming:
+            if self._over.is_set():
+                raise RuntimeError(
+                    f"batch.{method}: the call with {self.batch_id} of {self.poller_name} is over, so this changes "
+                    "nothing: unless the batch failed, the row counts as done. Wait in the handler for each thread, "
+                    "future and task that it starts."
+                )
+            known = self._failures.get(position)
+            if rejected or known is None or not known.rejected:
+                self._failures[position] = RowFailure(position, error, rejected=rejected)
 
     def _position(self, row: Row, method: str) -> int:
         if not self._positions:  # most handlers never ask; several threads may, and each then adds the same

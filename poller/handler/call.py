@@ -139,7 +139,15 @@ def call(handler: Handler, batch: Batch, lease: LeaseView, complete: Complete | 
     HandlerCancelled; or HandlerFailure: what it returned is not waited for, or a sink's transaction is not committed.
     """
     try:
-        result = _returned(handler, batch, lease, complete or _complete)
+        return _called(handler, batch, lease, complete or _complete)
+    finally:
+        batch.end()  # whatever is named from now on is not heard: its thread gets an error
+
+
+def _called(handler: Handler, batch: Batch, lease: LeaseView, complete: Complete) -> CallResult:
+    """See `call`."""
+    try:
+        result = _returned(handler, batch, lease, complete)
     except Reject as error:
         rejected = RowFailure(rejected_position(batch, error), error, rejected=True)
         return CallResult.of_rows([rejected], end="rejected", error=reportable(error))
@@ -149,7 +157,7 @@ def call(handler: Handler, batch: Batch, lease: LeaseView, complete: Complete | 
     if unfinished is not None:
         raise HandlerFailure("FenceNotCommitted", unfinished)
     named = {position: RowFailure(position, f"named in {FORM}") for position in reported_positions(batch, result)}
-    named.update((failure.position, failure) for failure in batch.failures)
+    named.update((failure.position, failure) for failure in batch.end())
     return _with_rows(CallResult.of_rows(named.values()), len(batch))
 
 

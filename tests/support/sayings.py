@@ -296,3 +296,32 @@ class Fails:
                     "no error": None,
                 }[self.error_of],  # type: ignore[arg-type]
             )
+
+
+# --- named too late
+
+_kept: list[Batch] = []
+
+
+@dataclass(frozen=True)
+class NamesLate:
+    """A handler that keeps its batch, however its call ends. Its next call names a row of that one, as a thread of the
+    handler may do that is late, and fails its own second row with the error that this gives.
+
+    Attributes:
+        method: `fail` or `reject`. end: as in `ENDS`.
+    """
+
+    method: str
+    end: str = "return"
+
+    def __call__(self, batch: Batch) -> Any:
+        if not _kept:
+            _kept.append(batch)
+            return Saying(("done",) * len(batch), self.end)(batch)
+        late = _kept.pop()
+        try:
+            getattr(late, self.method)(late.rows[0], "late")
+        except RuntimeError as error:
+            batch.fail(batch.rows[1], error)
+        return None
