@@ -26,7 +26,7 @@ from poller.sources.dialects.faults import (
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.identity import place
 from poller.sources.options import Options
-from poller.sources.reading.blame import unread_position
+from poller.sources.reading.blame import setting_changed, unread_position
 from poller.sources.reading.inspection import did_you_mean
 from poller.sources.reading.session import Session
 
@@ -79,7 +79,7 @@ class Guard:
                 if not self._session.error_text:
                     error.hide_values()
                 raise
-            except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
+            except (SQLAlchemyError, NotImplementedError, *CONVERSION_ERRORS) as error:
                 self._session.bounding.drop()
                 if database.read_leniently(error):
                     continue
@@ -98,14 +98,21 @@ class Guard:
                 elif isinstance(error, SQLAlchemyError):
                     database.discard()
                     failure = self._unsigned(error) or self._failure(Fault.OTHER, error)
-                elif isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
-                    failure = self._failure(Fault.RANGE, error)
                 else:
-                    failure = unread_position(self._options, error)
+                    failure = self._unread(error)
             if failure is not None:
                 database.end_work(failed=True)
                 raise failure from None
             may_retry = False
+
+    def _unread(self, error: BaseException) -> SourceError:
+        """The error if the driver failed on a value."""
+        if isinstance(error, NotImplementedError):  # psycopg's, of a form of times that it does not read
+            self._session.database.discard()
+            return setting_changed(self._options, str(error).partition(":")[0])  # the rest is the value
+        if isinstance(error, OverflowError):  # a driver that looks at the numbers itself: SQLite's
+            return self._failure(Fault.RANGE, error)
+        return unread_position(self._options, error)
 
     def _fault_of(self, error: DBAPIError | PendingRollbackError) -> Fault:
         """The latter is said of a connection that broke before, where that was taken for a lack of privileges."""

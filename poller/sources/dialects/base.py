@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -50,7 +50,7 @@ class Look:
     """Where a dialect learns the columns' types.
 
     `reflected` is SQLAlchemy's view of a table's columns, None for a query; `columns` are the quoted, qualified names;
-    `condition` is the checked filter; `keys` the key columns.
+    `condition` is the checked filter; `keys` the key columns; `described` a result without rows of these columns.
     """
 
     relation: str
@@ -59,6 +59,15 @@ class Look:
     cursor: str
     condition: str | None = None
     keys: Sequence[str] = ()
+    described: Records | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A SELECT of settings, and what it must find."""
+
+    sql: str
+    values: Mapping[str, str]
 
 
 class Runner(Protocol):
@@ -169,6 +178,12 @@ class Dialect:
 
     # ------------------------------------------------------------------------------------------------- the columns
 
+    def seen(self, dbapi: Any, found: Records, columns: Collection[str]) -> Hashable:
+        """What a result shows of the types that these of its columns have, at no cost: a change of a type raises no
+        error in the database."""
+        described = zip(found.names, found.description, strict=False)
+        return tuple(sorted((str(name), one[1], *one[4:6]) for name, one in described if name in columns))
+
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The cursor's and key's columns by name; None where they are not known until a row exists."""
         names = ", ".join(look.columns.values())
@@ -224,6 +239,11 @@ class Dialect:
     def exact(self, column: Column, dbapi: Any) -> Exact | None:
         """How the text that `render` gives is made of the value that this connection's driver returns; None where only
         the database can make it."""
+        return None
+
+    def rests_on(self, columns: Iterable[Column]) -> Settings | None:
+        """The settings of the session that the texts of these columns depend on, as `session` makes them; None where
+        there are none."""
         return None
 
     def text(self, sql: str, column: Column) -> str:

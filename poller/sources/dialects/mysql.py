@@ -6,7 +6,7 @@ import contextlib
 import decimal
 import importlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import urls
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
-from poller.sources.dialects.base import Dialect, Look, Runner, by_value, family_by_type
+from poller.sources.dialects.base import Dialect, Look, Runner, Settings, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CODEC
 
@@ -62,6 +62,7 @@ _STRING_CODES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
 """VARCHAR, BIT, the BLOBs and TEXTs, VAR_STRING, STRING: of characters or of bytes, which these codes do not say."""
 
 
+_UTC, _PADS = "+00:00", "PAD_CHAR_TO_FULL_LENGTH"
 _SETTINGS = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN ('time_zone', 'sql_mode', 'tx_isolation', 'transaction_isolation',"
     " 'tx_read_only', 'transaction_read_only', 'autocommit', 'sql_select_limit', 'character_set_client',"
@@ -96,10 +97,10 @@ class MySql(Dialect):
         urls.use_utf8mb4(dbapi)
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
-        """TIMESTAMP columns are converted to the session's zone: make it UTC. READ COMMITTED as well as autocommit, so
-        that no setting of the server gives a page an older snapshot."""
+        """TIMESTAMP columns are converted to the session's zone: make it UTC. CHAR columns have no spaces at their end.
+        READ COMMITTED as well as autocommit, so that no setting of the server gives a page an older snapshot."""
         return [
-            "SET SESSION time_zone = '+00:00'",
+            f"SET SESSION time_zone = '{_UTC}', SESSION sql_mode = REPLACE(@@SESSION.sql_mode, '{_PADS}', '')",
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
             _limit(connection, timeout),
         ]
@@ -164,6 +165,12 @@ class MySql(Dialect):
                 return f"LOWER(HEX({sql}))"
             case _:
                 return f"CAST({sql} AS CHAR)"
+
+    def rests_on(self, columns: Iterable[Column]) -> Settings | None:
+        """TIMESTAMP columns are compared, too, as the session's zone shows them."""
+        if any(column.family is Family.TIMESTAMPTZ for column in columns):
+            return Settings("SELECT @@SESSION.time_zone", {"time_zone": _UTC})
+        return None
 
     def exact(self, column: Column, dbapi: Any) -> Exact | None:
         """Pymysql's own converters lose nothing, and return as text what is not a date."""

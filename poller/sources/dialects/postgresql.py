@@ -1,11 +1,11 @@
-"""PostgreSQL: row values, `to_char` in UTC, infinities by `::text`."""
+"""PostgreSQL: row values, and texts of times that no setting of the session changes."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.dialects import json_values
-from poller.sources.dialects.base import Dialect, Look, PageForm, Runner
+from poller.sources.dialects.base import Dialect, Look, PageForm, Runner, Settings
 from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import Reread, converted, plain
@@ -44,6 +44,7 @@ _FAMILIES = {
     "jsonb": Family.UNFIT,
     "boolean": Family.UNFIT,
     "record": Family.UNFIT,
+    "money": Family.UNFIT,  # its text depends on lc_monetary
 }
 
 _SQLSTATES = {
@@ -70,7 +71,12 @@ _CONNECTING = (
     ("database ", Fault.NO_DATABASE),
 )
 
-_FORMS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1", "client_encoding": "UTF8"}
+_TEXTS = {"datestyle": "ISO", "intervalstyle": "postgres", "extra_float_digits": "1", "bytea_output": "hex"}
+"""What the texts of intervals, ranges, arrays and floating point depend on."""
+_FORMS = {**_TEXTS, "client_encoding": "UTF8"}
+_TEXTS_NOW = "SELECT " + ", ".join(f"split_part(current_setting('{name}'), ',', 1)" for name in _TEXTS)
+_FIXED = frozenset({"inet", "cidr", "macaddr", "macaddr8", "time without time zone", "xid", "xid8", "pg_lsn"})
+"""Types of the family OTHER whose text is the same in any session."""
 _LOADERS = {
     Family.TIMESTAMPTZ: (1184, "TimestamptzLoader"),
     Family.TIMESTAMP: (1114, "TimestampLoader"),
@@ -78,6 +84,9 @@ _LOADERS = {
 }
 """Oids (pg_type.dat) and psycopg's loaders of them."""
 _OWN_LOADERS = frozenset({"psycopg", "psycopg_binary", "psycopg_c"})
+_CYCLE = 146_097
+"""The days of 400 years."""
+_MOMENT = 'YYYY-MM-DD"T"HH24:MI:SS.US'
 _INTERVAL = 1186
 """The oid of `interval` (pg_type.dat)."""
 _SCALARS = frozenset(
@@ -160,8 +169,9 @@ class PostgreSql(Dialect):
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The types as the server describes them, domains by their base type; also for a query without rows."""
-        described = run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0)).description
-        types = {name: (int(part[1]), part[4]) for name, part in zip(look.columns, described, strict=True)}
+        shown = look.described or run(self.limited(", ".join(look.columns.values()), f"FROM {look.relation}", 0))
+        described = dict(zip(shown.names, shown.description, strict=False))
+        types = {name: (int(described[name][1]), described[name][4]) for name in look.columns}
         formatted = run(_TYPES, {"types": [oid for oid, _ in types.values()]}).rows
         kinds = {int(oid): str(kind) for oid, kind in formatted}
         found = {}
@@ -186,22 +196,34 @@ class PostgreSql(Dialect):
         return self.columns(look, run) or {}
 
     def render(self, sql: str, column: Column) -> str:
-        """`to_char` does not write infinities and eras: those keep PostgreSQL's own text, which casts back."""
+        """Times as timestamps of UTC: `to_char` of a date goes through the session's time zone, in which a day may be
+        missing. It writes no infinities and eras: those have the text that a session in UTC with ISO dates shows."""
         match column.family:
             case Family.TIMESTAMPTZ:
-                moment, first, form = f"{sql} AT TIME ZONE 'UTC'", "0001-01-02Z", 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+                moment, first, form, zone = f"({sql} AT TIME ZONE 'UTC')", "0001-01-02Z", f'{_MOMENT}"Z"', "+00"
             case Family.TIMESTAMP:
-                moment, first, form = sql, "0001-01-01", 'YYYY-MM-DD"T"HH24:MI:SS.US'
+                moment, first, form, zone = sql, "0001-01-01", _MOMENT, ""
             case Family.DATE:
-                moment, first, form = sql, "0001-01-01", "YYYY-MM-DD"
+                return _date(sql)
             case Family.BYTES:
                 return f"encode({sql}, 'hex')"
             case _:
                 return f"CAST({sql} AS text)"
+        early = (
+            f"to_char({moment}, 'YYYY-MM-DD HH24:MI:SS') || rtrim(rtrim(to_char({moment}, '.US'), '0'), '.')"
+            f" || '{zone}' || CASE WHEN {moment} < '0001-01-01' THEN ' BC' ELSE '' END"
+        )
         return (
             f"CASE WHEN {sql} >= '{first}' AND {sql} < 'infinity' THEN to_char({moment}, '{form}')"
-            f" ELSE CAST({sql} AS text) END"
+            f" WHEN {sql} = 'infinity' THEN 'infinity' WHEN {sql} = '-infinity' THEN '-infinity' ELSE {early} END"
         )
+
+    def rests_on(self, columns: Iterable[Column]) -> Settings | None:
+        """Numbers, texts, times and bytes depend on none."""
+        loose = {Family.OTHER, Family.UNFIT}
+        if any(column.family in loose and column.sql_type not in _FIXED for column in columns):
+            return Settings(_TEXTS_NOW, _TEXTS)
+        return None
 
     def exact(self, column: Column, dbapi: Any) -> Exact | None:
         """Psycopg's own loaders lose nothing, and fail on what Python cannot hold; psycopg2 returns infinities as the
@@ -260,6 +282,18 @@ class PostgreSql(Dialect):
         if "failed to resolve host" in text or "connect to server" in text:
             return Fault.UNREACHABLE
         return Fault.DISCONNECTED if error.connection_invalidated else Fault.OTHER
+
+
+def _date(sql: str) -> str:
+    """A date's text. No timestamp holds those after the year 294276: they are moved by whole cycles of 400 years."""
+    moment, cycles = f"CAST({sql} AS timestamp)", f"(({sql} - date '2000-01-01') / {_CYCLE:d})"
+    near = f"CAST({sql} - {cycles} * {_CYCLE:d} AS timestamp)"
+    return (
+        f"CASE WHEN {sql} >= '0001-01-01' AND {sql} < '294276-01-01' THEN to_char({moment}, 'YYYY-MM-DD')"
+        f" WHEN {sql} = 'infinity' THEN 'infinity' WHEN {sql} = '-infinity' THEN '-infinity'"
+        f" WHEN {sql} < '0001-01-01' THEN to_char({moment}, 'YYYY-MM-DD\" BC\"')"
+        f" ELSE CAST(to_char({near}, 'YYYY') AS integer) + 400 * {cycles} || to_char({near}, '-MM-DD') END"
+    )
 
 
 def _milliseconds(timeout: timedelta) -> str:

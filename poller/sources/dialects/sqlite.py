@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.sources.columns import Column, Family, Odd
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.columns.moments import TextForm
-from poller.sources.dialects.base import Dialect, Look, PageForm, Runner, by_value
+from poller.sources.dialects.base import Dialect, Look, PageForm, Records, Runner, by_value
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import decode
 
@@ -55,6 +55,10 @@ class Sqlite(Dialect):
         if found is not None and look.condition and any(map(_is_odd, found.values())):
             return self._ends(look, run, look.condition)
         return found
+
+    def seen(self, dbapi: Any, found: Records, columns: Collection[str]) -> Hashable:
+        """By the number that SQLite raises with each change of a definition: a result says nothing of types."""
+        return int(dbapi.execute("PRAGMA schema_version").fetchone()[0])
 
     def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
         """By the number that SQLite raises with each change of a definition. It keeps one per file: not with files

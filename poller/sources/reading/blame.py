@@ -79,6 +79,16 @@ def unread_position(options: Options, error: BaseException) -> SourceError:
     )
 
 
+def setting_changed(options: Options, why: str) -> SourceError:
+    """The error if a setting of the session, which `why` names, is not as the source made it."""
+    return SourceError(
+        f"{options.what}: {why}.",
+        table=options.what,
+        next_step="A function that the rows call sets it, or a pooler between: let the function set it in the SET"
+        " clause of its definition, or read the table itself.",
+    )
+
+
 def _unread(error: BaseException) -> str:
     kind = type(getattr(error, "orig", None) or error).__name__
     return f"a value that the database's driver cannot read ({kind})"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.engine import Inspector
-from sqlalchemy.exc import NoSuchTableError, SAWarning
+from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from poller.databases import catalog
 from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.uniqueness import proof_of, weakened
 from poller.sources.connection import Database
-from poller.sources.dialects.base import Look
+from poller.sources.dialects.base import Look, Records
+from poller.sources.dialects.faults import SCHEMA_FAULTS
 from poller.sources.options import Options
 from poller.sources.reading.forms import mixed_forms
 from poller.sources.reading.page import Relation
@@ -31,6 +32,8 @@ class Inspection:
             is not the key.
         provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
             from), rows are checked.
+        seen: what a result showed of the cursor's and the key's types just before all of this was asked: a page that
+            shows another thing was read under other types.
     """
 
     names: tuple[str, ...]
@@ -38,6 +41,7 @@ class Inspection:
     keys: tuple[Column, ...]
     provable: bool
     ordering: tuple[Column, ...] = ()
+    seen: Hashable = None
 
 
 def inspect_source(
@@ -53,16 +57,30 @@ def inspect_source(
 
     Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
     """
+    wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
+    quoted = {name: f"{relation.alias}.{quote(name)}" for name in wanted}
     inspector = None if options.table is None else catalog.inspector(database.connection())
     reflected: dict[str, dict[str, Any]] | None = None
+    described: Records | None = None
+    refused: DBAPIError | None = None
+    seen: Hashable = None
+    try:  # before anything else is asked: what is changed meanwhile, a page shows
+        chosen = "*" if inspector is None else ", ".join(quoted.values())
+        described = database.run(database.dialect.limited(chosen, f"FROM {relation.sql}", 0))
+        seen = database.dialect.seen(database.driver_connection(), described, wanted)
+    except DBAPIError as error:
+        if inspector is None or database.dialect.classify(error) not in SCHEMA_FAULTS:
+            raise
+        refused = error  # what is missing is named below
     if inspector is not None:
         reflected = _reflect(inspector, options)
         names = tuple(reflected)
     else:
-        names = database.run(database.dialect.limited("*", f"FROM {relation.sql}", 0)).names
-    wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
+        names = described.names if described is not None else ()
     _refuse_unknown(options, names, [*wanted, *(options.columns or ())])
     _refuse_unknown(options, names, ordering, key="ordering_key")
+    if refused is not None:
+        raise refused
     inherited = False
     if inspector is not None and reflected is not None:
         firm, inherited = weakened(inspector, options.table or "", options.schema_name, list(wanted))
@@ -71,11 +89,12 @@ def inspect_source(
                 reflected[name]["nullable"] = None
     look = Look(
         relation=relation.sql,
-        columns={name: f"{relation.alias}.{quote(name)}" for name in wanted},
+        columns=quoted,
         reflected=reflected,
         cursor=options.cursor_column,
         condition=relation.condition,
         keys=options.pk_columns,
+        described=described,
     )
     provable = inspector is not None and _is_base_table(inspector, options)
     if inspector is not None and provable:
@@ -89,13 +108,14 @@ def inspect_source(
     texts: Mapping[str, Column] = {}
     if ordering:
         quoted = {name: f"{relation.alias}.{quote(name)}" for name in ordering}
-        texts = database.dialect.types(replace(look, columns=quoted), database.run)
+        texts = database.dialect.types(replace(look, columns=quoted, described=None), database.run)
     return Inspection(
         names=names,
         cursor=cursor,
         keys=keys,
         provable=provable and not inherited,
         ordering=tuple(texts[name] for name in ordering),
+        seen=seen,
     )
 
 

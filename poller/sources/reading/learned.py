@@ -18,6 +18,7 @@ from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
 from poller.sources.options import Options
+from poller.sources.reading.blame import setting_changed
 from poller.sources.reading.inspection import Inspection, inspect_source
 from poller.sources.reading.keys import KeyReader, ReadPlan
 from poller.sources.reading.page import Relation, Statements
@@ -27,7 +28,7 @@ from poller.sources.reading.whereabouts import Whereabouts, ask
 
 
 class TypesChanged(Exception):
-    """A column of the cursor or the key has another type than at the last page."""
+    """A column of the cursor or the key has another type than when the table was looked at."""
 
 
 class Learned:
@@ -41,7 +42,10 @@ class Learned:
         self._known: Inspection | None = None
         self._statements: Statements | None = None
         self._reader: KeyReader | None = None
-        self._types: tuple[Any, ...] | None = None
+        self._shown: Hashable = None
+        """What a page showed of the types when they were not those that were known; until the next look."""
+        self._agreed: tuple[Hashable, ...] = ()
+        """What pages may show: what a result showed just before the look at the table, or the page that led to it."""
         self._empty_by: tuple[str, Any] | None = None
         """See `Dialect.emptiness`: the last inspection found no row, and it was so just before."""
         self._settled_last: tuple[tuple[Column, str], Cursor] | None = None
@@ -58,7 +62,7 @@ class Learned:
 
     def forget(self) -> None:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
-        self._known = self._statements = self._reader = self._types = self._empty_by = None
+        self._known = self._statements = self._reader = self._empty_by = None
 
     def order_by(self, columns: Sequence[str]) -> None:
         """Read these columns as the ordering key; none: the key columns serve."""
@@ -75,6 +79,7 @@ class Learned:
             known = inspect_source(self.database, self.options, self.relation, self.quote, self.ordering)
             if known is not None:
                 self.database.may_set |= not known.provable  # a view may call any function
+                self._agreed, self._shown = (known.seen, self._shown), None
                 self._refuse_bad_keys(known)
             self._known = known
             self._empty_by = empty_by if known is None else None
@@ -170,13 +175,25 @@ class Learned:
         return self._settled_last[1]
 
     def _refuse_changed_types(self, found: Records) -> None:
-        """A change of a column's type raises no error in the database: the driver's description shows it."""
+        """A page is of use only under the types that it was asked for. If it shows the same as the page that led to the
+        look at the table, nothing was changed since: some statements show types otherwise than one without rows."""
         wanted = {self.options.cursor_column, *self.options.pk_columns}
-        described = zip(found.names, found.description, strict=False)
-        types = tuple((name, one[1], *one[4:6]) for name, one in described if name in wanted)
-        if self._types is not None and types != self._types:
+        shown = self.database.dialect.seen(self.database.driver_connection(), found, wanted)
+        if self._known is not None and shown not in self._agreed:
+            self._shown = shown
             raise TypesChanged
-        self._types = types
+
+    def _refuse_changed_settings(self, known: Inspection) -> None:
+        """A function that a view, a query or a filter calls may have changed what texts depend on, since some row of
+        this page. Raises: SourceError naming the setting."""
+        rests_on = self.database.dialect.rests_on((known.cursor, *known.keys, *known.ordering))
+        if not self.database.may_set or rests_on is None:
+            return
+        for (name, wanted), found in zip(rests_on.values.items(), self.database.run(rests_on.sql).rows[0], strict=True):
+            if str(found) != wanted:
+                self.database.discard()
+                why = f"the session's {name} is {str(found)!r}, and the text of a cursor or a key depends on it"
+                raise setting_changed(self.options, why)
 
     def _refuse_bad_keys(self, known: Inspection) -> None:
         """Where no constraint proves the key: check some rows now, and every row as it is read."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -40,6 +40,9 @@ from poller.sources.reading.records import (
 )
 from poller.sources.reading.rows import LazyRows, changeable
 
+_T = TypeVar("_T")
+_TRIES = 3
+
 
 class Session(Lags):
     """A source's reads, over what was learned of its table."""
@@ -68,13 +71,21 @@ class Session(Lags):
         (`ports.ReusingSource.next_page`)."""
         return self._anew(lambda: self._page(after, limit, until, again=again))
 
-    def _anew(self, work: Callable[[], Page]) -> Page:
-        try:
-            return work()
-        except TypesChanged:
-            once.forget()
-            self.forget()
-            return work()
+    def _anew(self, work: Callable[[], _T]) -> _T:
+        """Do the work; again, with another look at the table, if what it read shows other types. Raises:
+        SourceUnavailable, if they change each time."""
+        for _ in range(_TRIES):
+            try:
+                return work()
+            except TypesChanged:
+                once.forget()
+                self.forget()
+        raise SourceUnavailable(
+            f"{self.options.what} was changed {_TRIES} times while a page of it was read: it shows other types than the"
+            " database says.",
+            table=self.options.what,
+            next_step="The next tick reads the page again; if this stays, report it with the table's definition.",
+        )
 
     def _page(self, after: Cursor | None, limit: int, until: Cursor | None, *, again: bool = False) -> Page:
         self._looked_through = self._taken_lag = None
@@ -102,6 +113,7 @@ class Session(Lags):
                 return Page(rows=[], cursors=[], bound=bound)  # no row at all, so none below the bound
         intervals = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
         page = self._read(known, intervals, limit, bound)
+        self._refuse_changed_settings(known)
         rows, cursors = page.rows, page.cursors
         self._taken_lag = None
         self._empty = None if rows else (self.database.place(), self.monotonic())

@@ -150,7 +150,7 @@ class TableSession(Session):
     def table_of(self, rows: Sequence[Row], *, asking: bool = True) -> Table:
         """See `Session.table_of`."""
         if asking and self._columns is None and self._is_psycopg():
-            self._columns = self._describe()
+            self._columns = self._anew(self._describe)
         columns = self._columns or self._before
         kinds = dict(zip(columns.names, columns.kinds, strict=True)) if columns else {}
         records = with_texts(rows, kinds, self.database.run if asking and columns else None)

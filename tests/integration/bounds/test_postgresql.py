@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +15,7 @@ from tests.integration.bounds.pretended import context
 from tests.integration.bounds.tables import add, another_process, ids, make, session, source
 from tests.integration.sources.tables import execute
 from tests.support.postgres import PostgresServer
-from tests.support.services import unavailable
+from tests.support.services import unavailable, wait_until
 
 BOUNDS = ["exact", "observed", "observed-strict"]
 FAR = "2099-01-01T00:00:00.000000Z"
@@ -62,6 +63,34 @@ def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: st
         writer.exec_driver_sql("insert into stamped values (2, now())")
         writer.exec_driver_sql("commit")
         assert ids(reader) == [2, 1]
+
+
+@pytest.mark.parametrize("read", [{}, {"table": "seen"}, {"table": None, "query": "select * from stamped"}])
+def test_a_type_changed_before_the_first_page_passes_no_row(postgres_db: str, read: dict[str, Any]) -> None:
+    """While the bound is not known no page is read; the old type's bound, compared in the session's zone, is hours
+    ahead."""
+    view = "create view seen as select * from stamped"
+    make(postgres_db, "id bigint primary key, updated_at timestamp not null default (now() at time zone 'UTC')")
+    execute(postgres_db, view, f"alter database {sa.make_url(postgres_db).database} set timezone = 'America/New_York'")
+    add(postgres_db, 1)
+    with source(postgres_db, bound="observed", **read) as reader:
+        with session(postgres_db, "begin", "select 1"):
+            assert reader.page(None, 10).bound.value is None
+        execute(
+            postgres_db,
+            "drop view seen",
+            "alter table stamped alter updated_at drop default",
+            "alter table stamped alter updated_at type timestamptz using updated_at at time zone 'UTC'",
+            "alter table stamped alter updated_at set default now()",
+            view,
+        )
+        wait_until(lambda: ids(reader) == [1], "the first page")
+        with session(postgres_db, "begin", "insert into stamped (id) values (2)") as writer:
+            add(postgres_db, 3)
+            assert ids(reader) == [1]
+            assert ids(reader) == [1]
+            writer.exec_driver_sql("commit")
+        wait_until(lambda: ids(reader) == [1, 2, 3], "the rest")
 
 
 def test_a_long_open_transaction_is_not_looked_at_again_and_again(postgres_db: str) -> None:

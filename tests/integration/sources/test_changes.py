@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from poller.errors import SourceError
 from poller.model.cursor import Cursor
@@ -207,3 +208,70 @@ def test_a_check_after_the_change_says_what_the_poller_says(postgres_db: str) ->
     with closing(orders(postgres_db)) as source:
         found = source.checkup(after, lambda: datetime.now(UTC)).findings
     assert [one for one in found if one.severity == "error" and "no time zone now" in one.message]
+
+
+# --- what was learned of the table before a page was read -----------------------------------------------------------
+
+VIEW = "create view seen as select id, updated_at, status, total from orders"
+BEFORE_THE_FIRST_PAGE = [
+    ("postgres_db", "alter table orders alter updated_at type timestamp using updated_at at time zone 'UTC'"),
+    ("postgres_db", "alter table orders alter updated_at type timestamptz(0)"),
+    ("postgres_db", "alter table orders alter id type text"),
+    ("mariadb_db", "alter table orders modify updated_at timestamp(6) not null"),
+    ("mysql_db", "alter table orders modify updated_at timestamp(6) not null"),
+    ("mariadb_db", "alter table orders modify updated_at date not null"),
+    ("mariadb_db", "alter table orders modify id varchar(20) not null"),
+]
+
+
+def kinds_of_source(url: str) -> dict[str, dict[str, Any]]:
+    query = "select id, updated_at, status, total from orders where total >= 0"
+    return {"table": {}, "view": {"table": "seen"}, "query": {"query": query}}
+
+
+def seen_of(source: SqlSource) -> list[Any]:
+    """The first page's cursors, and the same of one row after the other; or the error."""
+    try:
+        page = source.page(None, 10)
+        return [[str(one) for one in page.cursors], [row["id"] for row in drain(source, 1)], source.columns()]
+    except SourceError as error:
+        return [error.message]
+
+
+@pytest.mark.parametrize(("database", "change"), BEFORE_THE_FIRST_PAGE)
+@pytest.mark.parametrize("kind", ["table", "view", "query"])
+def test_the_first_page_is_read_as_the_types_that_it_shows(
+    database: str, change: str, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """The columns were looked at when no page could be read: the bound was not known, say. In a session of another zone
+    the old type's statement would mean another place."""
+    url: str = request.getfixturevalue(database)
+    make_orders(url, STAMPS)
+    execute(url, VIEW)
+    if family(url) == "postgresql":
+        execute(url, f"alter database {sa.make_url(url).database} set timezone = 'Asia/Tokyo'")
+    keys = kinds_of_source(url)[kind]
+    with closing(orders(url, **keys)) as early, closing(orders(url, **keys)) as fresh:
+        assert early.lag(None, cap=10).pending == 6
+        if family(url) == "postgresql":
+            execute(url, "drop view seen", change, VIEW)
+        else:
+            execute(url, change)
+        assert seen_of(early) == seen_of(fresh)
+
+
+@pytest.mark.parametrize("kind", ["table", "view", "query"])
+def test_sqlite_a_table_made_with_another_type_is_looked_at_again(sqlite_url: str, kind: str) -> None:
+    make_orders(sqlite_url, STAMPS)
+    execute(sqlite_url, VIEW)
+    keys = kinds_of_source(sqlite_url)[kind]
+    with closing(orders(sqlite_url, **keys)) as early, closing(orders(sqlite_url, **keys)) as fresh:
+        assert early.lag(None, cap=10).pending == 6
+        execute(
+            sqlite_url,
+            "drop table orders",
+            "create table orders (id text not null primary key, updated_at text not null, status text, total integer)",
+            *(f"insert into orders values ('k{n}', '2026-01-01T00\\:00\\:0{n}Z', null, 1)" for n in range(1, 7)),
+        )
+        assert seen_of(early) == seen_of(fresh)
+        assert [row["id"] for row in drain(early, 2)] == [f"k{n}" for n in range(1, 7)]
