@@ -20,6 +20,18 @@ from poller.model.timing import Timeout as Timeout  # noqa: PLC0414 - a part of 
 Row: TypeAlias = Mapping[str, Any]
 
 
+class JsonText(str):
+    """JSON as the database wrote it: Python's value of it may have fewer digits, and its null is no missing value."""
+
+    __slots__ = ()
+
+
+class IntervalText(str):
+    """An interval as PostgreSQL wrote it: `1 mon` is no number of days, and a day is no 24 hours."""
+
+    __slots__ = ()
+
+
 # --- the store
 
 
@@ -448,6 +460,19 @@ class InspectableSource(SpannedSource, Protocol):
             after: the checkpoint. utcnow: this machine's clock.
         """
         ...
+
+
+@runtime_checkable
+class ExactSource(Source, Protocol):
+    """A source of which a handler may have values as the database wrote them, where Python's would say less."""
+
+    exact: bool
+    """Whether rows have `JsonText` and `IntervalText`. A poller sets it, as its handler asks (`wants_exact_values`)."""
+
+
+def wants_exact_values(handler: object) -> bool:
+    """Whether a handler takes values as the database wrote them: it says so by an attribute `exact_values = True`."""
+    return getattr(handler, "exact_values", False) is True
 
 
 @runtime_checkable

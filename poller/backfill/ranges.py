@@ -137,6 +137,15 @@ class RangeSource:
         self._whole.ordering_key = columns
 
     @property
+    def exact(self) -> bool:
+        """See `poller.ports.ExactSource`."""
+        return self._whole.exact
+
+    @exact.setter
+    def exact(self, wanted: bool) -> None:
+        self._whole.exact = wanted
+
+    @property
     def query_timeout(self) -> timedelta:
         """As of the whole source."""
         return self._whole.query_timeout

@@ -45,15 +45,15 @@ class Session:
     Attributes:
         place: equal for two sessions that are alike in all that a source learns: server and its start, database, user,
             settings, privileges. reading: for sharing samples; None where they are not.
-        timeout, parses_json: how it is set up at present, in seconds. fresh: nobody gave it back yet.
+        timeout, form: how it is set up at present: seconds, and how values are read. fresh: nobody gave it back yet.
         facts: what its users learned of this one session.
     """
 
-    def __init__(self, place: Hashable, reading: samplers.Reading | None, timeout: float, *, parses_json: bool) -> None:
+    def __init__(self, place: Hashable, reading: samplers.Reading | None, timeout: float, *, form: str) -> None:
         self.place = place
         self.reading = reading
         self.timeout = timeout
-        self.parses_json = parses_json
+        self.form = form
         self.fresh = True
         self.facts: dict[str, Any] = {}
         self.generation = 0

@@ -18,7 +18,7 @@ from poller.errors import LeaseHeld, PollerError
 from poller.handler.call import Handler, check_handler
 from poller.observability.events import BUSY_HERE, TickFailed, TickFinished
 from poller.observability.otel import span
-from poller.ports import Event
+from poller.ports import Event, ExactSource, wants_exact_values
 
 logger = logging.getLogger("poller")
 
@@ -45,6 +45,7 @@ class Runner:
             return self._finished(busy)
         with span("poller.tick", name=self.context.name):
             try:
+                self._read_for(handler)
                 result = self._settled(handler, stop)
             finally:
                 ours.release()
@@ -83,6 +84,12 @@ class Runner:
         finally:
             context.settle()
 
+    def _read_for(self, handler: Handler) -> None:
+        """Have the source read values as the handler wants them."""
+        source = self.context.source
+        if isinstance(source, ExactSource):
+            source.exact = wants_exact_values(handler)
+
     def close(self) -> None:
         """Let go of the handler's processes and its event loop. It may tick again afterwards."""
         self.context.executors.close()
@@ -96,12 +103,14 @@ class Runner:
         """See `Poller.redeliver`."""
         check_handler(handler)
         with self.alone():
+            self._read_for(handler)
             redeliver(self.context, found, handler, by=by, reason=reason)
 
     def replay(self, wanted: Replay, handler: Handler, *, by: str, reason: str | None = None) -> None:
         """See `poller.delivery.replay.replay`."""
         check_handler(handler)
         with self.alone():
+            self._read_for(handler)
             replay(self.context, wanted, handler, by=by, reason=reason)
 
     @contextmanager

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from poller import extras
 from poller.config.options import Options
@@ -35,6 +35,9 @@ class Relay(ABC, Generic[SettingsT]):
         folder: where relative paths start; default: the current one.
     Raises: ConfigError, with the setting's name as its key.
     """
+
+    exact_values: ClassVar[bool] = False
+    """Whether rows come with values as the database wrote them: see `poller.ports.wants_exact_values`."""
 
     def __init__(
         self, settings: SettingsT, *, environ: Mapping[str, str] | None = None, folder: Path | None = None

@@ -60,6 +60,8 @@ class _Named:
 class SqlRelay(Relay[SqlSettings]):
     """Writes each batch in one transaction; lanes have connections of their own."""
 
+    exact_values = True
+
     def __init__(
         self, settings: SqlSettings, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
     ) -> None:
@@ -126,12 +128,16 @@ class SqlRelay(Relay[SqlSettings]):
     @staticmethod
     def _values(batch: Batch, upsert: Upsert, rows: Sequence[Row]) -> list[tuple[Row, dict[str, Any]]]:
         """The rows as the table takes them; one with a value that the database does not have is named."""
+        from poller.relays.sql_values import Unstorable
+
         found, named = [], _Named(batch, upsert)
         for row in rows:
             if named.waits(row):
                 continue
             try:
                 found.append((row, upsert.values(row)))
+            except Unstorable as wrong:
+                named.fail(row, str(wrong))
             except Exception as wrong:  # noqa: BLE001 - a type of the driver's, or of the user's own
                 named.fail(row, f"a value of the row cannot be stored ({type(wrong).__name__})")
         return found

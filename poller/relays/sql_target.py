@@ -10,7 +10,20 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, Insert, MetaData, Table, event, false, func, inspect, literal_column, or_
+from sqlalchemy import (
+    JSON,
+    Column,
+    Connection,
+    Insert,
+    MetaData,
+    Table,
+    event,
+    false,
+    func,
+    inspect,
+    literal_column,
+    or_,
+)
 from sqlalchemy import text as sql_text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import NoSuchTableError
@@ -22,7 +35,7 @@ from poller.databases.urls import abandon, read_url, use_utf8mb4
 from poller.errors import ConfigError
 from poller.model.finding import Finding, ok, warn
 from poller.ports import Row
-from poller.relays.sql_values import MAKERS, REST_OF_STATEMENT, size_of
+from poller.relays.sql_values import MAKERS, REST_OF_STATEMENT, Unstorable, size_of
 from poller.sinks.schema import family_of
 
 if TYPE_CHECKING:
@@ -32,14 +45,6 @@ MOST_CONNECTIONS = 64
 """As many as a poller has lanes at most."""
 CONNECT = 10
 """Seconds."""
-
-
-class KeyIsNull(ValueError):
-    """The row has no value in a column of `key_columns`: a unique key takes any number of such rows."""
-
-
-class LargerThanAPacket(ValueError):
-    """The server would end the connection for a statement that is larger than its `max_allowed_packet`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,17 @@ class Upsert:
     largest: int | None = None
 
     def values(self, row: Row) -> dict[str, Any]:
-        """The parameters of the statement. Raises: ValueError, and what a value raises that is asked for its text."""
-        if any(row[name] is None for name in self.keys):
-            raise KeyIsNull
-        found = {name: make(row[source]) for name, (source, make) in self.taken.items()}
+        """The parameters of the statement. Raises: Unstorable, and what a value raises that is asked for its text."""
+        found = {}
+        for name, (source, make) in self.taken.items():
+            if row[source] is None and source in self.keys:  # a unique key takes any number of such rows
+                raise Unstorable(f'column "{name}" of `key_columns` has no value')
+            try:
+                found[name] = make(row[source])
+            except Unstorable as wrong:
+                raise Unstorable(f'column "{name}" cannot hold it: {wrong}') from None
         if _size(found) > (self.largest or inf):
-            raise LargerThanAPacket
+            raise Unstorable("the row is larger than the `max_allowed_packet` of the server")
         return found
 
     def pieces(self, values: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -286,6 +296,8 @@ class _Found:
             step = "Create it, or correct `table` and `schema`."
             raise ConfigError("names no table of that database.", key="table", next_step=step) from None
         self.types: dict[str, Any] = {str(one["name"]): one["type"] for one in described}
+        for name in _json_of_mariadb(connection, settings):
+            self.types[name] = JSON()
         self._filled = {str(one["name"]): bool(one.get("computed")) for one in described if _is_filled(one)}
         """The columns that the database fills, and whether by an expression; else from a sequence."""
         unique = [one["column_names"] for one in look.get_unique_constraints(settings.table, **named)]
@@ -371,6 +383,21 @@ _ENGINE = sql_text(
     "SELECT t.engine, e.transactions FROM information_schema.tables t JOIN information_schema.engines e"
     " ON e.engine = t.engine WHERE t.table_schema = coalesce(:schema, database()) AND t.table_name = :name"
 )
+
+
+_JSON = sql_text(
+    "SELECT constraint_name, check_clause FROM information_schema.check_constraints"
+    " WHERE constraint_schema = coalesce(:schema, database()) AND table_name = :name"
+)
+
+
+def _json_of_mariadb(connection: Connection, settings: SqlSettings) -> Iterator[str]:
+    """The columns of JSON, which is LONGTEXT with a check there."""
+    if not getattr(connection.dialect, "is_mariadb", False):
+        return
+    for name, clause in connection.execute(_JSON, {"schema": settings.schema_name, "name": settings.table}):
+        if str(clause).lower() == f"json_valid(`{str(name).lower()}`)":
+            yield str(name)
 
 
 def _is_filled(column: Mapping[str, Any]) -> bool:

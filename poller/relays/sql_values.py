@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import isnan
 from typing import Any, Protocol
 from uuid import UUID
 
-from sqlalchemy.types import ARRAY, JSON, Boolean
+from sqlalchemy.types import ARRAY, JSON, Boolean, String, Time
 
+from poller.ports import IntervalText, JsonText
 from poller.relays.messages import json_text, plain_value
 
 _LARGEST_SQLITE_INTEGER = 2**63
 REST_OF_STATEMENT = 500
 """Bytes of an upsert, for each column, beside texts and bytes: more than its names and a number take."""
 _ESCAPED = "\0\n\r\x1a\"'\\"
+
+
+class Unstorable(ValueError):
+    """A value that a column cannot hold. Its message quotes no value."""
 
 
 def size_of(value: Any) -> int:
@@ -34,49 +41,77 @@ class Maker(Protocol):
     """What makes a value of the table of a value of a row."""
 
     def __call__(self, kind: Any, value: Any, /) -> Any:
-        """The value as a column of this type takes it. Raises: ValueError, where the database does not have it."""
+        """The value as a column of this type takes it. Raises: Unstorable, if the database does not have it."""
 
 
 def _for_postgresql(kind: Any, value: Any, /) -> Any:
     if value is None:
         return None
+    if isinstance(kind, ARRAY) and isinstance(value, list | tuple):
+        return _array(kind.item_type, value)
     if isinstance(kind, JSON):
         return _json(value)
+    if isinstance(value, IntervalText):
+        return str(value)
+    value = _plain(value)
     if isinstance(kind, Boolean) and type(value) is int:
         return bool(value) if value in (0, 1) else value
-    if isinstance(value, dict) or (isinstance(value, list | tuple) and not isinstance(kind, ARRAY)):
-        return json_text(plain_value(value))
-    return value
+    return _json(value) if isinstance(value, dict | list | tuple) else value
 
 
 def _for_mysql(kind: Any, value: Any, /) -> Any:
+    if isinstance(kind, JSON) and value is not None:
+        return _json(value)
+    value = _plain(value)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
-    if isinstance(value, dict | list | tuple) or (isinstance(kind, JSON) and value is not None):
+    if isinstance(value, dict | list | tuple):
         return _json(value)
     if isinstance(value, float) and isnan(value):
-        raise ValueError("NaN")
-    return str(value) if isinstance(value, UUID) else value
+        raise Unstorable("NaN is no number there")
+    if isinstance(value, IntervalText) and isinstance(kind, Time):
+        raise Unstorable("months are no time of day")
+    if isinstance(value, Decimal | int) and not isinstance(value, bool) and isinstance(kind, String):
+        return format(value, "f" if isinstance(value, Decimal) else "d")  # a number of more than 65 digits is cut off
+    return str(value) if isinstance(value, UUID | str) else value
 
 
-def _for_sqlite(_kind: Any, value: Any, /) -> Any:
-    if value is None or isinstance(value, str | bytes | memoryview | bool):
+def _for_sqlite(kind: Any, value: Any, /) -> Any:
+    if isinstance(kind, JSON) and isinstance(value, JsonText):
+        return _kept_by_sqlite(value)
+    value = _plain(value)
+    if value is None or isinstance(value, bytes | memoryview | bool):
         return value
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, int):
         return value if -_LARGEST_SQLITE_INTEGER <= value < _LARGEST_SQLITE_INTEGER else str(value)
     if isinstance(value, float):
         if isnan(value):
-            raise ValueError("NaN")  # it would be stored as NULL
+            raise Unstorable("NaN is no number there")  # it would be stored as NULL
         return value
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(" ", "microseconds")
     if isinstance(value, date | time | timedelta | Decimal | UUID):
         return plain_value(value)
-    return json_text(plain_value(value)) if isinstance(value, dict | list | tuple) else plain_value(value)
+    return _json(value) if isinstance(value, dict | list | tuple) else plain_value(value)
+
+
+def _kept_by_sqlite(value: JsonText) -> str:
+    """A column that is declared as JSON keeps a number as its own. Raises: ValueError, if digits would be lost."""
+    found = json.loads(value, parse_float=Decimal)
+    if isinstance(found, Decimal) and Decimal(repr(float(found))) != found:
+        raise Unstorable("it has more digits than a number of SQLite")
+    if type(found) is int and not -_LARGEST_SQLITE_INTEGER <= found < _LARGEST_SQLITE_INTEGER:
+        raise Unstorable("it has more digits than a number of SQLite")
+    return str(value)
 
 
 def _json(value: Any) -> str:
-    """The text of a JSON column. A text that is a list or an object in JSON is taken as that."""
+    """The text of a JSON column: the database's own, if there is one. A text that is a list or an object in JSON is
+    taken as that: the other databases keep JSON in columns of text."""
+    if isinstance(value, JsonText):
+        return str(value)
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             json.loads(value)
@@ -84,7 +119,76 @@ def _json(value: Any) -> str:
             pass
         else:
             return value
-    return json_text(plain_value(value))
+    return _within(value)
+
+
+def _within(value: Any) -> str:
+    """The same of a value in a list, in which a text is a text."""
+    if isinstance(value, JsonText):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_within, value))}]"
+    return json_text(plain_value(_length(value) if isinstance(value, IntervalText) else value))
+
+
+def _plain(value: Any) -> Any:
+    """The value for a column that does not take the database's text as it is: JSON's texts and numbers (with all their
+    digits), lists and objects as text, no value for null; an interval as a length of time, unless it has months."""
+    if isinstance(value, JsonText):
+        if value.lstrip()[:1] in ("[", "{"):
+            return str(value)
+        try:
+            return json.loads(value, parse_float=Decimal)
+        except ValueError:  # a number of more digits than Python reads
+            return str(value)
+    return _length(value) if isinstance(value, IntervalText) else value
+
+
+_INTERVAL = re.compile(r"(?:([+-]?\d+) days? ?)?(?:([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
+
+
+def _length(text: IntervalText) -> timedelta | IntervalText:
+    found = _INTERVAL.fullmatch(text)
+    if found is None:
+        return text
+    days, sign, hours, minutes, seconds, fraction = found.groups()
+    try:
+        length = timedelta(
+            hours=int(hours or 0),
+            minutes=int(minutes or 0),
+            seconds=int(seconds or 0),
+            microseconds=int((fraction or "").ljust(6, "0")),
+        )
+        return timedelta(days=int(days or 0)) + (-length if sign == "-" else length)
+    except OverflowError:
+        return text
+
+
+def _array(item: Any, values: Sequence[Any]) -> Any:
+    """Of PostgreSQL's. JSON and intervals have no form in a list that the driver would send as such an array: those are
+    the array's text."""
+    if isinstance(item, JSON) or any(isinstance(one, IntervalText | JsonText) for one in _leaves(values)):
+        return _array_text(item, values)
+    return list(values)
+
+
+def _leaves(values: Sequence[Any]) -> Iterator[Any]:
+    for one in values:
+        yield from _leaves(one) if isinstance(one, list) else (one,)
+
+
+def _array_text(item: Any, values: Sequence[Any]) -> str:
+    parts = []
+    for one in values:
+        made = _array_text(item, one) if isinstance(one, list) else _for_postgresql(item, one)
+        if made is None:
+            parts.append("NULL")
+        elif isinstance(one, list):
+            parts.append(made)
+        else:
+            escaped = str(plain_value(made)).replace("\\", "\\\\").replace('"', '\\"')
+            parts.append(f'"{escaped}"')
+    return f"{{{','.join(parts)}}}"
 
 
 MAKERS: dict[str, Maker] = {"postgresql": _for_postgresql, "mysql": _for_mysql, "sqlite": _for_sqlite}

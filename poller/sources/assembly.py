@@ -85,7 +85,7 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
         relation = Relation.query(wrapped, condition, dialect)
 
     def session(on: Engine) -> Session:
-        database = Database(on, dialect, o.query_timeout, parse_json=o.parses_json, pool=pool)
+        database = Database(on, dialect, o.query_timeout, form="parsed" if o.parses_json else "text", pool=pool)
         database.may_set = may_set
         if o.format == "rows":
             return Session(database, o, relation, quote)

@@ -18,6 +18,7 @@ from poller.databases.pools import Loan, Pool, Session
 from poller.errors import SourceUnavailable
 from poller.sources.dialects import Dialect
 from poller.sources.dialects.base import Records
+from poller.sources.dialects.json_values import Form
 from poller.sources.session_setup import SessionSetup, is_idle
 from poller.sources.sqlite_file import look_at_file
 
@@ -41,14 +42,15 @@ class Database:
         dialect: Dialect,
         timeout: timedelta,
         *,
-        parse_json: bool = True,
+        form: Form = "parsed",
         pool: Pool | None = None,
     ) -> None:
         self.engine = engine
         self.dialect = dialect
         self.timeout = timeout
         self.pool = pool
-        self._setup = SessionSetup(engine, dialect, timeout, parse_json=parse_json)
+        self._setup = SessionSetup(engine, dialect, timeout, form)
+        self._usual: Form = form
         self.may_set = False
         """Whether what is read may call functions of the users', which may change settings of the session."""
         self.lenient = False
@@ -72,6 +74,19 @@ class Database:
         """The one that opened the connection."""
         self.using = threading.RLock()
         """Held while a thread uses the connection: the tick's, or the one that reads ahead for it."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether JSON and intervals are read as marked text."""
+        return self._setup.form == "exact"
+
+    @exact.setter
+    def exact(self, wanted: bool) -> None:
+        form: Form = "exact" if wanted else self._usual
+        with self.using:
+            if form != self._setup.form and self.dialect.family == "postgresql":
+                self._let_go()
+            self._setup.form = form
 
     def before_fork(self) -> None:
         """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Where another
@@ -269,12 +284,19 @@ class Database:
             return
         if self.using.acquire(blocking=False):
             try:
-                if self._loan is not None and (not self._kept or self.pool.resume(self._loan)):
-                    self._give_back()
-                self._forget_connection()
+                self._let_go()
             finally:
                 self.using.release()
         self.pool.leave(self)  # where another thread reads, it gives the connection back
+
+    def _let_go(self) -> None:
+        """Of the connection: it is closed, or goes back to the pool."""
+        if self.pool is None:
+            self._close_held()
+            return
+        if self._loan is not None and (not self._kept or self.pool.resume(self._loan)):
+            self._give_back()
+        self._forget_connection()
 
     def _give_back(self) -> None:
         loan, driver = self._loan, self._driver

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 from poller.databases.pools import Session
 from poller.sources.bounds import places
 from poller.sources.dialects import Dialect, read_only
+from poller.sources.dialects.json_values import Form
 from poller.sources.sqlite_file import is_in_memory
 from poller.sources.user_sql.literals import escape_colons
 
@@ -23,14 +24,14 @@ class SessionSetup:
     """What a source needs of a session.
 
     Args:
-        timeout: of each statement. parse_json: whether columns of JSON are read parsed.
+        timeout: of each statement. form: how JSON and intervals are read; it may be set to another.
     """
 
-    def __init__(self, engine: Engine, dialect: Dialect, timeout: timedelta, *, parse_json: bool) -> None:
+    def __init__(self, engine: Engine, dialect: Dialect, timeout: timedelta, form: Form) -> None:
         self._engine = engine
         self._dialect = dialect
         self._timeout = timeout
-        self._parse_json = parse_json
+        self.form: Form = form
 
     @property
     def in_memory(self) -> bool:
@@ -51,22 +52,22 @@ class SessionSetup:
 
     def _begin(self, connection: Connection, driver: Any) -> None:
         self._dialect.adopt(driver, self._timeout)
-        self._dialect.read_json(driver, parsed=self._parse_json)
+        self._dialect.read_values(driver, self.form)
         for statement in self._dialect.session(connection, self._timeout):
             connection.execute(sa.text(escape_colons(statement)))
         if not self.in_memory:
             read_only.begin(connection, self._dialect.family)
 
     def _session(self, found: places.Place) -> Session:
-        return Session(found.place, found.reading, self._timeout.total_seconds(), parses_json=self._parse_json)
+        return Session(found.place, found.reading, self._timeout.total_seconds(), form=self.form)
 
     def adjust(self, connection: Connection, driver: Any, session: Session) -> None:
         """What another source set up otherwise. Raises what the driver raises."""
         if not session.fresh:
             read_only.resume(connection)
-        if session.parses_json != self._parse_json:
-            self._dialect.read_json(driver, parsed=self._parse_json)
-            session.parses_json = self._parse_json
+        if session.form != self.form:
+            self._dialect.read_values(driver, self.form)
+            session.form = self.form
         seconds = self._timeout.total_seconds()
         if session.timeout != seconds:
             session.timeout = -1.0  # until it is known that it was set

@@ -68,7 +68,7 @@ class SqlSource:
         other._session = self._another_session()
         other._guard = self._guard.of(other._session)
         other._said, other._description = None, self._description.as_configured()
-        other.error_text, other.ordering_key = self.error_text, self.ordering_key
+        other.error_text, other.ordering_key, other.exact = self.error_text, self.ordering_key, self.exact
         other._mind_forks()
         return other
 
@@ -132,6 +132,15 @@ class SqlSource:
     @ordering_key.setter
     def ordering_key(self, columns: tuple[str, ...]) -> None:
         self._session.order_by(columns)
+
+    @property
+    def exact(self) -> bool:
+        """See `poller.ports.ExactSource`."""
+        return self._session.database.exact
+
+    @exact.setter
+    def exact(self, wanted: bool) -> None:
+        self._session.database.exact = wanted
 
     # ------------------------------------------------------------------------------------------------- ports.Source
 

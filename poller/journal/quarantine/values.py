@@ -1,9 +1,9 @@
 """A row's values as JSON, and back.
 
 Exactly as they were come back: None, truth values, integers, floats, text, bytes, decimals, dates, times, moments
-(with their offset or zone), intervals, UUIDs, addresses of networks, and lists, tuples and objects of these. A
-`memoryview` comes back as bytes. Everything else (a range, a value of a type of the driver's or your own) comes back as
-its text, and so does what its type does not distinguish: a subclass of these types.
+(with their offset or zone), intervals, UUIDs, addresses of networks, marked texts of the database's, and lists, tuples
+and objects of these. A `memoryview` comes back as bytes. Everything else (a range, a value of a type of the driver's or
+your own) comes back as its text, and so does what its type does not distinguish: a subclass of these types.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from poller.ports import Row
+from poller.ports import IntervalText, JsonText, Row
 
 TEXT = "text"
 """The kind of a value that comes back as text."""
@@ -106,7 +106,10 @@ _KINDS: dict[type, _Kind] = {
     IPv4Network: _Kind("ipv4-network", str, IPv4Network),
     IPv6Network: _Kind("ipv6-network", str, IPv6Network),
 }
+_MARKED: dict[type, str] = {JsonText: "json-text", IntervalText: "interval-text"}
+"""Texts of the database's; those that are not Unicode are not among them."""
 _READERS: dict[str, Callable[[str], Any]] = {kind.name: kind.read for kind in _KINDS.values()} | {TEXT: str}
+_READERS |= {name: marked for marked, name in _MARKED.items()}
 
 
 def to_json(row: Row) -> tuple[dict[str, Any], dict[str, str]]:
@@ -170,6 +173,8 @@ def _is_unicode(text: str) -> bool:
 
 
 def _scalar(value: Any) -> tuple[str, str]:
+    if type(value) in _MARKED:
+        return _MARKED[type(value)], str(value)
     kind = _KINDS.get(type(value))
     if kind is not None and (kind.name not in {"datetime", "time"} or _keeps_its_zone(value)):
         return kind.name, kind.write(value)

@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import Any
 
 from poller.sources.arrow import pyarrow
+from poller.sources.dialects.json_values import marks_json
 
 _PLAIN = {
     16: "bool",
@@ -123,7 +124,7 @@ def python_values(column: Any, kind: Kind, load: Load | None, zone: str | None) 
     Args:
         load: makes a value of the server's text, for the kinds that come so. zone: the session's time zone; None: UTC.
     """
-    if kind.text:
+    if kind.text or load is not None:
         return [None if value is None else _loaded(value, load) for value in column.to_pylist()]
     if kind.arrow == "float" and not kind.item:  # 1.1 and not 1.100000023841858: the digits that it has
         shortest = column.cast(pyarrow().string()).to_pylist()
@@ -147,9 +148,10 @@ def loads_of(kinds: Sequence[Kind], columns: Sequence[Any], connection: Any) -> 
     adapter = Transformer(connection)
 
     def load_of(kind: Kind, column: Any) -> Load | None:
-        if not kind.text:
+        loader = adapter.get_loader(kind.oid, Format.TEXT)
+        if not kind.text and not (kind.oid in _JSON and marks_json(loader)):
             return None
-        load: Load = adapter.get_loader(kind.oid, Format.TEXT).load
+        load: Load = loader.load
         python_values(column.drop_null().slice(0, 1), kind, load, None)
         return load
 

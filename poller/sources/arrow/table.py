@@ -117,7 +117,7 @@ class TableRows(FreshRows):
     def __reduce__(self) -> Any:
         """To another process: the table as Arrow's bytes, and the values that psycopg makes."""
         shape, table = self._shape, self._table.select(range(len(self._shape.names)))
-        texts = [at for at in range(len(shape.names)) if shape.kinds[at].text]
+        texts = [at for at in range(len(shape.names)) if shape.kinds[at].text or shape.loads[at] is not None]
         made = {at: shape.values(table.column(at), at) for at in texts}
         return _ReceivedRows, (packed(table), shape.names, shape.kinds, shape.zone, made)
 

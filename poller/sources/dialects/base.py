@@ -20,6 +20,7 @@ from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.exact import Exact
 from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
+from poller.sources.dialects.json_values import Form
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS, Reread, plain
 
 
@@ -130,9 +131,9 @@ class Dialect:
         was not asked. False where they may be others now, and the session must not be used again."""
         return True
 
-    def read_json(self, dbapi: Any, *, parsed: bool) -> None:
-        """Set up how the driver's connection returns columns of JSON, again where it was set up otherwise. Raises:
-        ConfigError naming `json`, where the driver cannot return them so."""
+    def read_values(self, dbapi: Any, form: Form) -> None:
+        """Set up how the driver's connection returns JSON and intervals, again where it was set up otherwise; `exact`
+        as far as the driver can. Raises: ConfigError naming `json`, where the driver cannot return text."""
 
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """Called before each statement."""

@@ -1,4 +1,5 @@
-"""JSON as psycopg returns it: parsed, by `orjson` where it is installed (extra `speed`), or as the server's text.
+"""JSON and intervals as psycopg returns them: parsed, JSON by `orjson` where it is installed (extra `speed`); or as the
+server's text, plain or marked as such.
 
 Both parsers give the same values. What orjson reads differently or not at all is left to the standard library's: 19
 digits and more, which become a float where they do not fit into 64 bits, half surrogate pairs, numbers beyond the
@@ -12,9 +13,15 @@ import importlib
 import json
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from datetime import timedelta
+from functools import cache
+from typing import Any, Literal, TypeAlias, cast
 
+from poller.ports import IntervalText, JsonText
 from poller.sources.dialects.documents import Documents
+
+Form: TypeAlias = Literal["parsed", "text", "exact"]
+"""How values come: as Python's; with JSON as plain text; with JSON and intervals as marked text (`ports.JsonText`)."""
 
 orjson: Any = None
 with contextlib.suppress(ImportError):
@@ -22,6 +29,7 @@ with contextlib.suppress(ImportError):
 
 _LOADERS = {"json": (114, "JsonLoader"), "jsonb": (3802, "JsonbLoader")}
 """Oids (pg_type.dat) and psycopg's loaders of them."""
+_INTERVAL = 1186
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _MANY_DIGITS = b"0" * 19
 
@@ -34,6 +42,14 @@ def as_text(adapters: Any) -> None:
         adapters.register_loader(name, TextLoader)
 
 
+def as_marked_text(adapters: Any) -> None:
+    """Let this connection return the server's text of JSON and intervals, marked as what it is."""
+    loaders = _marking()
+    for oid, _ in _LOADERS.values():
+        adapters.register_loader(oid, loaders[JsonText])
+    adapters.register_loader(_INTERVAL, loaders[IntervalText])
+
+
 def parse_again(adapters: Any) -> None:
     """Let a connection that returned the server's text parse as those of the program do."""
     from psycopg import adapters as usual
@@ -44,8 +60,61 @@ def parse_again(adapters: Any) -> None:
         loader = usual.get_loader(oid, Format.TEXT)
         present = adapters.get_loader(oid, Format.TEXT)
         # By name: psycopg uses the compiled one, where it has that.
-        if present is not None and loader is not None and present.__name__ == TextLoader.__name__:
+        texts = {TextLoader.__name__, _marking()[JsonText].__name__}
+        if present is not None and loader is not None and present.__name__ in texts:
             adapters.register_loader(oid, loader)
+
+
+def marks_json(loader: object) -> bool:
+    """True if psycopg's loader marks JSON as such."""
+    return isinstance(loader, _marking()[JsonText])
+
+
+def check_intervals(adapters: Any) -> None:
+    """Read intervals with psycopg's loader in Python, which fails on what a `timedelta` is not, so that they are
+    returned as text: the compiled one counts days in 32 bits, so that 178,000,000 years become 1,500,000, and both
+    take a month for 30 days and a year for 365. A user's own loader stays."""
+    from psycopg.types.datetime import IntervalLoader
+
+    standard = adapters.get_loader(_INTERVAL, 0)
+    if standard is not None and standard.__name__ in {IntervalLoader.__name__, _marking()[IntervalText].__name__}:
+        adapters.register_loader(_INTERVAL, _checking())
+
+
+@cache
+def _marking() -> dict[type, Any]:
+    """Once: psycopg keeps each class."""
+    from psycopg.adapt import Loader
+
+    class JsonTextLoader(Loader):
+        def load(self, data: Any) -> JsonText:
+            return JsonText(bytes(data).decode())
+
+    class IntervalTextLoader(Loader):
+        def load(self, data: Any) -> IntervalText:
+            return IntervalText(bytes(data).decode())
+
+    return {JsonText: JsonTextLoader, IntervalText: IntervalTextLoader}
+
+
+@cache
+def _checking() -> Any:
+    from psycopg.types.datetime import IntervalLoader
+
+    class InPython(IntervalLoader):
+        """A subclass, which psycopg does not replace by its compiled twin."""
+
+        def load(self, data: Any) -> timedelta:
+            if has_months(bytes(data).decode()):
+                raise ValueError("an interval of months")
+            return super().load(data)
+
+    return InPython
+
+
+def has_months(text: str) -> bool:
+    """Whether PostgreSQL's text of an interval counts months or years, which are no number of days."""
+    return "mon" in text or "year" in text
 
 
 class _Keeping(threading.local):

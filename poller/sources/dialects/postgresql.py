@@ -20,6 +20,7 @@ from poller.sources.dialects import json_values
 from poller.sources.dialects.base import Dialect, Look, PageForm, Runner, Settings
 from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
+from poller.sources.dialects.json_values import Form
 from poller.sources.dialects.unreadable import Reread, converted, plain
 
 _FAMILIES = {
@@ -87,8 +88,9 @@ _OWN_LOADERS = frozenset({"psycopg", "psycopg_binary", "psycopg_c"})
 _CYCLE = 146_097
 """The days of 400 years."""
 _MOMENT = 'YYYY-MM-DD"T"HH24:MI:SS.US'
-_INTERVAL = 1186
-"""The oid of `interval` (pg_type.dat)."""
+_INTERVAL, _INTERVALS = 1186, 1187
+"""The oids of `interval` and its arrays (pg_type.dat)."""
+_CHECKED = "POLLER_INTERVAL"
 _SCALARS = frozenset(
     {16, 18, 19, 20, 21, 23, 25, 26, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950}
 )
@@ -149,23 +151,29 @@ class PostgreSql(Dialect):
             seconds = timeout.total_seconds()
             limit = seconds + min(5.0, seconds)
             dbapi.wait = lambda generator, *args, **kwargs: consume(_bounded(generator, limit), *args, **kwargs)
-            _check_intervals(dbapi)
 
-    def read_json(self, dbapi: Any, *, parsed: bool) -> None:
-        """Other drivers than psycopg parse it as they do."""
+    def read_values(self, dbapi: Any, form: Form) -> None:
+        """Other drivers than psycopg parse JSON as they do."""
         adapters = getattr(dbapi, "adapters", None)
-        if parsed:
-            if adapters is not None:
+        if adapters is not None:
+            if form == "exact":
+                json_values.as_marked_text(adapters)
+                return
+            json_values.check_intervals(adapters)
+            if form == "text":
+                json_values.as_text(adapters)
+            else:
                 json_values.parse_again(adapters)
                 json_values.use(dbapi)
-        elif adapters is None:
+            return
+        if hasattr(dbapi, "string_types"):
+            _check_intervals(dbapi)
+        if form == "text":
             raise ConfigError(
                 "`json` is text, and this driver returns JSON parsed.",
                 key="json",
                 next_step="Use psycopg (postgresql+psycopg://), or a `query` that casts the column to text.",
             )
-        else:
-            json_values.as_text(adapters)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The types as the server describes them, domains by their base type; also for a query without rows."""
@@ -342,16 +350,18 @@ def _from_text(cursor: Any, sent: Any) -> Reread:
 
 
 def _check_intervals(dbapi: Any) -> None:
-    """Read intervals with psycopg's loader in Python: the compiled one counts days in 32 bits, so that 178,000,000
-    years become 1,500,000, while this one raises, and they are returned as text. A user's own loader stays."""
-    from psycopg.types.datetime import IntervalLoader
+    """For psycopg2: an interval that counts months is returned as text, as psycopg's are."""
+    extensions = importlib.import_module("psycopg2.extensions")
+    usual = {**extensions.string_types, **dbapi.string_types}[_INTERVAL]
+    if getattr(usual, "name", "") == _CHECKED:
+        return
 
-    class InPython(IntervalLoader):
-        """A subclass, which psycopg does not replace by its compiled twin."""
+    def load(value: Any, cursor: Any) -> Any:
+        return value if value is not None and json_values.has_months(value) else usual(value, cursor)
 
-    standard = dbapi.adapters.get_loader(_INTERVAL, 0)
-    if standard is not None and standard.__name__ == IntervalLoader.__name__:
-        dbapi.adapters.register_loader(_INTERVAL, InPython)
+    one = extensions.new_type((_INTERVAL,), _CHECKED, load)
+    extensions.register_type(one, dbapi)
+    extensions.register_type(extensions.new_array_type((_INTERVALS,), f"{_CHECKED}[]", one), dbapi)
 
 
 @contextlib.contextmanager

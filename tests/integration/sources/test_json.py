@@ -178,7 +178,7 @@ def test_a_connection_leaves_nothing_behind_in_the_driver(postgres_db: str, capl
 
 def test_a_driver_that_cannot_return_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="returns JSON parsed") as error:
-        dialect_for("postgresql").read_json(object(), parsed=False)
+        dialect_for("postgresql").read_values(object(), "text")
     assert error.value.key == "json"
 
 

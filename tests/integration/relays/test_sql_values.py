@@ -1,0 +1,233 @@
+"""What PostgreSQL's JSON and intervals become in the tables of `poller.relays:sql`: the same, or the same text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+from poller import Poller
+from poller.relays import relay
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
+from tests.support.server import DatabaseServer
+from tests.support.services import wait_until
+
+DOCUMENTS = (
+    '{"p": 0.12345678901234567890123}',
+    '{"b": 1.10, "a": [1e3, null, "x"]}',
+    "0.12345678901234567890123",
+    "123456789012345678901234567890",
+    "1.50",
+    "[true]",
+    "true",
+    "null",
+    '"hello"',
+    '"[1,2]"',
+    '"{\\"a\\": 1}"',
+    "[]",
+    '"é \\\\ \\" \\n"',
+)
+INTERVALS = ("1 mon", "1 year", "-1 mons +2 days", "1 day", "24:00:00", "-01:00:00", "1 year 2 mons 3 days 04:05:06.7")
+COLUMNS = {
+    "postgresql": "doc jsonb, raw json, docs jsonb[], span interval, spans interval[]",
+    "mariadb": "doc json, raw json, docs json, span varchar(99), spans longtext",
+    "sqlite": "doc json, raw json, docs json, span text, spans text",
+}
+WAYS = {"rows": {}, "text": {"json": "text"}, "arrow": {"format": "arrow"}}
+
+
+@pytest.fixture
+def source(postgres_db: str) -> str:
+    """A table of each document and interval, and of rows without any."""
+    with psycopg.connect(postgres_db.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE copy (id integer PRIMARY KEY, {COLUMNS['postgresql']})".encode())
+        insert = "INSERT INTO copy VALUES (%s, %s::jsonb, %s::json, %s::jsonb[], %s::interval, %s::interval[])"
+        for id_, doc in enumerate(DOCUMENTS):
+            span = INTERVALS[id_ % len(INTERVALS)]
+            connection.execute(insert, [id_, doc, doc, [doc, None], span, [span, None]])
+        connection.execute("INSERT INTO copy VALUES (99)")
+    return postgres_db
+
+
+@contextmanager
+def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[Engine]:
+    with ExitStack() as ends:
+        url = f"sqlite:///{folder}/target.db"
+        if request.param != "sqlite":
+            kind = {"postgresql": "postgres"}.get(request.param, request.param)
+            server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
+            url = server.new_database()
+            ends.callback(server.drop_database, url)
+        engine = create_engine(url)
+        ends.callback(engine.dispose)
+        with engine.begin() as connection:
+            connection.execute(text(f"CREATE TABLE copy (id integer PRIMARY KEY NOT NULL, {COLUMNS[request.param]})"))
+        yield engine
+
+
+TOO_LONG = {2, 3}
+"""The numbers that are no double and no integer of 64 bits."""
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """The same table, in a database of its own."""
+    with made(request, tmp_path) as engine:
+        yield engine
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
+def any_target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """The same with SQLite, which has no type for JSON."""
+    with made(request, tmp_path) as engine:
+        yield engine
+
+
+def reading(url: str, **options: Any) -> SqlSource:
+    keys: dict[str, Any] = {"cursor_column": "id", "cursor_kind": "integer+pk", "pk_columns": ["id"], "bound": "none"}
+    return SqlSource(url, table="copy", **keys, **options)
+
+
+def copied(url: str, to: Engine, options: dict[str, Any] | None = None, **more: Any) -> dict[str, list[Any]]:
+    """One tick; then the columns of both tables as text, but for the ids. Each pair should be the same."""
+    write = relay("sql", url=to.url.render_as_string(hide_password=False), table="copy", key_columns=["id"])
+    with Poller("copy", source=reading(url, **(options or {})), store=MemoryStore(), app_name="shop", **more) as one:
+        result = one.tick(write)
+        assert (result.outcome, result.rows) == ("delivered", len(DOCUMENTS) + 1), result.error
+    write.close()
+    return stored(to)
+
+
+def stored(engine: Engine) -> dict[str, list[Any]]:
+    names = ["doc", "raw", "docs", "span", "spans"]
+    cast = {"postgresql": "{}::text", "mysql": "{}", "mariadb": "{}", "sqlite": "CAST({} AS text)"}[engine.dialect.name]
+    with engine.connect() as connection:
+        rows = connection.execute(text(f"SELECT {', '.join(cast.format(n) for n in names)} FROM copy ORDER BY id"))
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def table_of(url: str) -> dict[str, list[Any]]:
+    engine = create_engine(url)
+    try:
+        return stored(engine)
+    finally:
+        engine.dispose()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_json_arrives_as_it_was_written(source: str, target: Engine, way: str) -> None:
+    found, wanted = copied(source, target, WAYS[way]), table_of(source)
+    assert found["doc"] == wanted["doc"]
+    assert found["raw"] == wanted["raw"]
+    if target.dialect.name == "postgresql":
+        assert found == wanted
+    else:
+        arrays = [None if one is None else f"[{one},null]" for one in wanted["doc"]]
+        assert found["docs"] == arrays
+
+
+def test_json_arrives_in_columns_of_text_by_its_values(source: str, any_target: Engine) -> None:
+    target = any_target
+    kind = "longtext" if target.dialect.name == "mysql" else "text"
+    with target.begin() as connection:
+        connection.execute(text("DROP TABLE copy"))
+        columns = ", ".join(f"{name} {kind}" for name in ("doc", "raw", "docs", "span", "spans"))
+        connection.execute(text(f"CREATE TABLE copy (id integer PRIMARY KEY NOT NULL, {columns})"))
+    found, wanted = copied(source, target), table_of(source)
+    read = [None if one is None else json.loads(one) for one in wanted["doc"]]
+    for here, there, value in zip(found["doc"], wanted["doc"], read, strict=True):
+        if value is None:
+            assert here is None
+        elif isinstance(value, str):
+            assert here == value
+        elif isinstance(value, bool):
+            assert here in ("true", "1")
+        else:
+            assert here == there, "numbers have all their digits"
+
+
+@pytest.mark.parametrize("way", ["rows", "arrow"])
+def test_months_stay_months(source: str, any_target: Engine, way: str) -> None:
+    target = any_target
+    if target.dialect.name == "sqlite":
+        with target.begin() as connection:
+            connection.execute(text("DROP TABLE copy"))
+            connection.execute(
+                text("CREATE TABLE copy (id integer PRIMARY KEY, doc text, raw text, docs text, span text, spans text)")
+            )
+    found, wanted = copied(source, target, WAYS[way])["span"], table_of(source)["span"]
+    if target.dialect.name == "postgresql":
+        assert found == wanted, "a day is no 24 hours either"
+    for here, there in zip(found, wanted, strict=True):
+        if there is None or has_months(there):
+            assert here == there
+
+
+def test_what_a_column_cannot_hold_is_refused_by_name(source: str, any_target: Engine) -> None:
+    """Months in a time of MariaDB's, and numbers of JSON that SQLite's have no digits for."""
+    kind = any_target.dialect.name
+    column, expected = {
+        "postgresql": ("span", set[int]()),
+        "mysql": ("span", {at for at in range(len(DOCUMENTS)) if has_months(INTERVALS[at % len(INTERVALS)])}),
+        "sqlite": ("doc", TOO_LONG),
+    }[kind]
+    with any_target.begin() as connection:
+        connection.execute(text("DROP TABLE copy"))
+        columns = {"postgresql": "span interval", "mysql": "span time(6)", "sqlite": "doc json"}[kind]
+        connection.execute(text(f"CREATE TABLE copy (id integer PRIMARY KEY NOT NULL, {columns})"))
+    url = any_target.url.render_as_string(hide_password=False)
+    write = relay("sql", url=url, table="copy", key_columns=["id"], columns={"id": "id", column: column})
+    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1}
+    with Poller("copy", source=reading(source), store=MemoryStore(), app_name="shop", **options) as one:
+        one.tick(write)
+        listed = one.quarantine.list()
+        assert {row.pk["id"] for row in [*listed.aside, *listed.pending]} == expected
+        assert all(f'column "{column}"' in str(row.error) for row in [*listed.aside, *listed.pending])
+    write.close()
+    with any_target.connect() as connection:
+        ids = {row[0] for row in connection.execute(text("SELECT id FROM copy"))}
+    assert ids == {*range(len(DOCUMENTS)), 99} - expected
+
+
+@pytest.mark.parametrize("more", [{"isolation": "process"}, {"concurrency": 3, "batch_size": 2}], ids=str)
+def test_json_arrives_through_lanes_and_other_processes(source: str, target: Engine, more: dict[str, Any]) -> None:
+    found, wanted = copied(source, target, **more), table_of(source)
+    assert (found["doc"], found["raw"]) == (wanted["doc"], wanted["raw"])
+
+
+def test_a_row_that_was_set_aside_is_written_as_it_was_read(source: str, target: Engine) -> None:
+    url = target.url.render_as_string(hide_password=False)
+    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1, "retry_backoff": "1ms", "max_aside": 100}
+    write = relay("sql", url=url, table="copy", key_columns=["id"])
+    with target.begin() as connection:
+        connection.execute(text("DROP TABLE copy"))
+        columns = COLUMNS[_kind(target)]
+        connection.execute(text(f"CREATE TABLE copy (id integer PRIMARY KEY NOT NULL CHECK (id > 99), {columns})"))
+    with Poller("copy", source=reading(source), store=MemoryStore(), app_name="shop", **options) as one:
+        one.tick(write)
+        assert len(one.quarantine.list().aside) == len(DOCUMENTS) + 1
+        write.close()
+        with target.begin() as connection:
+            connection.execute(text("DROP TABLE copy"))
+            connection.execute(text(f"CREATE TABLE copy (id integer PRIMARY KEY NOT NULL, {columns})"))
+        wait_until(lambda: one.tick(write).ok and not one.quarantine.list().aside, "all rows", seconds=120)
+    write.close()
+    found, wanted = stored(target), table_of(source)
+    assert (found["doc"], found["raw"]) == (wanted["doc"], wanted["raw"])
+    if target.dialect.name == "postgresql":
+        assert found == wanted
+
+
+def has_months(span: str) -> bool:
+    return "mon" in span or "year" in span
+
+
+def _kind(engine: Engine) -> str:
+    return {"mysql": "mariadb"}.get(engine.dialect.name, engine.dialect.name)
