@@ -358,24 +358,30 @@ class Poller:
         reason: str | None = None,
         by: str | None = None,
         dry_run: bool = False,
+        token_at_least: int = 0,
     ) -> ChangeOutput:
-        """Move the checkpoint, and keep a backup of what is replaced. It then belongs to this source.
+        """Move the checkpoint, and keep a backup of what is replaced. It then belongs to this source. If there is no
+        state document, one is made there, above every fencing token that left a trace.
 
         Args:
             to: `"beginning"`, so that every row is delivered again, or a cursor: the rows after it are delivered next.
-            allow_skip: also where rows would never be delivered.
+            allow_skip: also where rows would never be delivered, or that is not known: if there is no document.
             break_lease: also while a worker holds the lease: fence it, and let nobody start for one `lease_ttl`.
             reason, by, dry_run: as of `pause`.
+            token_at_least: for the document's fencing token, where a higher one is known from elsewhere.
 
         Raises: Refused (rows would be skipped), LeaseHeld, WrongArgument, FingerprintMismatch (a cursor of another kind
             or key), SourceUnavailable, SourceError, StoreError, WriteConflict. Nothing is changed then.
         """
+        from poller.admin.conversation import Conversation
         from poller.admin.plans import place_plan
         from poller.admin.request import Request
+        from poller.admin.restore import reset_to_place
 
         request = Request(dry_run=dry_run, break_lease=break_lease, allow_skip=allow_skip, by=by, reason=reason)
         with self.alone():
-            return self._change(place_plan(self, to), request)
+            plan = place_plan(self, to, token_at_least=token_at_least)
+            return reset_to_place(self, plan, request, Conversation(self.origin.file))
 
     @property
     def quarantine(self) -> WaitingRows:

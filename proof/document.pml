@@ -16,6 +16,32 @@ byte toptok;        /* the highest token ever; only laws look at it */
 byte okrows;        /* rows (bits) whose handler succeeded since the last reset; only laws look at it */
 short orphans;      /* copies of writes whose sender is gone, that can still land */
 short condemned;    /* the same, but their sender declared that they did not land; only mutants fill it */
+#if WIPES > 0
+byte wipes = WIPES;
+bit  seen[2];       /* this process has seen a document: it looks for a trace no more, and begins none */
+bit  noticed;         /* a process's first look at a document is over; only laws look at it */
+bit  rewriting;     /* a weekly rewrite is on its way, under the tag that is still the current one */
+#ifdef BAD_TRACE_OF_CREATOR
+bit  traced;        /* the audit trail names the document */
+#else
+#define traced noticed
+#endif
+#define EXISTED noticed
+#ifdef BAD_BEGIN_AGAIN
+#define MAY_BEGIN(p) (!seen[p])
+#else
+#define MAY_BEGIN(p) (!seen[p] && !traced)
+#endif
+#define SAW(p) seen[p] = 1; noticed = 1
+#ifdef BAD_TRACE_OF_CREATOR
+#define TRACES(p) traced = 1
+#else
+#define TRACES(p) skip
+#endif
+#else
+#define EXISTED false
+#define MAY_BEGIN(p) true
+#endif
 
 /* ---- the pollers --------------------------------------------------------------------------------- */
 #define IDLE   0
@@ -54,6 +80,7 @@ byte wdrift[2];
 #define RESUME 2
 #define RESET  3
 #define BREAK  4
+#define RESTORE 5
 byte ops = OPS;
 byte opact;          /* what it wants to write */
 
@@ -83,6 +110,9 @@ byte retry, target, fresh;   /* scratch within a step */
 inline applied() {
     tag[0] = 0; tag[1] = 0; opact = NONE;  /* an operator whose If-Match is stale reads again */
     orphans = 0; condemned = 0; age = 0; exists = 1;
+#if WIPES > 0 && !defined(BAD_REWRITE_ANY_TAG)
+    rewriting = 0;
+#endif
     if :: landed[0] > 0 && later[0] < IDS -> later[0]++ :: else fi;
     if :: landed[1] > 0 && later[1] < IDS -> later[1]++ :: else fi;
     if :: tok > toptok -> toptok = tok :: else fi
@@ -94,6 +124,7 @@ inline worker_write(k, by, newtok, newckpt, newpaused, newgen) {
     LAW(3, law_current_token, k == ACQ || (exists && owner == by && tok == newtok));
     LAW(4, law_checkpoint_forward, newckpt >= ckpt);
     LAW(9, law_operator_kept, newpaused == paused && newgen == gen && !(k == ACQ && paused));
+    LAW(12, law_begun_once, exists || !EXISTED);
     LAW(10, law_rows_handled, (((1 << newckpt) - 1) & ~((1 << ckpt) - 1) & ~okrows) == 0);
     tok = newtok; ckpt = newckpt; paused = newpaused; gen = newgen;
     if
@@ -125,6 +156,9 @@ inline elder() {
     ans[1] = 0; landed[1] = 0; later[1] = 0;
 #if DRIFT > 0
     drift[0] = drift[1]; wdrift[0] = wdrift[1]; drift[1] = 0; wdrift[1] = 0;
+#endif
+#if WIPES > 0
+    if :: seen[0] != seen[1] -> seen[0] = !seen[0]; seen[1] = !seen[1] :: else fi;
 #endif
 #endif
     skip
@@ -172,6 +206,9 @@ inline acknowledge(p) {
 inline keep(p, current) {
     tag[p] = current; known[p] = wckpt[p];
     if :: wk[p] == ACQ -> handled[p] = wckpt[p] :: else fi;
+#if WIPES > 0
+    if :: wk[p] == ACQ -> SAW(p); TRACES(p) :: else fi;  /* who created it copies its record at once */
+#endif
     st[p] = HELD;
 #ifdef BAD_DEADLINE_FROM_ANSWER
     left[p] = LEASE;

@@ -51,6 +51,13 @@
 #ifndef DRIFT
 #define DRIFT 0     /* ticks an owner's clock may miss within one deadline */
 #endif
+#if defined(BAD_BEGIN_AGAIN) || defined(BAD_TRACE_OF_CREATOR) || defined(BAD_RESTORE_LOW) || defined(BAD_RESTORE_FREE) \
+    || defined(BAD_REWRITE_LIVE) || defined(BAD_REWRITE_ANY_TAG)
+#define WIPES 1
+#endif
+#ifndef WIPES
+#define WIPES 0     /* how often a document is deleted; with 1 or more the weekly rewrite, too, is in the model */
+#endif
 #ifndef FAULTS
 #define FAULTS 2    /* only with LIVE: lost messages, crashes, failed or hung handlers, slow ticks, all together */
 #endif
@@ -76,6 +83,7 @@ bit law_one_write;          /*  8 within a tenure no write starts while another 
 bit law_operator_kept;      /*  9 no worker undoes a pause or a reset, or acquires over a pause */
 bit law_rows_handled;       /* 10 the checkpoint passes no row whose handler did not succeed */
 bit law_no_false_loss;      /* 11 a write that landed, and whose id is still kept, is not called lost */
+bit law_begun_once;         /* 12 no process creates a document that a process has seen: only the operator does */
 
 #include "document.pml"
 #include "poller.pml"
@@ -99,6 +107,10 @@ active proctype World() {
 #endif
 #if OPS > 0
     :: op_wants_pause() :: op_wants_resume() :: op_wants_reset() :: op_wants_break() :: op_lands()
+#endif
+#if WIPES > 0
+    :: look(0) :: look(1) :: restart(0) :: restart(1) :: rewrite_frozen() :: rewrite_lands() :: wipe()
+    :: op_wants_restore()
 #endif
     :: tick()
 #if DRIFT > 0

@@ -9,6 +9,7 @@
 #else
 #define TAKER_FREE  (owner == FREE || EXPIRED)
 #endif
+#define MAY_TAKE(p) ((exists && TAKER_FREE) || (!exists && MAY_BEGIN(p)))
 #ifdef BAD_SAME_TOKEN
 #define NEXT_TOKEN (tok > 0 -> tok : 1)
 #else
@@ -46,7 +47,11 @@ bit  hung[2];                                     /* its handler never returns; 
 #define HUNG(p)        false
 #define MAY_FAIL       true
 #define SPEND          skip
+#if WIPES > 0
+#define MAY_ASK(p)     (!exists || seen[p])       /* two idle pollers differ: one may have seen the document */
+#else
 #define MAY_ASK(p)     (p == 0 || st[0] != IDLE)  /* see elder() */
+#endif
 #define IN_FLIGHT      COPIES
 #define MAY_RELEASE(p) true
 #endif
@@ -55,10 +60,35 @@ bit  hung[2];                                     /* its handler never returns; 
 
 /* The one GET: free, not paused, rows pending: acquire (the very first tick: create). */
 inline ask(p) { d_step {
-    st[p] == IDLE && !HUNG(p) && MAY_ASK(p) && tok < MAXTOK && ckpt < ROWS && !paused && (!exists || TAKER_FREE) ->
+    st[p] == IDLE && !HUNG(p) && MAY_ASK(p) && tok < MAXTOK && ckpt < ROWS && !paused && MAY_TAKE(p) ->
     st[p] = ASKING; tag[p] = 1; mytok[p] = NEXT_TOKEN; known[p] = ckpt; mypaused[p] = 0; mygen[p] = gen;
     freeze(p, ACQ, ckpt)
 } }
+
+#if WIPES > 0
+/* The first look of a process at a document: its record is copied to the audit trail, or a first one is written. */
+inline look(p) { d_step {
+    exists && !seen[p] ->
+    SAW(p)
+} }
+/* An idle process ends, and another begins. */
+inline restart(p) { d_step { st[p] == IDLE && seen[p] -> seen[p] = 0 } }
+/* The weekly rewrite: an idle poller writes once more what stands there, under its tag, while the lease is free. What
+ * becomes of it interests nobody: nothing is kept of it but the write itself. */
+#ifdef BAD_REWRITE_LIVE
+#define MAY_REWRITE true
+#else
+#define MAY_REWRITE (owner == FREE || EXPIRED)
+#endif
+#ifdef BAD_REWRITE_ANY_TAG
+byte oldtok, oldckpt;
+inline rewrite_frozen() { d_step { exists && !rewriting && MAY_REWRITE -> rewriting = 1; oldtok = tok; oldckpt = ckpt } }
+#define REWRITES oldtok, oldckpt
+#else
+inline rewrite_frozen() { d_step { exists && !rewriting && MAY_REWRITE -> rewriting = 1 } }
+#define REWRITES tok, ckpt
+#endif
+#endif
 
 /* 2xx. */
 inline answered(p) { d_step {

@@ -49,6 +49,31 @@ inline crash(p) { d_step {
     SPEND; orphan(p); forget(p)
 } }
 
+#if WIPES > 0
+inline rewrite_lands() { d_step {
+    rewriting && exists ->
+    rewrite(REWRITES)
+} }
+inline rewrite(oldest, place) {
+    LAW(2, law_token_grows, oldest >= toptok);
+    LAW(4, law_checkpoint_forward, place >= ckpt);
+    rewriting = 0;
+    tok = oldest; ckpt = place; owner = FREE;
+    applied()
+}
+
+/* The document is deleted: every tag is stale, and nothing of it is left but the trace. Nobody is quicker at that than
+ * the answer to the request that created it. */
+inline wipe() { d_step {
+    exists && wipes > 0 && (noticed || (wk[0] != ACQ && wk[1] != ACQ)) ->
+    wipes--; exists = 0; tok = 0; ckpt = 0; owner = FREE; paused = 0; okrows = 0; gen++;
+    tag[0] = 0; tag[1] = 0; opact = NONE; orphans = 0; condemned = 0; age = 0; rewriting = 0;
+    if :: landed[0] > 0 -> later[0] = IDS :: else fi;
+    if :: landed[1] > 0 -> later[1] = IDS :: else fi;
+    if :: !noticed -> toptok = 0 :: else fi       /* its creator was killed before anybody knew of it */
+} }
+#endif
+
 /* The operator: read, then the compare-and-swap, however much later. A conflict reads again. */
 inline op_wants_resume() { d_step { opact == NONE && exists && paused -> opact = RESUME } }
 inline op_wants_pause()  { d_step { opact == NONE && exists && ops > 0 && !paused -> opact = PAUSE } }
@@ -60,9 +85,30 @@ inline op_wants_break()  { d_step {
     opact == NONE && exists && ops > 0 && tok < MAXTOK && owner != FREE && !EXPIRED ->
     opact = BREAK
 } }
+#if WIPES > 0
+inline op_wants_restore() { d_step {
+    opact == NONE && !exists && noticed && ops > 0 && toptok < MAXTOK ->
+    opact = RESTORE
+} }
+#endif
 inline op_lands() { d_step {
     opact != NONE ->
     if
+#if WIPES > 0
+    :: opact == RESTORE ->
+        ops--; ckpt = 0; gen++; okrows = 0;
+#ifdef BAD_RESTORE_LOW
+        tok = 1;
+#else
+        tok = toptok + 1;
+#endif
+        LAW(2, law_token_grows, tok > toptok);
+#ifdef BAD_RESTORE_FREE
+        owner = FREE
+#else
+        owner = OPER        /* a worker may still trust the document that is gone */
+#endif
+#endif
     :: opact == PAUSE  -> ops--; paused = 1
     :: opact == RESUME -> paused = 0
     :: opact == RESET || opact == BREAK ->

@@ -137,7 +137,7 @@ class _Cloning:
             lines=lambda after: [("cursor", f"none -> {after.checkpoint.cursor or 'the beginning'}")],
             notes=self._notes(),
             strict=False,
-            keep=bool(recovery.highest_token),
+            keep=recovery.existed,
         )
         return output.model_copy(update={"configure": self._to_configure()}) if output.changed else output
 

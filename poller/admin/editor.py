@@ -256,7 +256,7 @@ class Operator:
         if copy.state.control.last_change is not None:
             self.copy_to_trail(copy.state.control.last_change)
 
-    def copy_to_trail(self, change: Change) -> None:
+    def copy_to_trail(self, change: Change | None) -> None:
         """Copy a change to the audit trail. Best effort: the document keeps it until somebody has."""
         self.audit.copy(change)
         self.audit.settle(5.0)

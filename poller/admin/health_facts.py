@@ -9,7 +9,7 @@ from poller.admin.wired import WiredPoller
 from poller.config import PollerOptions
 from poller.lease.state_file import Copy
 from poller.model import aside, backoff
-from poller.model.changes import kept_by
+from poller.model.changes import kept_by, operators_change
 from poller.model.document import State
 from poller.model.health import Rule
 from poller.model.health_memory import Facts, Rows, is_ahead
@@ -33,7 +33,7 @@ def rule_of(poller: WiredPoller) -> Rule:
 def facts_of(copy: Copy, poller: WiredPoller, now: datetime, rows: Rows | None = None) -> Facts:
     """What a document says. `now`: the store's clock."""
     state, options = copy.state, poller.options
-    change = state.control.last_change
+    change = operators_change(state)
     aside_due = aside.all_due(aside.parking_ended(state), now, limits=options.limits)
     since = [_believable(row.retry_at, now) or _believable(row.since, now) or now for row in aside_due]
     return Facts(

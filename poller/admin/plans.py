@@ -9,13 +9,14 @@ from typing import Literal
 from poller.admin.change_result import ChangedRow
 from poller.admin.cursors import changed_source, is_foreign, located, refuse_foreign, typed_cursor, unreadable
 from poller.admin.effects import NOTHING, Effect, measure
-from poller.admin.refusals import WrongArgument, clean, shown
+from poller.admin.refusals import WrongArgument, clean, shown, whole
 from poller.admin.wired import WiredPoller
 from poller.errors import FieldDifference
 from poller.model import backoff
 from poller.model.changes import Transition, cancelled_worker, kept_by, to_cancel, to_pause, to_reset, to_resume
 from poller.model.cursor import Cursor
 from poller.model.document import State
+from poller.model.limits import HIGHEST_TOKEN
 from poller.model.when import moment
 from poller.ports import InspectableSource
 
@@ -101,20 +102,22 @@ def resume_plan(name: str) -> Plan:
     return Plan(kind="resume", transition=to_resume, nothing=nothing, fenced=False, strict=False, notes=_ends)
 
 
-def reset_plan(poller: WiredPoller, kind: str, cursor: Cursor | None) -> Plan:
-    """Move the checkpoint; it then belongs to the configured source, whatever it belonged to before."""
+def reset_plan(poller: WiredPoller, kind: str, cursor: Cursor | None, *, token_at_least: int = 0) -> Plan:
+    """Move the checkpoint; it then belongs to the configured source, whatever it belonged to before. `token_at_least`:
+    for the document's fencing token. Raises: WrongArgument (`token_at_least`)."""
+    whole(token_at_least, "token_at_least", least=0, most=HIGHEST_TOKEN)
     source = located(poller.source)
 
     return Plan(
         kind=kind,
-        transition=to_reset(cursor, source),
+        transition=to_reset(cursor, source, token_at_least=token_at_least),
         effect=lambda state: measure(poller.source, state.checkpoint.cursor, cursor, foreign=is_foreign(state, source)),
         differences=changed_source(source),
         notes=lambda state: unreadable(poller.source, state, source),
     )
 
 
-def place_plan(poller: WiredPoller, to: Cursor | Literal["beginning"]) -> Plan:
+def place_plan(poller: WiredPoller, to: Cursor | Literal["beginning"], *, token_at_least: int = 0) -> Plan:
     """The reset to a place that a program names.
 
     Raises: WrongArgument, for what is neither a place nor a value of the columns; FingerprintMismatch, for a cursor of
@@ -125,10 +128,10 @@ def place_plan(poller: WiredPoller, to: Cursor | Literal["beginning"]) -> Plan:
         if isinstance(poller.source, InspectableSource):
             keys = None if to.tiebreaker is None else {name: str(value) for name, value in to.tiebreaker.items()}
             to = typed_cursor(poller.source, clean(to.value, "to"), keys, "to")
-        return reset_plan(poller, "reset-to-cursor", to)
+        return reset_plan(poller, "reset-to-cursor", to, token_at_least=token_at_least)
     if to != "beginning":
         raise WrongArgument(f'to: {shown(to)} is neither a Cursor nor "beginning".')
-    return reset_plan(poller, "reset-to-beginning", None)
+    return reset_plan(poller, "reset-to-beginning", None, token_at_least=token_at_least)
 
 
 def _ends(state: State) -> list[str]:

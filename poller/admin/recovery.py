@@ -1,6 +1,6 @@
 """Putting a state document back where there is none, or none that can be read (protocol 12).
 
-Nobody knows whether a worker still trusts the document that is gone: so the lease is kept under the operator's name
+It is not known whether a worker still trusts the document that is gone: so the lease is kept under the operator's name
 for a full ttl, and the fencing token goes on above every one that left a trace.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from poller.admin.editor import Applied, Operator
 from poller.errors import StateCorrupt, StoreError
+from poller.journal.quarantine.reader import RecordReader
 from poller.lease.state_file import Conflict, Copy
 from poller.model.changes import Transition
 from poller.model.changes import keep as keep_for
@@ -29,7 +30,9 @@ class Recovery:
 
     Attributes:
         body: the bytes that stand there, None where nothing does.
-        highest_token: the highest fencing token that left a trace: in those bytes, the audit trail, the backups.
+        existed: whether the poller had a document before.
+        highest_token, highest_generation: the highest fencing token, and generation of a checkpoint, that left a trace:
+            in those bytes, the audit trail, the backups, the records of rows.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -51,7 +54,10 @@ class Recovery:
                 document=file.name,
                 next_step=f"Nothing was changed. Look at it: poller status {file.poller_name}",
             )
-        self.highest_token = max(self._tokens(), default=0)
+        self.existed = self.body is not None or next(file.traces(), None) is not None
+        found = list(self._counts()) if self.existed else []
+        self.highest_token = max((token for token, _ in found), default=0)
+        self.highest_generation = max((generation for _, generation in found), default=0)
 
     def apply(self, kind: str, start: State, transition: Transition, *, keep: bool = True) -> Applied:
         """Write what `transition` makes of `start` in the place of the bytes that were looked at, which are kept as a
@@ -93,17 +99,23 @@ class Recovery:
             held=held + file.timing.margin if held else 0.0,
         )
 
-    def _tokens(self) -> Iterator[int]:
-        store, operator = self._operator.store, self._operator
-        yield from _tokens_in(self.body)
+    def _counts(self) -> Iterator[tuple[int, int]]:
+        """Fencing tokens and generations, wherever they stand."""
+        store, operator, file = self._operator.store, self._operator, self._operator.file
+        yield _counts_in(self.body)
         for record in operator.audit.entries(limit=RECORDS_SEARCHED):
             for part in (record.get("before"), record.get("after")):
                 if isinstance(part, dict):
-                    yield _token(part)
+                    yield _count(part, "fencing_token"), _count(part, "generation")
         for name in list(store.names(operator.backups))[-BACKUPS_SEARCHED:]:
             found = store.read(name)
             if isinstance(found, Found):
-                yield from _tokens_in(found.body)
+                yield _counts_in(found.body)
+        names = {"app_name": file.app_name, "poller_name": file.poller_name}
+        records = RecordReader(store, **names, runtime=file.runtime, timing=file.timing, clock=file.clock)
+        for row in records.records().values():
+            if not isinstance(row, StateCorrupt):
+                yield min(row.fencing_token, HIGHEST_TOKEN), min(row.generation, HIGHEST_TOKEN)
 
 
 def _parsed(body: bytes | None) -> dict[str, Any]:
@@ -127,13 +139,19 @@ def _version(body: bytes | None) -> int:
     return version if isinstance(version, int) and not isinstance(version, bool) else 0
 
 
-def _tokens_in(body: bytes | None) -> Iterator[int]:
-    lease = _parsed(body).get("lease")
-    if isinstance(lease, dict):
-        yield _token(lease)
+def _counts_in(body: bytes | None) -> tuple[int, int]:
+    """The fencing token and the generation of a document's bytes."""
+    data = _parsed(body)
+    lease, checkpoint = data.get("lease"), data.get("checkpoint")
+    return (
+        _count(lease, "fencing_token") if isinstance(lease, dict) else 0,
+        _count(checkpoint, "generation") if isinstance(checkpoint, dict) else 0,
+    )
 
 
-def _token(part: dict[str, Any]) -> int:
+def _count(part: dict[str, Any], name: str) -> int:
     """One that no worker can have had is not one: what goes on above it could not grow."""
-    token = part.get("fencing_token")
-    return token if isinstance(token, int) and not isinstance(token, bool) and token <= HIGHEST_TOKEN else 0
+    count = part.get(name)
+    if not isinstance(count, int) or isinstance(count, bool):
+        return 0
+    return count if 0 <= count <= HIGHEST_TOKEN else 0

@@ -1,8 +1,9 @@
-"""`reset-to-checkpoint`: a checkpoint that was kept outside its document is found and put back."""
+"""Resets, also of a document that is gone: to a checkpoint that was kept outside its document, or to a place."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from poller.admin.changes import StateEditor
 from poller.admin.conversation import Conversation
 from poller.admin.cursors import changed_source, impossible, is_foreign, located, refuse_foreign
 from poller.admin.editor import Operator
-from poller.admin.effects import Effect, measure
+from poller.admin.effects import BACK, NOTHING, Effect, measure, uncounted
 from poller.admin.plans import Plan
 from poller.admin.quarantine.relisting import unlisted
 from poller.admin.recovery import Recovery
@@ -25,12 +26,13 @@ from poller.model import aside
 from poller.model.changes import Transition
 from poller.model.checkpoint_file import Origin, begin, read_origin, restore, undoes
 from poller.model.cursor import Cursor
-from poller.model.document import Change, State
+from poller.model.document import Change, Checkpoint, Lease, State
 from poller.model.fingerprint import SourceDescription, differences
 from poller.model.limits import HIGHEST_TOKEN, LARGEST_BODY
 from poller.ports import Found
 
 KIND = "reset-to-checkpoint"
+UNKNOWN_BEFORE = "there is no document that says where it was"
 
 
 def find_checkpoint(poller: WiredPoller, name: str | os.PathLike[str]) -> Origin:
@@ -81,6 +83,62 @@ def restore_checkpoint(
     editor = StateEditor(poller, request, conversation)
     with poller.alone():
         return _Restoring(editor, poller, checkpoint, rebind=rebind, token_at_least=token_at_least).carry_out()
+
+
+def reset_to_place(
+    poller: WiredPoller, plan: Plan, request: Request | None = None, conversation: Conversation | None = None
+) -> ChangeOutput:
+    """What `reset_plan` or `place_plan` plans, also if there is no state document: then one is made there.
+
+    Raises: as `StateEditor.carry_out`.
+    """
+    editor = StateEditor(poller, request, conversation)
+    copy = editor.operator.file.read()
+    if copy is not None:
+        return editor.carry_out(plan, copy)
+    recovery = Recovery(editor.operator)
+    lease = Lease(fencing_token=recovery.highest_token)
+    checkpoint = Checkpoint(generation=recovery.highest_generation)
+    start = State(poller_name=editor.name, checkpoint=checkpoint, lease=lease)
+    effect = uncounted(UNKNOWN_BEFORE, BACK if plan.kind == "reset-to-beginning" else None)
+    return _made_again(editor, poller, recovery, plan.kind, start, plan.transition, effect=effect)
+
+
+def _made_again(
+    editor: StateEditor,
+    poller: WiredPoller,
+    recovery: Recovery,
+    kind: str,
+    start: State,
+    transition: Transition,
+    *,
+    notes: Sequence[str] = (),
+    more: Sequence[str] = (),
+    effect: Effect = NOTHING,
+) -> ChangeOutput:
+    """A document in the place of one that is gone or cannot be read. Rows that wait by their records are listed in it.
+
+    `notes`, `more`: for people, before and after what is said of the document. Raises: StoreError, Refused.
+    """
+    again = unlisted(poller, editor.operator, start)
+    columns = key_columns(poller.source, poller.options.ordering_key)
+
+    def lines(after: State) -> list[tuple[str, str]]:
+        moves = [
+            ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),
+            ("token", f"-> {after.lease.fencing_token}"),
+        ]
+        return moves if effect is NOTHING else [*moves, *(("rows", line) for line in effect.lines())]
+
+    return editor.create(
+        recovery,
+        kind,
+        start,
+        lambda state, change, now: aside.relisted(transition(state, change, now), again.rows, columns),
+        lines=lines,
+        notes=[*notes, _found(recovery), *again.notes(poller.name), *more],
+        effect=effect,
+    )
 
 
 def _read(operator: Operator, body: bytes, *, location: str, app: str) -> Origin:
@@ -221,27 +279,25 @@ class _Restoring:
         recovery = Recovery(operator)
         start = begin(self.editor.name, self.source, self.origin, now=operator.file.clock.now())
         token = max(self._token, recovery.highest_token + 1)
-        again = unlisted(self.poller, operator, start)
-        columns = key_columns(self.poller.source, self.poller.options.ordering_key)
-        restored = self._transition(token)
-        notes = [f"It goes back to the {self.origin.location}.", *self._foreign_notes(), _found(recovery)]
-        notes += again.notes(self.poller.name)
-        if self.origin.export.fencing_token > recovery.highest_token:
-            notes.append(f"The highest fencing token is that of the {self._of_token}: it goes on above it.")
-        return self.editor.create(
+        higher = self.origin.export.fencing_token > recovery.highest_token
+        above = f"The highest fencing token is that of the {self._of_token}: it goes on above it."
+        return _made_again(
+            self.editor,
+            self.poller,
             recovery,
             KIND,
             start,
-            lambda state, change, now: aside.relisted(restored(state, change, now), again.rows, columns),
-            lines=lambda after: [
-                ("cursor", f"unknown -> {after.checkpoint.cursor or 'the beginning'}"),
-                ("token", f"-> {after.lease.fencing_token}"),
-            ],
-            notes=notes,
+            self._transition(token),
+            notes=[f"It goes back to the {self.origin.location}.", *self._foreign_notes()],
+            more=[above] if higher else [],
         )
 
 
 def _found(recovery: Recovery) -> str:
+    if not recovery.existed:
+        return (
+            "There is no document and no trace of one: one is made. A fenced sink may have seen a fencing token before."
+        )
     if recovery.body is None:
-        return "There is no document: it is made anew, with the highest fencing token that left a trace."
+        return "There is no document: one is made, with a fencing token above the highest that left a trace."
     return "The document cannot be read: it is replaced, and its bytes are kept as a backup."

@@ -17,7 +17,7 @@ from poller.backfill.wired import LivePoller
 from poller.errors import FingerprintMismatch
 from poller.lease.state_file import Conflict
 from poller.model import transitions
-from poller.model.changes import to_resume
+from poller.model.changes import created, to_resume
 from poller.model.document import Change, State
 from poller.model.fingerprint import differences
 from poller.model.stamps import stamp
@@ -140,9 +140,17 @@ class Part:
         made = made.model_copy(update={"checkpoint": made.checkpoint.model_copy(update={"metadata": metadata})})
         try:
             deadline = runtime.monotonic() + file.timing.tenure
-            self.state = file.write(None, lambda state, _: state, deadline=deadline, create=made).state
+            identity = runtime.new_id()
+            self.state = file.write(
+                None,
+                lambda state, at: created(state, identity=identity, by=self.operator.by, now=at),
+                deadline=deadline,
+                create=made,
+            ).state
         except Conflict:
             self.look(rename)
+        else:
+            self.operator.copy_to_trail(self.state.control.last_change)
 
     def retry(self) -> None:
         """Take back a halt, and one that would come because a batch was begun too often and never finished; but no

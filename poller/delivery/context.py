@@ -40,6 +40,7 @@ class Context:
         executors: where its handler runs.
         emit: gives an event to the observers.
         watch_bound, lag: what is known of its source from tick to tick.
+        rewrite_at: no weekly rewrite before, on the runtime's monotonic clock.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Context:
         self.executors = Executors(runtime, processes=options.isolation == "process")
         self.watch_bound = BoundWatch(emit)
         self.lag = LagWatch(name, source, runtime)
+        self.rewrite_at = float("-inf")
 
     def settle(self) -> None:
         """Give records that are under way a moment to be written: at most `SETTLES` for each of the two journals."""

@@ -1,5 +1,5 @@
-"""The writes that a tick without rows may make: the first document of all, what a cold process saw, and, once, that the
-server lies below the checkpoint."""
+"""The writes that a tick without rows may make: the first document of all, what a cold process saw, once, that the
+server lies below the checkpoint, and once a week the document as it is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from poller.delivery.context import Context
 from poller.errors import StoreError
 from poller.lease.state_file import Copy, WriteResult
 from poller.model import transitions
+from poller.model.changes import created
 from poller.model.cursor import Cursor
+from poller.model.document import Lease
 from poller.observability import LeaseExpired
 from poller.ports import Bound, TypedSource
 
 logger = logging.getLogger("poller")
+
+REWRITE_AGAIN = 3600.0
+"""Seconds after which a weekly rewrite that failed is tried again."""
 
 
 def create(context: Context, start: Cursor | None) -> WriteResult:
@@ -21,10 +26,10 @@ def create(context: Context, start: Cursor | None) -> WriteResult:
 
     Raises: as `StateFile.write`.
     """
-    file = context.file
+    file, identity = context.file, context.runtime.new_id()
     return file.write(
         None,
-        lambda state, _: state,
+        lambda state, now: created(state, identity=identity, by=context.process, now=now),
         deadline=context.runtime.monotonic() + file.timing.tenure,
         create=transitions.create(
             context.name,
@@ -38,22 +43,23 @@ def create(context: Context, start: Cursor | None) -> WriteResult:
     )
 
 
-def remember(context: Context, copy: Copy | None, bound: Bound) -> None:
+def remember(context: Context, copy: Copy | None, bound: Bound) -> bool:
     """Rows wait, and this process has only begun to look at what is open: keep what it saw for the next one, or a
     poller whose processes live for one tick would never know more (sources.md, "Rules for every bound"). The same where
     the server lies below the checkpoint: the next process may look only when it has passed it again.
 
     The write leaves the lease free, so a lease that its owner let expire is reported here: no acquire will find it.
+    Returns: whether it was written.
     """
     file = context.file
     memory = context.source.remember() if bound.cold or bound.below_checkpoint else None
     if copy is None or memory is None:
-        return
+        return False
     if bound.below_checkpoint:
         if memory.get("below") == (copy.state.bound or {}).get("below"):
-            return
+            return False
     elif not transitions.may_remember(copy.state, now=file.clock.now()):
-        return
+        return False
     left_by = copy.state.lease if copy.availability(file.timing, context.runtime.monotonic()).takeover else None
     try:
         file.write(
@@ -63,7 +69,38 @@ def remember(context: Context, copy: Copy | None, bound: Bound) -> None:
         )
     except StoreError as error:  # somebody else wrote, or nobody can: the next tick may
         logger.info("%s: the samples of the bound were not kept: %s", context.name, error)
+        return False
+    _report_expired(context, left_by)
+    return True
+
+
+def rewrite(context: Context, copy: Copy) -> None:
+    """Write a document that nobody wrote for a week once more, as it is: else a rule of the storage account on the last
+    modification would delete exactly the pollers that have nothing to do. Both times are the server's.
+
+    Only while the lease is free: a lease's age is its document's. It stays free, so a lease that its owner let expire
+    is reported here. If another wrote first, or the store does not answer, nothing is lost. Raises nothing.
+    """
+    if copy.server_time is None or copy.modified_at is None:
         return
+    file, now = context.file, context.runtime.monotonic()
+    lease = copy.availability(file.timing, now)
+    if copy.server_time - copy.modified_at < transitions.WEEK or not lease.free or now < context.rewrite_at:
+        return
+    context.rewrite_at = now + REWRITE_AGAIN
+    left_by = copy.state.lease if lease.takeover else None
+    attempt = file.timing.attempt
+    try:
+        file.write(copy, transitions.rewritten, deadline=now + attempt.connect + attempt.read)
+    except StoreError as error:
+        logger.info("%s: the state document was not written once more this week: %s", context.name, error)
+        return
+    context.audit.look_again()
+    _report_expired(context, left_by)
+
+
+def _report_expired(context: Context, left_by: Lease | None) -> None:
+    """Report the lease that a write freed, if its owner had let it expire."""
     if left_by is not None:
         before = {"owner_id": left_by.owner_id, "fencing_token": left_by.fencing_token}
         context.emit(

@@ -131,6 +131,8 @@ class LeasedDelivery:
             starts_batch=purpose.moves_checkpoint if starts_batch is None else starts_batch,
             begins=begins,
         )
+        if copy is None:
+            context.audit.first_look(tenure.state, by=tenure.owner_id)
         context.audit.copy(tenure.state.control.last_change)
         if copy is not None and takeover:
             before = copy.state.lease

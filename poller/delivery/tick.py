@@ -25,7 +25,7 @@ from poller.delivery.recorder import Recorder
 from poller.delivery.result import Outcome, TickResult
 from poller.delivery.retries import Retries
 from poller.delivery.rows import PageRows
-from poller.errors import CommitError, LeaseLost
+from poller.errors import CommitError, LeaseLost, SourceError
 from poller.handler.call import Handler
 from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy
@@ -34,7 +34,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
 from poller.model.when import moment
-from poller.observability import PollerHalted
+from poller.observability import Began, PollerHalted
 from poller.ports import Event, PatientStop
 
 TAKEN = "another owner took the lease first"
@@ -102,13 +102,15 @@ class Tick:
         copy = self.file.read()
         for last in (False, True):
             copy = copy or self.file.read_unless_deleted()
+            if copy is not None:
+                self.context.audit.first_look(copy.state, by=self.context.process)
             refusal = self._refusal(copy) if copy is not None else None
             if refusal is not None:
                 return refusal
             if self.stop.is_set():
                 return self._result("idle", lag=False)
             self.progress.cursor = self.progress.reached = start = self.reader.start(copy)
-            turn = self._turn(None if copy is None else copy.state, start)
+            turn = self._turn(copy, start)
             try:
                 if turn.is_idle:
                     return self._idle(copy, start, turn)
@@ -120,6 +122,8 @@ class Tick:
             except LeaseLost as lost:
                 return self._result("lease_lost", error=lost.message)
             else:
+                if copy is None:
+                    self._began(start)
                 self.progress.token = delivery.tenure.fencing_token
                 return delivery, turn
         return self._result("held_elsewhere", error=TAKEN)
@@ -130,20 +134,27 @@ class Tick:
         self.progress.cursor, self.progress.token = state.checkpoint.cursor, state.lease.fencing_token
         refusal = refusal_of(self.context, copy)
         if refusal is not None:
+            idle_writes.rewrite(self.context, copy)
             return self._result(refusal.outcome, error=refusal.error)
         until = self._waits_until(state)
         if until is None:
             return None
+        idle_writes.rewrite(self.context, copy)
         return self._result("backing_off", error=_backs_off(state, until))
 
-    def _turn(self, known: State | None, start: Cursor | None) -> _Turn:
+    def _turn(self, copy: Copy | None, start: Cursor | None) -> _Turn:
         """Read a page, and choose what to do first."""
-        now = self.file.clock.now()
+        now, known = self.file.clock.now(), None if copy is None else copy.state
         state = known or State(poller_name=self.context.name)
         jitter = self.runtime.jitter(0.0, 1.0)
         seen = self._as_taken(state, jitter, now)
         wide = self._may_use_lanes(seen) and not seen.delivery.attempts
-        rows = self.reader.first(start, known, wide=wide or seen.delivery.lanes is not None)
+        try:
+            rows = self.reader.first(start, known, wide=wide or seen.delivery.lanes is not None)
+        except SourceError:
+            if copy is not None:  # a database may be away for weeks
+                idle_writes.rewrite(self.context, copy)
+            raise
         rows, chosen = self._chosen(rows, seen, wide=wide, entering=True)
         tries = self._due(seen)
         turns = tries is not None and (tries.failures > 1 or self._calls_are_limited)
@@ -184,11 +195,25 @@ class Tick:
     def _idle(self, copy: Copy | None, start: Cursor | None, turn: _Turn) -> TickResult:
         """Nothing to do, or nothing that can be done. Raises: Conflict."""
         if turn.chosen.blocked:
+            if copy is not None:
+                idle_writes.rewrite(self.context, copy)
             return self._result("blocked", error=self._no_room(turn.before))
         if copy is None:
-            self.progress.token = idle_writes.create(self.context, start).state.lease.fencing_token
-        idle_writes.remember(self.context, copy, turn.rows.page.bound)
+            state = idle_writes.create(self.context, start).state
+            self.progress.token = state.lease.fencing_token
+            self.context.audit.first_look(state, by=self.context.process)
+            self._began(start)
+        elif not idle_writes.remember(self.context, copy, turn.rows.page.bound):
+            idle_writes.rewrite(self.context, copy)
         return self._result("idle")
+
+    def _began(self, start: Cursor | None) -> None:
+        """Say that a first document was created: where all state was deleted, nothing else does."""
+        start_from = getattr(self.context.source, "start_from", None)
+        cursor = None if start is None else str(start)
+        self.context.emit(
+            Began(poller=self.context.name, at=self.runtime.utcnow(), start_from=start_from, cursor=cursor)
+        )
 
     def _acquired(self, copy: Copy | None, start: Cursor | None, turn: _Turn) -> LeasedDelivery:
         """Take the lease. Raises: as `LeasedDelivery.acquire`."""

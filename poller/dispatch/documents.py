@@ -12,6 +12,7 @@ from typing import Literal
 
 from poller.errors import StateCorrupt, StoreError
 from poller.lease.server_clock import ServerClock
+from poller.model import transitions
 from poller.model.document import State, decode
 from poller.model.expiry import availability
 from poller.model.timing import Timing
@@ -84,6 +85,7 @@ class Documents:
         self.clock = ServerClock(runtime)
         self._listed: dict[str, str] | None = None
         """Tags at the last LIST, by poller; None before the first one."""
+        self._modified: dict[str, datetime | None] = {}
         self._known: dict[str, Known] = {}
         self._looks: dict[str, Look] = {}
         self.reads = 0
@@ -98,6 +100,11 @@ class Documents:
         look = self.of(poller)
         return look.tag if isinstance(look, Known) else (self._listed or {}).get(poller)
 
+    def is_old(self, poller: str) -> bool:
+        """True if the last LIST says that nobody wrote the document for a week."""
+        modified_at = self._modified.get(poller)
+        return modified_at is not None and self.clock.now() - modified_at >= transitions.WEEK
+
     def look(self) -> None:
         """One LIST, and one GET of each document that changed and rests now. Raises: StoreUnavailable, StoreDenied."""
         listed = {}
@@ -105,6 +112,7 @@ class Documents:
             poller = self._names.get(one.name)
             if poller is not None:
                 listed[poller] = one.tag
+                self._modified[poller] = one.modified_at
         before, self._listed = self._listed, listed
         self._looks, to_read = {}, []
         for poller in self._names.values():

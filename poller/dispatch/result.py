@@ -9,7 +9,7 @@ from pydantic import Field
 from poller.model.result import ResultModel
 from poller.model.stamps import Stamp
 
-Why = Literal["rows", "not known", "no answer", "no document", "unreadable", "configuration", "waits"]
+Why = Literal["rows", "not known", "no answer", "no document", "unreadable", "configuration", "waits", "unchanged"]
 
 
 class SentOutput(ResultModel):
@@ -22,7 +22,8 @@ class SentOutput(ResultModel):
     why: Why
     """`rows`: rows wait below the bound. `not known`: rows wait, and the bound is not known. `no answer`: the database
     did not say; its worker says why. `no document`: it never ran. `unreadable`: its document, or one of another source.
-    `configuration`: of this poller is wrong. `waits`: a call that failed, or a row that is set aside, may be tried."""
+    `configuration`: of this poller is wrong. `waits`: a call that failed, or a row that is set aside, may be tried.
+    `unchanged`: its document was not written for a week, and its worker writes it once more."""
 
 
 class DispatchOutput(ResultModel):

@@ -22,6 +22,7 @@ from poller.dispatch.queues import Queue
 from poller.dispatch.result import DispatchOutput, SentOutput, Why
 from poller.dispatch.schedules import Schedules
 from poller.errors import PollerError, StoreError
+from poller.model.changes import operators_change
 from poller.model.document import State
 from poller.ports import Runtime, Source, StateStore
 
@@ -35,6 +36,8 @@ UNKNOWN_EVERY = timedelta(minutes=1)
 """While the bound is not known, a poller whose rows wait gets a message so often."""
 QUIET = timedelta(seconds=30)
 """A poller whose database did not answer is not asked again, and gets no other message, for so long."""
+UNCHANGED_EVERY = timedelta(hours=1)
+"""A poller whose document is old gets a message so often, until its worker has written it."""
 POISON_EVERY = timedelta(minutes=1)
 OPERATED = timedelta(minutes=1)
 """An operator's change this much before a message may have come after it, by another clock."""
@@ -121,6 +124,8 @@ class Dispatcher:
         self._quiet: dict[str, float] = {}
         self._silent: dict[str, float] = {}
         """Of pollers that got no answer when they were last asked about, when that was."""
+        self._unchanged: dict[str, float] = {}
+        """Of pollers whose document is old, when a message was last due because of that."""
         self._poison_at = float("-inf")
         self._all_taken: bool | None = None
         """Whether no message waits in the queue; None until somebody asked in this round."""
@@ -204,13 +209,25 @@ class Dispatcher:
         if place.standing in RESTING:
             counts.resting += 1
             self._schedules.done(name, now)
-            return None
+            return self._old(name, look.state, now)
         if place.standing == "due":
             return _Candidate(name, place.since or now, look.state, "waits")
+        old = self._old(name, look.state, now)
+        if old is not None:
+            return old
         fell = self._schedules.due.get(name)
         if fell is None:
             return self._left(name, look, look.state, now)
         return _Candidate(name, fell.since, look.state, None)
+
+    def _old(self, name: str, state: State, now: datetime) -> _Candidate | None:
+        """The poller, if its document is to be written once more and nobody is at work (design): its tick does that."""
+        moment = self._runtime.monotonic()
+        last = self._unchanged.get(name, float("-inf"))
+        if not self._documents.is_old(name) or moment - last < UNCHANGED_EVERY.total_seconds():
+            return None
+        self._unchanged[name] = moment
+        return _Candidate(name, now, state, "unchanged")
 
     def _left(self, name: str, look: Known, state: State, now: datetime) -> _Candidate | None:
         """The poller, where a tick ended with rows left, and no successor comes: its worker was killed, or failed."""
@@ -230,7 +247,7 @@ class Dispatcher:
         if sent is None or sent.tag == tag:
             return
         del self._sent[name]
-        change = state.control.last_change
+        change = operators_change(state)
         operated = change is not None and change.at is not None and change.at > sent.at - OPERATED
         if state.lease.owner_id is None and not operated:
             self._schedules.done(name, sent.at)

@@ -3,6 +3,10 @@
 Best effort, and never in a commit's path: a record that cannot be written is reported and dropped. An operator's change
 cannot get lost even so: it stands in the document that it changed (`control.last_change`), and whoever writes next
 copies it here. Copies carry the change's id, so that two of them are one.
+
+The trail is also what shows that a document existed: a missing one of which there is a trail was deleted (protocol 12).
+So the record of a document's creation is copied like an operator's change, and each process looks once whether there is
+a trail.
 """
 
 from __future__ import annotations
@@ -14,8 +18,9 @@ from typing import Any
 
 from poller.errors import StoreError
 from poller.journal.background import BackgroundWriter
-from poller.model.document import Change
-from poller.model.limits import NotBoundedJson, read_json
+from poller.model.changes import CREATED, SEEN, summary
+from poller.model.document import Change, State
+from poller.model.limits import LONGEST_NAME, NotBoundedJson, read_json
 from poller.model.redact import error_line
 from poller.model.stamps import stamp
 from poller.observability import AuditFailed, Emitter
@@ -24,6 +29,9 @@ from poller.ports import Runtime, StateStore
 COPIES_SEARCHED = (20, 200)
 """Among so many of the newest records a change is looked for before it is copied: mostly it is one of a few, and every
 process that starts looks once."""
+LOOK_AGAIN = 3600.0
+"""Seconds after which a process whose first look failed looks again: a store that refuses records is not asked each
+tick."""
 RECORDS_WAITING = 1000
 """So many records wait for a slow store; what does not fit is reported and dropped."""
 
@@ -52,6 +60,8 @@ class AuditTrail:
         self._emit = emit or Emitter(())
         self._now = now or runtime.utcnow
         self._copied: str | None = None
+        self._looks_at = float("-inf")
+        """When to look whether there is a trail, on the runtime's monotonic clock."""
         self._writer = BackgroundWriter(runtime, "poller-audit", room=RECORDS_WAITING)
 
     def add(self, kind: str, **facts: Any) -> None:
@@ -59,16 +69,43 @@ class AuditTrail:
         record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._now()), **facts}
         self._put(lambda: self._store.append(self.name, json.dumps(record, ensure_ascii=False)))
 
+    def first_look(self, state: State, *, by: str) -> None:
+        """Make sure that the trail shows this document to exist: once in a process, and after a failure an hour later.
+        The document's newest change is copied; a document without one gets a record that it was seen. As `add`."""
+        now = self._runtime.monotonic()
+        if now < self._looks_at:
+            return
+        self._looks_at = now + LOOK_AGAIN
+        change = state.control.last_change
+        if change is None:
+            change = Change(
+                id=self._runtime.new_id(), kind=SEEN, by=by[:LONGEST_NAME], at=self._now(), after=summary(state)
+            )
+        self._copied = change.id
+
+        def write() -> None:
+            self.copy_now(change)
+            self._looks_at = float("inf")
+
+        self._put(write)
+
+    def look_again(self) -> None:
+        """The next tick looks again whether there is a trail: a rule may have deleted it meanwhile."""
+        self._looks_at = float("-inf")
+
     def copy(self, change: Change | None) -> None:
-        """Copy an operator's change out of the document, if this process has not seen to that. As `add`."""
+        """Copy the newest change out of the document, if this process has not seen to that. As `add`."""
         if change is None or change.id == self._copied:
             return
         if self._put(lambda: self.copy_now(change)):
             self._copied = change.id
 
     def copy_now(self, change: Change) -> None:
-        """Copy an operator's change unless it stands here already. Raises: StoreUnavailable, StoreDenied."""
-        for limit in COPIES_SEARCHED:
+        """Copy a change unless it stands here already; one that only shows that there was a document, unless anything
+        does. Raises: StoreUnavailable, StoreDenied."""
+        if change.kind in (CREATED, SEEN) and self.name in self._store.names(self.name):
+            return
+        for limit in COPIES_SEARCHED if change.kind not in (CREATED, SEEN) else ():
             entries = self.entries(limit=limit)
             if any(entry.get("id") == change.id for entry in entries):
                 return

@@ -152,11 +152,12 @@ class StateFile:
         return self.store.locate(self.name)
 
     def traces(self) -> Iterator[str]:
-        """What shows that the document existed before (protocol 12): the names of its audit trail and its backups,
-        oldest first. Raises: StoreUnavailable, StoreDenied."""
+        """What shows that the document existed before (protocol 12): the names of its audit trail, its backups and its
+        records of rows. Raises: StoreUnavailable, StoreDenied."""
         trail = f"audit/{self.app_name}/{self.poller_name}.jsonl"
         yield from (name for name in self.store.names(trail) if name == trail)
-        yield from self.store.names(f"backups/{self.app_name}/{self.poller_name}/")
+        for folder in ("backups", "quarantine"):
+            yield from self.store.names(f"{folder}/{self.app_name}/{self.poller_name}/")
 
     def read_unless_deleted(self) -> Copy | None:
         """For a document that `read` did not find: None where this poller has never worked. One that is gone is not
@@ -169,10 +170,13 @@ class StateFile:
             return None
         copy = self.read()
         if copy is None:
+            name = self.poller_name
             raise StateCorrupt(
-                f"The {self.location} is missing, but this poller has worked before: it was deleted.",
+                f"The {self.location} is gone, but it ran before: {name} had a state document, and it was deleted.",
                 document=self.name,
-                next_step=f"Restore it: poller reset-to-checkpoint {self.poller_name} FILE (a backup or an export).",
+                next_step=f"Restore it: poller reset-to-checkpoint {name} FILE (a backup or an export). Without one, "
+                f"say where to go on: poller reset-to-cursor {name} --value TEXT --pk COLUMN=VALUE, or poller "
+                f"reset-to-beginning {name}.",
             )
         return copy
 

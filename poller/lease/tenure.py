@@ -21,6 +21,7 @@ from poller.lease.lost import LostEvent
 from poller.lease.sending import OutcomeUnknown
 from poller.lease.state_file import Conflict, Copy, Rewrite, StateFile, WriteResult
 from poller.model import handover, transitions
+from poller.model.changes import created
 from poller.model.cursor import Cursor
 from poller.model.document import Control, DeliveryError, State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, SourceDescription
@@ -110,7 +111,8 @@ class Tenure:
             ):
                 state = transitions.bind(state, source)
             taken = transitions.acquire(state, owner_id=owner_id, ttl=ttl, now=now, starts_batch=starts_batch)
-            return taken if begins is None else begins(taken, now)
+            taken = taken if begins is None else begins(taken, now)
+            return taken if copy is not None else created(taken, identity=runtime.new_id(), by=owner_id, now=now)
 
         landed = file.write(
             copy,

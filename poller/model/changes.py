@@ -1,4 +1,5 @@
-"""An operator's changes as pure transitions, which store the change's record too: `(State, Change, now) -> State`."""
+"""Changes that leave a record in the document: an operator's, as pure transitions `(State, Change, now) -> State`, and
+the document's creation."""
 
 from __future__ import annotations
 
@@ -14,7 +15,24 @@ from poller.model.limits import LONGEST_NAME
 
 Transition: TypeAlias = Callable[[State, Change, datetime], State]
 
+CREATED = "created"
+"""The kind of the record that the PUT which creates a document carries. It is not an operator's change: it shows
+everyone who finds no document later that there was one."""
+SEEN = "seen"
+"""The kind of the first record in the audit trail of a document that was there before there were such records."""
 _OPERATORS = "operator/"
+
+
+def created(state: State, *, identity: str, by: str, now: datetime) -> State:
+    """A first document with the record of its creation."""
+    record = Change(id=identity, kind=CREATED, by=by[:LONGEST_NAME], at=now, after=summary(state))
+    return state.model_copy(update={"control": state.control.model_copy(update={"last_change": record})})
+
+
+def operators_change(state: State) -> Change | None:
+    """The newest change by an operator that the document names; None if there is none."""
+    change = state.control.last_change
+    return None if change is None or change.kind == CREATED else change
 
 
 def keep(state: State, change: Change, *, ttl: float, now: datetime) -> State:
@@ -64,11 +82,14 @@ def to_resume(state: State, change: Change, now: datetime) -> State:
     return transitions.resume(state, change=change, now=now)
 
 
-def to_reset(cursor: Cursor | None, source: SourceDescription | None) -> Transition:
-    """What `reset` does to a state."""
+def to_reset(cursor: Cursor | None, source: SourceDescription | None, *, token_at_least: int = 0) -> Transition:
+    """What `reset` does to a state. `token_at_least`: for its fencing token."""
 
     def reset(state: State, change: Change, now: datetime) -> State:
         moved = transitions.reset(state, cursor=cursor, change=change, now=now)
+        if moved.lease.fencing_token < token_at_least:
+            lease = moved.lease.model_copy(update={"fencing_token": token_at_least})
+            moved = moved.model_copy(update={"lease": lease})
         return moved if source is None else bound_to(moved, source)
 
     return reset

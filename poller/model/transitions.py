@@ -17,6 +17,9 @@ from poller.model.stamps import later, stamp
 
 REMEMBER_EVERY = timedelta(minutes=1)
 """How often an idle poller may store what it knows of the bound."""
+WEEK = timedelta(days=7)
+"""A document that was not written for so long is written once more, as it is: a rule of the storage account that
+deletes what was not modified for some weeks finds exactly the pollers that have nothing to do."""
 
 
 def create(
@@ -121,6 +124,11 @@ def remember(state: State, *, memory: dict[str, Any], now: datetime) -> State:
     """Stores only what the source knows of its bound, for the next process: nothing was delivered. For a free lease,
     which stays free."""
     return _emptied(state.model_copy(update={"bound": _kept(memory, now)}), now)
+
+
+def rewritten(state: State, now: datetime) -> State:
+    """The same document, written once more. For a free lease, which stays free."""
+    return _emptied(state, now)
 
 
 def may_remember(state: State, *, now: datetime) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "AuditFailed",
     "BatchCommitted",
     "BatchStarted",
+    "Began",
     "BoundHeld",
     "ClockWentBack",
     "CommitUnknown",
@@ -103,6 +104,17 @@ class TenureEvent(PollerEvent):
 
     owner_id: str
     fencing_token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Began(PollerEvent):
+    """There was no state document and no trace of one, so this tick created it, at `cursor` (null: the beginning),
+    where `start_from` says. Once in a poller's life: a second one means that all its state was deleted."""
+
+    name: ClassVar[str] = "began"
+    level: ClassVar[int] = logging.WARNING
+    start_from: str | None
+    cursor: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

@@ -175,6 +175,11 @@ class SqlSource:
         return None
 
     @property
+    def start_from(self) -> str:
+        """`start_from` as configured, as text."""
+        return self._options.start
+
+    @property
     def starts_now(self) -> bool:
         """Whether rows count from the first tick on only (`start_from = "now"`)."""
         return self._options.start == "now"

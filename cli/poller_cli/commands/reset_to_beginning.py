@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from poller_cli.commands.options import Moved, NameArgument
 from poller_cli.session import Session
 
@@ -9,18 +13,27 @@ from poller_cli.session import Session
 def reset_to_beginning(
     session: Session,
     name: NameArgument,
+    token_at_least: Annotated[
+        int,
+        typer.Option(
+            "--token-at-least", metavar="N", min=0, max=2**52, help="Raise the fencing token to N, after a restore."
+        ),
+    ] = 0,
+    *,
     consent: Moved,
 ) -> int:
     """Deliver every row again. Shows before and after with the number of rows, asks, and keeps a backup.
 
+    Also where the state document was deleted: then one is made, and the lease is kept for its full time.
+
     Example: poller reset-to-beginning orders --reason "the handler dropped the discount"
     """
-    from poller.admin.changes import StateEditor
     from poller.admin.plans import reset_plan
+    from poller.admin.restore import reset_to_place
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
         poller = app.poller(name)
         report = Report(session, app, consent, name)
-        plan = reset_plan(poller, "reset-to-beginning", None)
-        return report.report(StateEditor(poller, consent, report).carry_out(plan))
+        plan = reset_plan(poller, "reset-to-beginning", None, token_at_least=token_at_least)
+        return report.report(reset_to_place(poller, plan, consent, report))

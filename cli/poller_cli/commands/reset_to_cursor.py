@@ -21,20 +21,27 @@ def reset_to_cursor(
         list[str] | None,
         typer.Option("--pk", metavar="COLUMN=VALUE", help="A key column's value; once for each key column."),
     ] = None,
+    token_at_least: Annotated[
+        int,
+        typer.Option(
+            "--token-at-least", metavar="N", min=0, max=2**52, help="Raise the fencing token to N, after a restore."
+        ),
+    ] = 0,
     *,
     consent: Moved,
 ) -> int:
     """Go on right after the row of this cursor value and key, which need not exist.
 
     The database checks the value before anything is written, and says how the column itself writes it. A time without
-    a zone is meant in UTC where the column has zones.
+    a zone is meant in UTC where the column has zones. Also where the state document was deleted: then one is made, and
+    the lease is kept for its full time.
 
     Example: poller reset-to-cursor orders --value 2026-04-07T01:23:45 --pk id=12093
     """
-    from poller.admin.changes import StateEditor
     from poller.admin.cursors import typed_cursor
     from poller.admin.plans import reset_plan
     from poller.admin.refusals import clean
+    from poller.admin.restore import reset_to_place
     from poller_cli.output.change_report import Report
 
     with session.app() as app:
@@ -44,8 +51,8 @@ def reset_to_cursor(
         keys = _keys(pk or [], options.pk_columns, options.cursor_column)
         cursor = typed_cursor(poller.source, value, keys, f"--pk {', '.join(pk or [])[:80]}")
         report = Report(session, app, consent, name)
-        plan = reset_plan(poller, "reset-to-cursor", cursor)
-        return report.report(StateEditor(poller, consent, report).carry_out(plan))
+        plan = reset_plan(poller, "reset-to-cursor", cursor, token_at_least=token_at_least)
+        return report.report(reset_to_place(poller, plan, consent, report))
 
 
 def _keys(pk: Sequence[str], pk_columns: Sequence[str], cursor_column: str) -> dict[str, str]:

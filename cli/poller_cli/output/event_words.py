@@ -44,7 +44,13 @@ def _error(fields: _Fields) -> str:
     return f": {fields['error']}" if fields.get("error") else ""
 
 
+def _began(fields: _Fields) -> str:
+    start = f" (start_from is {fields['start_from']})" if fields.get("start_from") else ""
+    return f"no state document and no trace of one: it begins at {fields['cursor'] or 'the beginning'}{start}"
+
+
 _WORDS: Mapping[str, Callable[[_Fields], str]] = {
+    "began": _began,
     "lease_acquired": lambda f: f"lease acquired, fencing token {f['fencing_token']}",
     "lease_taken_over": lambda f: f"lease taken over from {_by(f)}, which let it expire",
     "lease_expired": lambda f: f"the lease of {_by(f)} had expired, and was freed",

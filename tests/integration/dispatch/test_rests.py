@@ -16,7 +16,7 @@ from poller.errors import SourceUnavailable
 from poller.model import transitions
 from poller.model.document import State, decode
 from poller.ports import Found
-from tests.support.dispatching import APP, Shop
+from tests.support.dispatching import APP, Shop, Told
 
 Make: TypeAlias = Callable[..., Shop]
 NIGHT = "10 0 12 * * *"
@@ -137,3 +137,55 @@ def test_what_was_left_and_removed_is_asked_about_once(shop: Make) -> None:
     asked = sum(many.round(dispatcher).asked for _ in range(30))
     assert asked == 1
     assert many.queue.messages == []
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_document_that_rested_a_week_is_written_once_more(shop: Make, paused: bool) -> None:
+    """No rows wait, so no other message comes."""
+    many, dispatcher = nightly(shop, max_batches_per_tick=0)
+    tick(many)
+    if paused:
+        many.poller("p0").pause()
+    served(many, dispatcher)
+    many.clock.passes(6.9 * 86_400)
+    served(many, dispatcher, 1)
+    before = state_of(many)
+    many.clock.passes(0.1 * 86_400)
+    whys = [one.why for _ in range(30) for one in many.round(dispatcher).sent]
+    assert whys.count("unchanged") == 1  # the message waits, and another comes after an hour only
+    many.clock.passes(3600)
+    assert "unchanged" in [one.why for one in many.round(dispatcher).sent]
+    many.queue.messages = many.queue.messages[:1]
+    assert tick(many).outcome == ("paused" if paused else "idle")
+    assert state_of(many).lease.released_at != before.lease.released_at
+    many.clock.passes(3600)
+    whys = [one.why for _ in range(12) for one in many.round(dispatcher).sent]
+    assert "unchanged" not in whys
+
+
+def test_a_live_lease_gets_no_message_for_its_documents_age(shop: Make) -> None:
+    many, dispatcher = nightly(shop, max_batches_per_tick=0)
+    tick(many)
+    served(many, dispatcher, 1)
+    file = many.poller("p0")._runner.context.file
+    copy = file.read()
+    assert copy is not None
+    file.write(
+        copy,
+        lambda state, now: transitions.acquire(state, owner_id="slow", ttl=30.0 * 86_400, now=now),
+        deadline=many.clock.monotonic() + 5,
+    )
+    served(many, dispatcher, 1)
+    many.clock.passes(8 * 86_400)
+    assert [one.why for _ in range(12) for one in many.round(dispatcher).sent] == []
+
+
+def test_a_poller_that_was_just_created_is_no_operators_change(shop: Make) -> None:
+    """Its first tick did what its message asked for: the moment of its schedule is done with."""
+    many = shop(1, schedule="0 * * * * *", prober=Told("rows"))
+    dispatcher = many.dispatcher()
+    many.round(dispatcher, after=0)
+    many.queue.take()  # lost; the next is sent after the schedule's moment
+    assert [one.why for one in many.round(dispatcher, after=70).sent] == ["no document"]
+    tick(many)
+    assert [one.why for _ in range(4) for one in many.round(dispatcher).sent] == []

@@ -100,15 +100,21 @@ def test_a_ten_batch_tick_is_one_get_and_eleven_puts(counted: Counted) -> None:
     assert counted.delivered == list(range(100))
 
 
-def test_a_process_that_just_started_needs_no_more(counted: Counted) -> None:
-    counted.add(0, 10)
+def test_the_first_look_of_a_process_is_one_request_more(counted: Counted) -> None:
+    """A LIST: is there an audit trail, which shows that the document exists?"""
     store = BlobStore.from_connection_string(counted.proxy.connection_string, counted.container)
     with closing(
         Poller("orders", app_name="shop", source=counted.poller.source, store=store, batch_size=10)
     ) as another:
         batches: list[Batch] = []
+        assert another.tick(batches.append).outcome == "idle"
+        assert len(counted.logged()) == 2
+        assert "comp=list&prefix=audit" in counted.logged()[1].query
+        counted.forget()
+        counted.add(0, 10)
         assert another.tick(batches.append).outcome == "delivered"
     assert counted.proxy.counts() == {"GET": 1, "PUT": 2}
+    assert len(counted.logged()) == 3
 
 
 def test_every_put_is_conditional(counted: Counted) -> None:

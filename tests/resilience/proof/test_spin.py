@@ -36,6 +36,13 @@ MUTANTS = (
     ("BAD_BLIND_ADOPT", "law_operator_kept"),
     ("BAD_COMMIT_UNHANDLED", "law_rows_handled"),
     ("BAD_ONE_WRITE_ID", "law_no_false_loss"),
+    ("BAD_REWRITE_LIVE", "law_one_believer"),
+    ("BAD_RESTORE_FREE", "law_one_believer"),
+    ("BAD_REWRITE_ANY_TAG", "law_token_grows"),
+    ("BAD_REWRITE_ANY_TAG", "law_checkpoint_forward"),
+    ("BAD_RESTORE_LOW", "law_token_grows"),
+    ("BAD_BEGIN_AGAIN", "law_begun_once"),
+    ("BAD_TRACE_OF_CREATOR", "law_begun_once"),
 )
 ENDLESS_MUTANTS = ("BAD_NO_EXPIRY", "BAD_BEATS_FOR_EVER")
 
@@ -52,6 +59,8 @@ LAWS = {name: int(number) for name, number in re.findall(r"^bit (law_\w+); +/\* 
         pytest.param(("ROWS=3", "MAXTOK=4"), id="three-rows", marks=pytest.mark.prove),
         pytest.param(("PIPELINE", "MAXTOK=4"), id="batches-overtake-commits", marks=pytest.mark.prove),
         pytest.param((*DRIFTING, "ROWS=1"), id="drifting-clocks", marks=pytest.mark.prove),
+        pytest.param(("WIPES=1", "ROWS=1", "MAXTOK=2"), id="a-deleted-document", marks=pytest.mark.soak),
+        pytest.param(("WIPES=1", "ROWS=1"), id="a-deleted-document-and-more-tokens", marks=pytest.mark.prove),
     ],
 )
 @pytest.mark.timeout(600)
