@@ -117,7 +117,11 @@ class StateStore(Protocol):
         ...
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
-        """The last `limit` lines of a log document, oldest first; empty where there is none. Raises as `read`."""
+        """The last `limit` lines of a log document, oldest first; empty where there is none. Raises as `read`.
+
+        With a limit each line is cut after `poller.model.limits.LONGEST_LINE` characters, and only the newest lines
+        are read, up to about `LARGEST_TRAIL` characters; without one a line is cut after `LARGEST_BODY`.
+        """
         ...
 
     def names(self, prefix: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from poller.config.types import is_name
+from poller.model.limits import NotBoundedJson, read_json
 from poller.model.stamps import stamp
 
 VERSION = 1
@@ -57,9 +58,9 @@ def read(body: bytes) -> WorkMessage:
     if len(body) > LARGEST:
         raise NotAWorkMessage(f"it has {len(body):,} bytes")
     try:
-        said: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        raise NotAWorkMessage("it is not JSON") from None
+        said: Any = read_json(body)
+    except NotBoundedJson as wrong:
+        raise NotAWorkMessage(f"it {wrong}") from None
     if not isinstance(said, dict) or set(said) != {"v", "app", "poller", "shard", "due"}:
         raise NotAWorkMessage("it does not have the fields of a work message")
     if type(said["v"]) is not int or said["v"] != VERSION:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from poller.errors import StoreError, WriteConflict
+from poller.model.limits import read_json
 from poller.model.schedule import Schedule
 from poller.model.stamps import stamp
 from poller.ports import Found, StateStore
@@ -157,13 +158,13 @@ class Schedules:
         if not isinstance(found, Found):
             return None, None
         try:
-            said = json.loads(found.body)
+            said = read_json(found.body)
             oldest = _moment(said["looked_at"])
             if "until" not in said:
                 return found.tag, _Kept(oldest, {})
             waiting = {poller: _moment(since) for poller, since in said["waiting"].items()}
             return found.tag, _Kept(_moment(said["until"]), waiting)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
             pass
         logger.warning("dispatch: %s is not ours to read, and is written anew", self._store.locate(self._name))
         return found.tag, None

@@ -20,7 +20,7 @@ from poller.errors import StoreError
 from poller.journal.background import BackgroundWriter
 from poller.model.changes import CREATED, SEEN, summary
 from poller.model.document import Change, State
-from poller.model.limits import LONGEST_NAME, NotBoundedJson, read_json
+from poller.model.limits import LONGEST_LINE, LONGEST_NAME, NotBoundedJson, read_json
 from poller.model.redact import error_line
 from poller.model.stamps import stamp
 from poller.observability import AuditFailed, Emitter
@@ -32,6 +32,8 @@ process that starts looks once."""
 LOOK_AGAIN = 3600.0
 """Seconds after which a process whose first look failed looks again: a store that refuses records is not asked each
 tick."""
+LONGEST_TEXT = 1_000
+"""Characters of each text in a record that would be longer than a trail's line."""
 RECORDS_WAITING = 1000
 """So many records wait for a slow store; what does not fit is reported and dropped."""
 
@@ -67,7 +69,7 @@ class AuditTrail:
     def add(self, kind: str, **facts: Any) -> None:
         """Write one record from a thread beside the work. Returns at once and raises nothing."""
         record = {"id": self._runtime.new_id(), "kind": kind, "at": stamp(self._now()), **facts}
-        self._put(lambda: self._store.append(self.name, json.dumps(record, ensure_ascii=False)))
+        self._put(lambda: self._store.append(self.name, _line(record)))
 
     def first_look(self, state: State, *, by: str) -> None:
         """Make sure that the trail shows this document to exist: once in a process, and after a failure an hour later.
@@ -111,7 +113,7 @@ class AuditTrail:
                 return
             if len(entries) < limit:
                 break
-        self._store.append(self.name, json.dumps(change.model_dump(mode="json"), ensure_ascii=False))
+        self._store.append(self.name, _line(change.model_dump(mode="json")))
 
     def entries(self, *, limit: int | None = None) -> list[dict[str, Any]]:
         """The newest records, oldest first, each id once. Raises: StoreUnavailable, StoreDenied."""
@@ -145,3 +147,23 @@ class AuditTrail:
 
     def _failed(self, reason: str) -> None:
         self._emit(AuditFailed(poller=self._poller, at=self._runtime.utcnow(), error=reason))
+
+
+def _line(record: dict[str, Any]) -> str:
+    """The record as a line that is read as a whole: where it quotes long texts, cursors above all, they are shortened.
+    The document and its backups have them in full."""
+    line = json.dumps(record, ensure_ascii=False)
+    if len(line) > LONGEST_LINE:
+        line = json.dumps(_shortened(record), ensure_ascii=False)
+    if len(line) > LONGEST_LINE:
+        short = {name: value for name, value in _shortened(record).items() if not isinstance(value, dict | list)}
+        line = json.dumps(short, ensure_ascii=False)
+    return line
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}..."
+    if isinstance(value, dict):
+        return {name: _shortened(inner) for name, inner in value.items()}
+    return [_shortened(inner) for inner in value] if isinstance(value, list) else value

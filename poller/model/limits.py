@@ -8,12 +8,21 @@ a RecursionError, a MemoryError or an OverflowError.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from typing import Any
 
 LARGEST_BODY = 1024 * 1024
 """Bytes of a document. Stores read at most one byte more, so that the caller sees that it is too large."""
 HELD_EVERYWHERE = LARGEST_BODY - 8 * 1024
 """Bytes of a document that every store holds: an entity of Table Storage has 1 MiB with its keys and names."""
+MOST_VALUES = 400_000
+"""Values of a JSON text: objects, lists and what is in them. An empty list takes 64 bytes of memory and three of a
+document. No text of `LARGEST_BODY` bytes that this library writes has as many."""
+LONGEST_LINE = 16 * 1024
+"""Characters of a trail's line that are read; its writer shortens a longer record."""
+LARGEST_TRAIL = 4 * 1024 * 1024
+"""Characters of a trail that are read at once: its newest lines."""
 HIGHEST_COUNT = 2**53
 """The highest fencing token, generation or number of attempts: beyond it JSON numbers are not exact everywhere."""
 HIGHEST_TOKEN = HIGHEST_COUNT // 2
@@ -39,12 +48,15 @@ class NotBoundedJson(ValueError):
 def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
     """Parse JSON.
 
-    Raises: NotBoundedJson for more than `largest` bytes, `DEEPEST` levels or `LONGEST_INTEGER` digits; for a name
+    Raises: NotBoundedJson for more than `largest` bytes, `MOST_VALUES` values, `DEEPEST` levels or `LONGEST_INTEGER`
+    digits; for a name
     that occurs twice in one object, numbers that are not finite and halves of surrogate pairs, none of which could be
     written back unchanged; and for other text than JSON.
     """
     if len(body) > largest:
         raise NotBoundedJson(f"is larger than {largest:,} bytes")
+    if _values(body) > MOST_VALUES and _values(_STRING.sub(b"", body)) > MOST_VALUES:
+        raise NotBoundedJson(f"holds more than {MOST_VALUES:,} values")
     try:
         data = json.loads(
             body,
@@ -63,6 +75,35 @@ def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
     except ValueError:  # its message quotes the text
         raise NotBoundedJson("is not JSON") from None
     return data
+
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+
+def _values(text: bytes) -> int:
+    """How many values a JSON text has at most: each but the first follows one of these."""
+    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def newest_lines(newest_first: Iterable[str], limit: int | None) -> list[str]:
+    """What is read of a log, oldest first. With a limit, of a trail that people may look at: each line up to
+    `LONGEST_LINE`, and the newest up to `LARGEST_TRAIL`. Without one each line up to `LARGEST_BODY`."""
+    found: list[str] = []
+    left = LARGEST_TRAIL
+    longest = longest_line(limit)
+    if limit == 0:
+        return found
+    for line in newest_first:
+        found.append(line[:longest])
+        left -= len(found[-1])
+        if limit is not None and (len(found) == limit or left <= 0):
+            break
+    return found[::-1]
+
+
+def longest_line(limit: int | None) -> int:
+    """How many characters of a line are read."""
+    return LARGEST_BODY if limit is None else LONGEST_LINE
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Protocol
 from poller import forks
 from poller.errors import WriteConflict
 from poller.model.finding import Finding, warn
-from poller.model.limits import LARGEST_BODY
+from poller.model.limits import LARGEST_BODY, newest_lines
 from poller.ports import Found, Listed, Missing, Timeout, Unchanged, Written
 
 
@@ -113,8 +113,7 @@ class MemoryStore:
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
         """See `StateStore.lines`."""
         with self._lock:
-            lines = self._logs.get(name, [])
-            return lines[max(0, len(lines) - limit) :] if limit is not None else list(lines)
+            return newest_lines(reversed(self._logs.get(name, [])), limit)
 
     def names(self, prefix: str) -> Iterator[str]:
         """See `StateStore.names`."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from poller import forks
 from poller.errors import StoreError, WriteConflict
+from poller.model.limits import NotBoundedJson, read_json
 from poller.ports import Found, ListingStore, Missing, Runtime, StateStore, Timeout, unquoted
 from poller.worker.crew import Crew
 from poller.worker.ranking import Ranking, Replica
@@ -254,8 +255,8 @@ def _is_id(name: str) -> bool:
 def _parsed(body: bytes) -> Replica | None:
     """What a hint says; None where it is none of ours."""
     try:
-        data = json.loads(body) if len(body) <= LARGEST else None
-    except (ValueError, RecursionError):
+        data = read_json(body, LARGEST)
+    except NotBoundedJson:
         return None
     if not isinstance(data, dict) or data.get("v") != 1 or not isinstance(data.get("pollers"), str):
         return None

@@ -76,7 +76,7 @@ def test_history_is_shown_of_a_document_that_is_gone(project: Project) -> None:
 
 def test_a_value_in_the_trail_that_fills_a_screen_is_cut(project: Project) -> None:
     console = ran(project)
-    long = "k" * 30_000
+    long = "k" * 700
     place = {"value": long, "tiebreaker": {long: long}}
     sides = {"before": {"cursor": place, long: 1, "why": [long]}, "after": {"cursor": None, long: 2, "why": long}}
     with console.store() as store:

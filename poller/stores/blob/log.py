@@ -7,12 +7,15 @@ their names, and the first one has the log's own name.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.storage.blob import ContentSettings
 
 from poller.errors import StoreUnavailable
+from poller.model import limits
+from poller.model.limits import newest_lines
 from poller.ports import Timeout
 from poller.stores.azure.errors import FAILURES, code_of, status_of
 from poller.stores.azure.transport import seconds
@@ -22,9 +25,6 @@ BLOCKS_PER_APPEND_BLOB = 50_000  # the service's own limit
 FIRST_PIECE = 65_536
 """How many bytes of a log's end are read first, then four times as many before them, and so on. A log may hold tens of
 megabytes, and a process that starts for one tick reads its end."""
-LONGEST_TAIL = 256 * FIRST_PIECE
-"""How many bytes are read at most where a few lines are wanted: our lines are not that long, and others who can write
-the container can make a log any size."""
 _LATER_PART = re.compile(r"\.\d{6}\Z")
 _LINES = ContentSettings(content_type="application/x-ndjson; charset=utf-8")
 # One for each thing that may have to be created first (container, blob, next blob), and for losing races at it.
@@ -69,19 +69,21 @@ class BlobLog:
     def lines(self, name: str, limit: int | None) -> list[str]:
         """The last `limit` lines, oldest first: one LIST, and for each part that is needed, newest first, GETs from its
         end backwards until there are enough."""
-        found: list[str] = []
+        return newest_lines(self._newest_lines(name, limit), limit)
+
+    def _newest_lines(self, name: str, limit: int | None) -> Iterator[str]:
+        wanted = limit
         for number, size in sorted(self._parts(name, None).items(), reverse=True):
-            wanted = None if limit is None else limit - len(found)
-            if wanted is None or wanted > 0:
-                found = [*self._tail(part_name(name, number), size, wanted), *found]
-        return found if limit is None else found[max(0, len(found) - limit) :]
+            tail = self._tail(part_name(name, number), size, wanted)
+            yield from reversed(tail)
+            wanted = None if wanted is None else max(0, wanted - len(tail))
 
     def _tail(self, part: str, size: int, wanted: int | None) -> list[str]:
-        """A part's last lines, `wanted` or more (None: all); fewer where they are longer than `LONGEST_TAIL`."""
+        """A part's last lines, `wanted` or more (None: all); fewer where they are longer than may be read. Others who
+        can write the container can make a log any size."""
         begin, end, piece, body = size, None, FIRST_PIECE, b""
         lines: list[str] = []
-        longest = None if wanted is None else max(LONGEST_TAIL, wanted * FIRST_PIECE)
-        while begin > 0 and (wanted is None or len(lines) < wanted) and (longest is None or len(body) < longest):
+        while begin > 0 and (wanted is None or (len(lines) < wanted and len(body) < limits.LARGEST_TRAIL)):
             begin = 0 if wanted is None else max(0, begin - piece)
             body = self._read(part, begin, end) + body
             # Not splitlines(): JSON text may hold a line separator that is not ours.

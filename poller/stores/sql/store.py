@@ -17,7 +17,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Table, case, delete, func, insert, null, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Table,
+    case,
+    delete,
+    func,
+    insert,
+    null,
+    select,
+    update,
+)
 from sqlalchemy import inspect as inspect_database
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
@@ -27,12 +41,14 @@ from poller.databases.errors import says_no_table
 from poller.databases.urls import abandon
 from poller.errors import ConfigError, StoreError, StoreUnavailable, WriteConflict
 from poller.model.finding import Finding
-from poller.model.limits import LARGEST_BODY
+from poller.model.limits import LARGEST_BODY, LARGEST_TRAIL, LONGEST_LINE, longest_line, newest_lines
 from poller.ports import DEFAULT_TIMEOUT, Found, Missing, Timeout, Unchanged, Written
 from poller.stores.sql.engine import Watchdog, describe, engine_for, is_absent, limit_lock_wait, rights
 from poller.stores.sql.errors import UNSURE, translate, without_access
 from poller.stores.sql.schema import schema_for
 
+_LINES = LARGEST_TRAIL // LONGEST_LINE
+"""Lines of a trail that are asked for at once, whatever is in them."""
 _T = TypeVar("_T")
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,19}")
 
@@ -73,8 +89,8 @@ class SqlStore:
         dialect = self._engine.dialect
         self._schema = schema_for(dialect.name, prefix)
         stored = self._schema.documents.c.body
-        cut = func.substring if dialect.name == "mssql" else func.substr
-        self._body: ColumnElement[Any] = cut(stored, 1, LARGEST_BODY + 1, type_=stored.type).label("body")
+        self._substring = func.substring if dialect.name == "mssql" else func.substr
+        self._body: ColumnElement[Any] = self._cut(stored, LARGEST_BODY + 1).label("body")
         self._update_returns = dialect.update_returning
         self._insert_returns = dialect.insert_returning
         self._place = f"table {prefix}_documents of {describe(self._engine.url)}"
@@ -164,14 +180,25 @@ class SqlStore:
         self._writing(name, lambda connection: connection.execute(statement.inline()), timeout)
 
     def lines(self, name: str, *, limit: int | None = None) -> list[str]:
-        """See `StateStore.lines`: one SELECT."""
+        """See `StateStore.lines`: one SELECT, and with a limit one for each `_LINES` lines. The database cuts them."""
+        return newest_lines(self._newest_lines(name, limit), limit)
+
+    def _newest_lines(self, name: str, limit: int | None) -> Iterator[str]:
         log = self._schema.log
-        wanted = select(log.c.line).where(log.c.name == name).order_by(log.c.id.desc()).limit(limit)
+        page = None if limit is None else min(limit, _LINES)
+        line = self._cut(log.c.line, longest_line(limit))
+        wanted = select(log.c.id, line).where(log.c.name == name).order_by(log.c.id.desc()).limit(page)
+        older = wanted
+        while True:
 
-        def ask(connection: Connection) -> list[str]:
-            return [line or "" for line in connection.execute(wanted).scalars()][::-1]
+            def ask(connection: Connection, older: Any = older) -> list[tuple[int, str]]:
+                return [(number, text or "") for number, text in connection.execute(older)]
 
-        return self._reading(name, ask, list)
+            found: list[tuple[int, str]] = self._reading(name, ask, list)
+            yield from (text for _, text in found)
+            if page is None or len(found) < page:
+                return
+            older = wanted.where(log.c.id < found[-1][0])
 
     def names(self, prefix: str) -> Iterator[str]:
         """See `StateStore.names`."""
@@ -279,6 +306,11 @@ class SqlStore:
         finally:
             watchdog.stop()
         return self._ask(work, name, timeout)
+
+    def _cut(self, column: Column[Any], length: int) -> ColumnElement[Any]:
+        """A text's beginning: what is longer does not travel."""
+        found: ColumnElement[Any] = self._substring(column, 1, length, type_=column.type)
+        return found
 
     def _written(self, connection: Connection, name: str, tag: str) -> Written:
         documents = self._schema.documents

@@ -13,6 +13,8 @@ from poller.errors import StoreError
 from poller.model.limits import HELD_EVERYWHERE, LARGEST_BODY
 
 _PIECE = 64 * 1024
+FIRST = "B00"
+"""The property with a body's beginning."""
 
 
 def check_size(body: bytes, place: str, name: str) -> None:

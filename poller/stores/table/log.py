@@ -8,9 +8,10 @@ can go through keys in ascending order only, finds the newest line first.
 from __future__ import annotations
 
 from poller.errors import StoreUnavailable
+from poller.model.limits import newest_lines
 from poller.ports import Timeout
 from poller.stores.azure.errors import FAILURES, code_of
-from poller.stores.table.bodies import body_in, check_size, properties_of
+from poller.stores.table.bodies import FIRST, body_in, check_size, properties_of
 from poller.stores.table.entities import PAGE, Entities
 from poller.stores.table.keys import keys_of, lines_of
 
@@ -56,16 +57,11 @@ class TableLog:
         )
 
     def lines(self, name: str, limit: int | None) -> list[str]:
-        """The last `limit` lines, oldest first: one GET for each 1,000 of them, from the newest on."""
-        found: list[str] = []
-        if limit == 0:
-            return found
-        page = PAGE if limit is None else min(limit, PAGE)
-        for entity in self._entities.query(f"PartitionKey eq '{lines_of(name)}'", name=name, page=page):
-            found.append(body_in(entity).decode("utf-8", "replace"))
-            if len(found) == limit:
-                break
-        return found[::-1]
+        """The last `limit` lines, oldest first: one GET for each 1,000 of them, from the newest on. Of a trail's line
+        only the first property travels."""
+        select, page = ([], PAGE) if limit is None else ([FIRST], min(limit, PAGE))
+        found = self._entities.query(f"PartitionKey eq '{lines_of(name)}'", *select, name=name, page=page)
+        return newest_lines((body_in(entity).decode("utf-8", "replace") for entity in found), limit)
 
     def _newest_number(self, name: str, timeout: Timeout | None) -> int:
         if name not in self._newest:

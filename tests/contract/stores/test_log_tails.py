@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 
 from poller.journal.audit import AuditTrail
+from poller.model import limits
 from poller.model.document import Change
 from poller.runtime import SystemRuntime
 from poller.stores import BlobStore
-from poller.stores.blob import log
 from poller.stores.blob.log import FIRST_PIECE
 from tests.resilience.faults.proxy import FaultProxy
 from tests.support.azurite import Azurite
@@ -98,7 +98,7 @@ def test_an_end_without_a_line_is_not_read_as_a_whole(
     store: BlobStore, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever can write the container can make it hundreds of gigabytes; a worker looks at the end at every start."""
-    monkeypatch.setattr(log, "LONGEST_TAIL", 2 * FIRST_PIECE)
+    monkeypatch.setattr(limits, "LARGEST_TRAIL", 2 * FIRST_PIECE)
     store.append(NAME, "x" * 50 * FIRST_PIECE)
     proxy.reset()
     assert LINES[-1] not in store.lines(NAME, limit=1)

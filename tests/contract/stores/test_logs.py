@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from poller.model import limits
+from poller.model.limits import LONGEST_LINE
 from poller.ports import StateStore
 from tests.contract.stores.conftest import Place
 
@@ -43,6 +45,21 @@ def test_lines_hold_any_json_text(place: Place) -> None:
     for line in lines:
         place.open().append(NAME, line)
     assert place.open().lines(NAME) == lines
+
+
+def test_a_trail_is_read_up_to_16_kib_a_line(store: StateStore) -> None:
+    for line in ("first", "x" * 100_000, "last"):
+        store.append(NAME, line)
+    assert store.lines(NAME, limit=3) == ["first", "x" * LONGEST_LINE, "last"]
+
+
+def test_a_trail_is_read_up_to_a_size_in_all(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LARGEST_TRAIL", 4 * LONGEST_LINE)
+    for number in range(7):
+        store.append(NAME, str(number) * 20_000)
+    found = store.lines(NAME, limit=7)
+    assert found == [str(number) * LONGEST_LINE for number in range(7)][-len(found) :]
+    assert 1 <= len(found) <= 4
 
 
 def test_logs_are_apart_even_where_one_name_begins_with_the_other(store: StateStore) -> None:

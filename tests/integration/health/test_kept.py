@@ -6,6 +6,7 @@ import base64
 import json
 import socket
 import sqlite3
+import tracemalloc
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -129,6 +130,7 @@ FOREIGN = {
     "packed null": packed(b"null"),
     "packed nothing": packed(b""),
     "packed bomb": packed(b" " * (LARGEST_UNPACKED + 1)),
+    "packed values": packed(b'{"version": 1, "seen": {}, "x": [' + b"[]," * 5_000_000 + b"1]}"),
     "half": packed(b"{}" * 500)[:60] + b'"}',
 }
 
@@ -141,6 +143,22 @@ def test_what_is_not_ours_is_replaced(tmp_path: Path, body: bytes) -> None:
     document = shop.document()
     assert document is not None
     assert document["version"] == 1
+
+
+def test_a_small_packed_document_does_not_take_hundreds_of_megabytes(tmp_path: Path) -> None:
+    """Who may write the container may put one there, and anyone may ask for the health."""
+    shop = Shop(tmp_path)
+    body = FOREIGN["packed values"]
+    assert len(body) < 30_000
+    shop.store.write(KEPT, body, if_tag=None)
+    shop.ask(shop.another())
+    shop.store.write(KEPT, body, if_tag=shop.store.read(KEPT).tag)  # type: ignore[union-attr]
+    tracemalloc.start()
+    try:
+        assert shop.ask(shop.another()).healthy
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_one_of_the_future_is_computed_anew(tmp_path: Path) -> None:
