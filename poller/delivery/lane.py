@@ -43,12 +43,14 @@ class InHand:
     """A batch that a lane has.
 
     Attributes:
+        entries: bytes of the document that its rows take up if all of them are listed.
         handled: what came of it. error: what went wrong beside the handler.
     """
 
     lane: int
     batch: Batch
     rows: Sequence[Dealt]
+    entries: int
     run: Callable[[], Handled]
     handled: Handled | None = None
     error: BaseException | None = None

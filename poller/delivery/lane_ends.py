@@ -93,7 +93,7 @@ class LaneEnds:
                 state = part.change(state, now)
             state = lanes.kept(state, above.ends, columns, rows=len(above.rows), left=above.left)
             closed = aside.keyed(lane_ruling.closed(state, ended, release=release, now=now), columns)
-            return transitions.drained(closed) if drained else closed
+            return lanes.fitting(transitions.drained(closed) if drained else closed)
 
         gives_back = release or any(one.ruling.releases for one in ended)
         if parts or above.rows:

@@ -13,6 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from itertools import accumulate, repeat
 from types import TracebackType
 from typing import Self
 
@@ -30,9 +31,10 @@ from poller.delivery.rows import PageRows, places
 from poller.delivery.sizes import rows_that_fit
 from poller.delivery.watermark import DONE, NAMED, DealtPage, Watermark
 from poller.errors import PollerError
-from poller.model import handover
+from poller.model import aside, handover
 from poller.model.document import State
 from poller.model.handover import MOST_LISTED, Plan
+from poller.model.limits import LARGEST_BODY
 
 logger = logging.getLogger("poller")
 
@@ -77,6 +79,10 @@ class Lanes:
         self._ends = LaneEnds(context, self._tenure, recorder, committer, progress, self._watermark)
         self._begun = 0
         """Batches begun, and not landed."""
+        self._space = LARGEST_BODY
+        """Bytes of the document for rows in hand, all of which may have to be listed at once."""
+        self._largest_entry = 0
+        """How many of these a row takes, at most."""
 
     def __enter__(self) -> Self:
         return self
@@ -105,6 +111,7 @@ class Lanes:
         self._delivery.begin_writes()  # the page was read
         self._watermark.begin()
         self._begun, self._stuck, calls = 0, False, self._progress.calls
+        self._space, self._largest_entry = LARGEST_BODY, 0
         self._committer.notify = self._reader.notify = self._look
         self._deal(chosen, rows, self._tenure.state.checkpoint.position)
         try:
@@ -200,6 +207,9 @@ class Lanes:
         page = DealtPage(rows, chosen, before, len(self._lanes), self._tenure.state.delivery.lanes, keyed=self._keyed)
         self._stuck = not chosen.is_plain  # it has listed rows, or ones that were done before
         self._watermark.add(page)
+        if self._options.on_poison == "quarantine":
+            self._space = min(self._space, chosen.space)
+            self._largest_entry = max(self._largest_entry, aside.largest_entry(rows.facts))
         self._kept_back.extend((page, at) for at in places(chosen.rows))
         self._deal_kept_back()
         if not self._stuck and page.is_whole:
@@ -242,7 +252,7 @@ class Lanes:
         state, before = self._tenure.state, last.before + len(last.became)
         self._delivery.begin_page()
         rows = self._reader.rows(last.end, state, batches=self._batches_left(), wide=True)
-        chosen = rows.plan(state, options.on_poison, options.limits)
+        chosen = rows.plan(state, options.on_poison, options.limits, several=len(self._lanes))
         self._delivery.begin_writes()
         if not chosen.passes:
             return
@@ -273,6 +283,9 @@ class Lanes:
 
     def _begin(self, lane: Lane, size: int) -> bool:
         handed = lane.take(size, self._key_of)
+        entries = self._listable(lane, handed)
+        if not handed:
+            return False
         page = page_of(handed)
         if self._options.batch_bytes is not None:
             fit = rows_that_fit(self._options.batch_bytes, page.rows)
@@ -292,8 +305,23 @@ class Lanes:
             lane.give_back(handed)
             return False
         self._begun += 1
-        lane.begin(InHand(lane.number, batch, handed, lambda: self._delivery.run(batch)))
+        lane.begin(InHand(lane.number, batch, handed, entries, lambda: self._delivery.run(batch)))
         return True
+
+    def _listable(self, lane: Lane, handed: list[Dealt]) -> int:
+        """Give back the rows that the document has no space for if all in hand are listed. The bytes that the others
+        take up in it; if not even one row fits beside those in hand, 0."""
+        if self._options.on_poison != "quarantine":
+            return 0
+        space = self._space - sum(one.hand.entries for one in self._lanes if one.hand is not None)
+        space -= aside.LEFT_ID * max(0, self._watermark.dealt - len(handed[0][0].became))
+        short = self._largest_entry <= 2 * aside.ENTRY
+        each = (aside.entry_size(page.rows.page.cursors[at]) for page, at in handed)
+        sizes = list(accumulate(repeat(self._largest_entry, len(handed)) if short else each))
+        fit = sum(1 for size in sizes if size <= space)
+        lane.give_back(handed[fit:])
+        del handed[fit:]
+        return sizes[fit - 1] if fit else 0
 
     # --- what came of them -----------------------------------------------------------------------------------------
 

@@ -151,9 +151,11 @@ class PageRows:
         self.facts = self.facts[:position]
         self.was_cut = True
 
-    def plan(self, state: State, mode: Mode, limits: Limits, *, entering: bool = False) -> Plan:
+    def plan(self, state: State, mode: Mode, limits: Limits, *, entering: bool = False, several: int = 1) -> Plan:
         """See `poller.model.handover.plan`."""
-        return handover.plan(state, self.facts, self.reach, mode=mode, limits=limits, entering=entering)
+        return handover.plan(
+            state, self.facts, self.reach, mode=mode, limits=limits, entering=entering, several=several
+        )
 
     def page_of(self, rows: Sequence[RowOfPage]) -> Page:
         """Some of the rows, as a page."""

@@ -185,7 +185,7 @@ class Tick:
         """What is done next with these rows: with all of them in lanes, or with those of one batch."""
         mode, limits = self.options.on_poison, self.options.limits
         if wide:
-            chosen = rows.plan(state, mode, limits, entering=entering)
+            chosen = rows.plan(state, mode, limits, entering=entering, several=self.options.concurrency)
             if chosen.is_for_lanes:
                 return rows, chosen
         if rows.is_wide:

@@ -125,6 +125,11 @@ class Watermark:
         return bool(self._pages)
 
     @property
+    def dealt(self) -> int:
+        """How many rows were dealt and are not passed."""
+        return sum(len(page.became) - page.passed for page in self._pages)
+
+    @property
     def all_done(self) -> bool:
         """Whether each row that was dealt is done."""
         return all(page.watermark == len(page.became) for page in self._pages)

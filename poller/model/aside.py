@@ -21,6 +21,10 @@ from poller.model.stamps import later
 
 SPARE = 16 * 1024
 """Bytes of a document that other fields may grow by while rows are listed."""
+SPARE_OF_LANES = 64 * 1024
+"""The same where several lanes say what they have done: where less is left, that is not kept."""
+LEFT_ID = 25
+"""Bytes of the id of a row that is not done, where lanes have done rows behind it."""
 ENTRY = 768
 """Bytes of a row in the list, but for its cursor."""
 COLUMN = 18
@@ -94,12 +98,38 @@ def space(state: State, rows: Sequence[RowFacts]) -> int:
     checkpoint and the four of a window. Counted only where there are many rows, or long cursors."""
     cursors = [row.cursor for row in (*state.aside, *state.quarantine)]
     count = len(cursors) + len(rows)
-    cursors += [rows.longest()] if rows and isinstance(rows, MeasuredRows) else [row.cursor for row in rows]
-    longest = max((cursor.size() for cursor in cursors), default=0)
+    cursors += _longest(rows)
     if (count + 5) * max(map(entry_size, cursors), default=0) < LARGEST_BODY // 4:
         return LARGEST_BODY
-    places = {"checkpoint": state.checkpoint.model_copy(update={"cursor": None})}
-    return LARGEST_BODY - SPARE - size(window.stored(state.model_copy(update=places), None)) - 5 * longest
+    return LARGEST_BODY - SPARE - _size_with_places(state, cursors, 5)
+
+
+def space_of_lanes(state: State, rows: Sequence[RowFacts], lanes: int) -> int:
+    """The same for several lanes, beside what they may have done above the checkpoint: a cursor for each of them, and
+    the ids of these rows. Counted in any case: rows of several pages share it."""
+    known = state.delivery.lanes
+    if known is not None:
+        lanes_done = {"lanes": known.model_copy(update={"done": ()})}
+        state = state.model_copy(update={"delivery": state.delivery.model_copy(update=lanes_done)})
+    cursors = [*(row.cursor for row in (*state.aside, *state.quarantine)), *_longest(rows)]
+    return LARGEST_BODY - SPARE_OF_LANES - _size_with_places(state, cursors, 5 + lanes) - LEFT_ID * len(rows)
+
+
+def _size_with_places(state: State, cursors: Sequence[Cursor], places: int) -> int:
+    """Bytes of the document, with so many places for the longest of these cursors instead of checkpoint and window."""
+    empty = {"checkpoint": state.checkpoint.model_copy(update={"cursor": None})}
+    longest = max((cursor.size() + COLUMN * len(cursor.tiebreaker or ()) for cursor in cursors), default=0)
+    return size(window.stored(state.model_copy(update=empty), None)) + places * longest
+
+
+def _longest(rows: Sequence[RowFacts]) -> list[Cursor]:
+    """Cursors, one of which takes up at least as many bytes as that of any of these rows."""
+    return [rows.longest()] if rows and isinstance(rows, MeasuredRows) else [row.cursor for row in rows]
+
+
+def largest_entry(rows: Sequence[RowFacts]) -> int:
+    """Bytes that each of these rows takes up in the list, at most."""
+    return max(map(entry_size, _longest(rows)), default=0)
 
 
 def entry_size(cursor: Cursor) -> int:

@@ -44,6 +44,7 @@ class Plan:
         killed: the row alone was handed over before, and its process ended: it is not called again before that counts.
         blocked: nothing can be done until a person makes room in the list.
         space: bytes that the document has left for rows that are listed, beside those that follow.
+        crowded: for several lanes, and the document has no space for what they say of rows with cursors this long.
     """
 
     rows: Sequence[RowFacts] = ()
@@ -58,6 +59,7 @@ class Plan:
     killed: bool = False
     blocked: bool = False
     space: int = LARGEST_BODY
+    crowded: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -69,7 +71,7 @@ class Plan:
     def is_for_lanes(self) -> bool:
         """Whether its rows may be handed over in several lanes: whatever else is passed is listed or done already."""
         others = self.follows or self.gone or self.drops or self.window is not None or self.blocked
-        return bool(self.rows) and not others
+        return bool(self.rows) and not others and not self.crowded
 
     def part(self, begin: int, end: int) -> Plan:
         """The rows passed from one place to another, of a plan for lanes; which of them are handed over is not said."""
@@ -90,11 +92,19 @@ class Plan:
 
 
 def plan(
-    state: State, rows: Sequence[RowFacts], reach: Reach, *, mode: Mode, limits: Limits, entering: bool = False
+    state: State,
+    rows: Sequence[RowFacts],
+    reach: Reach,
+    *,
+    mode: Mode,
+    limits: Limits,
+    entering: bool = False,
+    several: int = 1,
 ) -> Plan:
     """Choose from the rows behind the checkpoint, at most a batch of them, in cursor order.
 
     `entering`: before the acquire, where the attempts of the pending batch and a piece that was killed count.
+    `several`: for so many lanes, of which each takes some of the rows.
     """
     standing = window.standing(state)
     until = reach(standing.until) if standing is not None else 0
@@ -103,8 +113,10 @@ def plan(
     within = window.searchable(rows[:until]) if standing is not None else rows
     if standing is not None and not within:
         standing, within = None, rows
-    counts = mode == "quarantine" or aside.waiting(state) > 0
-    sorted_ = _Sorted(state, within, reach, limits, space=aside.space(state, rows) if counts else LARGEST_BODY)
+    space = LARGEST_BODY
+    if mode == "quarantine" or aside.waiting(state) > 0:
+        space = aside.space(state, rows) if several == 1 else aside.space_of_lanes(state, rows, several)
+    sorted_ = _Sorted(state, within, reach, limits, space=space)
     if standing is not None:
         standing = window.killed(standing)
     elif entering and state.delivery.attempts >= limits.max_attempts and window.searchable(rows):
@@ -141,6 +153,7 @@ def plan(
         killed=killed,
         blocked=bool(within) and end == 0,
         space=sorted_.space,
+        crowded=several > 1 and mode == "quarantine" and sorted_.space < aside.largest_entry(rows),
     )
 
 

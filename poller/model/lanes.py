@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from poller.model.aside import RowFacts, delivered
+from poller.model.aside import SPARE_OF_LANES, RowFacts, delivered
 from poller.model.cursor import Cursor
 from poller.model.document import LanesDone, State, size
 from poller.model.limits import LARGEST_BODY, LONGEST_CURSOR
 
 MOST_LEFT = 5000
-"""So many rows that are not done are named in a document, of 25 bytes each."""
-SPARE = 64 * 1024
-"""Bytes of a document that other fields may need: where less is left, it is not kept what lanes have done."""
+"""So many rows that are not done are named in a document."""
 
 
 def lane_of(row: RowFacts, lanes: int) -> int:
@@ -56,7 +54,7 @@ def kept(
     state: State, done: Sequence[Cursor | None], columns: Sequence[str], *, rows: int, left: Sequence[str] = ()
 ) -> State:
     """The document with what lanes have done, `rows` in all, and the ids of those that are `left` before the last of
-    them. It is left out where it would not fit: then those rows come again."""
+    them."""
     state = delivered(state, rows)
     cursors = tuple(None if one is None or one.size() > LONGEST_CURSOR else one for one in done)
     if not any(cursors) or len(left) > MOST_LEFT:
@@ -64,8 +62,12 @@ def kept(
     known = LanesDone(
         generation=state.checkpoint.generation, ordering_key=tuple(columns), done=cursors, left=tuple(left)
     )
-    changed = _with(state, known)
-    return changed if size(changed) <= LARGEST_BODY - SPARE else over(state)
+    return _with(state, known)
+
+
+def fitting(state: State) -> State:
+    """Without what lanes have done, if the document has no space for it: then those rows come again."""
+    return state if state.delivery.lanes is None or size(state) <= LARGEST_BODY - SPARE_OF_LANES else over(state)
 
 
 def over(state: State) -> State:

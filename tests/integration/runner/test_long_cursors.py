@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from poller.handler.batch import Batch
 from poller.model.limits import LARGEST_BODY
 from poller.ports import Event
-from tests.integration.runner.fakes import World, Worlds
+from tests.integration.runner.fakes import LONGEST_WAIT, World, Worlds
 
 LONG = {"one byte": "k" * 99_000, "three bytes": "€" * 33_000}
 
 
-def rows_with_long_keys(worlds: Worlds, mode: str, key: str, *, rows: int, size: int) -> World:
-    world = worlds(batch_size=size, on_poison=mode, max_attempts=1, max_aside=100)
+def rows_with_long_keys(worlds: Worlds, mode: str, key: str, *, rows: int, size: int, **options: Any) -> World:
+    world = worlds(**{"batch_size": size, "on_poison": mode, "max_attempts": 1, "max_aside": 100, **options})
     for number in range(rows):
         world.table.rows.append({"id": f"{number:04d}{key}", "updated_at": "2026-04-01T00:00:00.000000Z"})
     return world
@@ -52,6 +55,46 @@ def test_a_report_names_no_more_rows_than_can_be_listed(worlds: Worlds) -> None:
     for _ in range(3):
         world.tick_when_due()
     assert (len(world.delivered), world.state.aside) == (50, ())
+
+
+@pytest.mark.parametrize(
+    ("length", "rows", "size", "slow"),
+    [
+        pytest.param(1_500, 800, 200, 1.0, id="more rows than the document has space for"),
+        pytest.param(45_000, 40, 10, 5.0, id="a few rows a lane, of which one is behind"),
+        pytest.param(99_000, 20, 5, 1.0, id="no space for what four lanes have done"),
+    ],
+)
+def test_lanes_have_no_more_rows_in_hand_than_can_be_listed(
+    worlds: Worlds, length: int, rows: int, size: int, slow: float
+) -> None:
+    """Most rows are named, in all lanes at once. Those that are done do not come again."""
+    options = {"concurrency": 4, "max_quarantined": 1_000, "max_attempts": 5, "page_size": rows}
+    world = rows_with_long_keys(worlds, "quarantine", "k" * length, rows=rows, size=size, **options)
+    done = Counter[str]()
+    down, stop = True, world.runtime.event()
+
+    def handle(batch: Batch) -> None:
+        if batch.retry and down:
+            stop.set()  # each try is two writes of a large document
+        for row in batch:
+            if down and int(row["id"][:4]) % 10:
+                batch.fail(row, "down")
+            else:
+                done[row["id"][:4]] += 1
+        world.runtime.sleep(slow if batch.standing.lane == 0 else 1.0)
+
+    for _ in range(2):
+        stop = world.runtime.event()
+        world.runtime.sleep(LONGEST_WAIT)
+        assert world.tick(handle, stop=stop).outcome == "handler_failed"
+        assert len(world.body) <= LARGEST_BODY
+    assert len(world.state.aside) >= 5
+    down = False
+    for _ in range(5 if rows < 100 else 0):
+        world.tick_when_due(handle)
+    assert (max(done.values()), rows < 100) == (1, len(done) == rows)
+    del world.wire.sent[:-5]  # else each of the large documents is held to its schema
 
 
 @pytest.mark.parametrize("place", [0, 2, 5])

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from poller.model import aside, backoff, transitions, window
+from poller.model import aside, backoff, lanes, transitions, window
 from poller.model.aside import Limits, RowFacts
 from poller.model.backoff import Backoff
 from poller.model.cursor import Cursor
@@ -189,3 +189,20 @@ def test_an_entry_takes_no_more_bytes_than_are_reserved(columns: int, value: int
     )
     one, two = (size(example().model_copy(update={"aside": (entry,) * many})) for many in (1, 2))
     assert two - one <= aside.entry_size(cursor)
+
+
+@pytest.mark.parametrize("length", [1_500, 90_000])
+@pytest.mark.parametrize("count", [2, 8])
+def test_what_lanes_say_fits_beside_all_that_they_list(count: int, length: int) -> None:
+    cursors = [
+        Cursor(kind="integer+pk", value=str(at), tiebreaker={"id": f"{at:04d}" + "k" * length}) for at in range(400)
+    ]
+    rows = [RowFacts(f"{at:016x}", f"{at:016x}", f"{at:016x}", cursor) for at, cursor in enumerate(cursors)]
+    space = aside.space_of_lanes(example(), rows, count)
+    fit = max(0, space // aside.largest_entry(rows))
+    state = lanes.kept(example(), cursors[-count:], ["customer"], rows=1, left=[row.id for row in rows])
+    for row in rows[:fit]:
+        state = aside.set_aside(state, row, at=None, now=NOW, failures=1, delay=1.0)
+    checkpoint = state.checkpoint.model_copy(update={"cursor": cursors[-1]})
+    state = state.model_copy(update={"checkpoint": checkpoint})
+    assert (fit > 0, lanes.fitting(state)) == (count * length < 300_000, state)
