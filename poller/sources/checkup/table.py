@@ -11,6 +11,7 @@ from poller.sources.checkup.selective import compared, same_condition
 from poller.sources.checkup.subject import Subject
 from poller.sources.columns import Column
 from poller.sources.columns.uniqueness import invalid_indexes, proof_of, weakened
+from poller.sources.reading.inspection import columns_of
 from poller.sources.reading.records import PROBE
 
 _EXAMPLE = datetime(2026, 4, 7, 1, 23, 45, 123456)  # noqa: DTZ001 - an example of a text
@@ -31,7 +32,7 @@ def key(subject: Subject) -> list[Finding]:
                 "Read the table itself where you can.",
             )
         ]
-    columns = {c["name"]: c for c in subject.inspector.get_columns(o.table, schema=o.schema_name)}
+    columns = columns_of(subject.inspector, o.table, o.schema_name)
     if any(name not in columns for name in o.pk_columns):
         return []  # the check of the columns names it
     proof = proof_of(subject.inspector, o.table, o.schema_name, o.pk_columns, columns)
@@ -89,8 +90,8 @@ def nulls(subject: Subject) -> list[Finding]:
     o, known = subject.options, subject.session.known
     firm = known is not None and known.cursor.nullable is False
     if known is None and o.table is not None:  # no row yet, but the columns are known
-        reflected = subject.inspector.get_columns(o.table, schema=o.schema_name)
-        firm = any(c["name"] == o.cursor_column and c.get("nullable") is False for c in reflected)
+        reflected = columns_of(subject.inspector, o.table, o.schema_name)
+        firm = reflected.get(o.cursor_column, {}).get("nullable") is False
     if firm:
         return [ok("nulls", f"{o.cursor_column} is never NULL")]
     count = subject.session.null_cursors(PROBE)

@@ -187,7 +187,7 @@ class PostgreSql(Dialect):
             facts: Mapping[str, Any] = look.reflected[name] if look.reflected is not None else {}
             kind = kinds[oid]
             # Not every driver reports the digits that the server describes.
-            precision = _declared(facts.get("type")) if described_digits is None else int(described_digits)
+            precision = facts.get("digits") if described_digits is None else int(described_digits)
             family = _FAMILIES.get(kind, Family.OTHER)
             timed = family in {Family.TIMESTAMP, Family.TIMESTAMPTZ}
             found[name] = Column(
@@ -306,14 +306,6 @@ def _date(sql: str) -> str:
 
 def _milliseconds(timeout: timedelta) -> str:
     return str(max(1, round(timeout.total_seconds() * 1000)))
-
-
-def _declared(kind: Any) -> int | None:
-    """The digits of a second that SQLAlchemy's reflection shows, through domains."""
-    while kind is not None and getattr(kind, "data_type", None) is not None:
-        kind = kind.data_type
-    found = getattr(kind, "precision", None)
-    return None if found is None else int(found)
 
 
 def _bounded(generator: Generator[Any, Any, Any], limit: float) -> Generator[Any, Any, Any]:

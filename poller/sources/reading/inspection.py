@@ -8,19 +8,35 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy.engine import Inspector
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Inspector
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from poller.databases import catalog
 from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
-from poller.sources.columns.uniqueness import proof_of, weakened
+from poller.sources.columns.uniqueness import proof_of, quoted, weakened
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Look, Records
 from poller.sources.dialects.faults import SCHEMA_FAULTS
 from poller.sources.options import Options
 from poller.sources.reading.forms import mixed_forms
 from poller.sources.reading.page import Relation
+
+_POSTGRESQL = sa.text("""
+with recursive made (number, type, digits, firm) as (
+    select a.attnum, a.atttypid, a.atttypmod, a.attnotnull
+      from pg_attribute a join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p', 'f', 'v', 'm')
+     where a.attrelid = to_regclass(:name) and a.attnum > 0 and not a.attisdropped
+  union all
+    select m.number, t.typbasetype, t.typtypmod, m.firm or t.typnotnull
+      from made m join pg_type t on t.oid = m.type and t.typtype = 'd'
+)
+select cast(a.attname as text) as name, bool_or(m.firm) as firm, nullif(max(m.digits), -1) as digits
+  from made m join pg_attribute a on a.attrelid = to_regclass(:name) and a.attnum = m.number
+ group by a.attname, m.number order by m.number
+""")
+"""Of each column: its name, whether it or its domain is NOT NULL, and the number in parentheses after its type."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +74,14 @@ def inspect_source(
     Raises: SourceError naming the table or column; ConfigError naming `cursor_time_zone`; what the driver raises.
     """
     wanted = dict.fromkeys([options.cursor_column, *options.pk_columns])
-    quoted = {name: f"{relation.alias}.{quote(name)}" for name in wanted}
+    by_name = {name: f"{relation.alias}.{quote(name)}" for name in wanted}
     inspector = None if options.table is None else catalog.inspector(database.connection())
     reflected: dict[str, dict[str, Any]] | None = None
     described: Records | None = None
     refused: DBAPIError | None = None
     seen: Hashable = None
     try:  # before anything else is asked: what is changed meanwhile, a page shows
-        chosen = "*" if inspector is None else ", ".join(quoted.values())
+        chosen = "*" if inspector is None else ", ".join(by_name.values())
         described = database.run(database.dialect.limited(chosen, f"FROM {relation.sql}", 0))
         seen = database.dialect.seen(database.driver_connection(), described, wanted)
     except DBAPIError as error:
@@ -89,7 +105,7 @@ def inspect_source(
                 reflected[name]["nullable"] = None
     look = Look(
         relation=relation.sql,
-        columns=quoted,
+        columns=by_name,
         reflected=reflected,
         cursor=options.cursor_column,
         condition=relation.condition,
@@ -107,8 +123,8 @@ def inspect_source(
     _refuse_unfit(options, cursor, keys)
     texts: Mapping[str, Column] = {}
     if ordering:
-        quoted = {name: f"{relation.alias}.{quote(name)}" for name in ordering}
-        texts = database.dialect.types(replace(look, columns=quoted, described=None), database.run)
+        by_name = {name: f"{relation.alias}.{quote(name)}" for name in ordering}
+        texts = database.dialect.types(replace(look, columns=by_name, described=None), database.run)
     return Inspection(
         names=names,
         cursor=cursor,
@@ -149,16 +165,29 @@ def odd_value(options: Options, value: object, column: str | None = None) -> Sou
     )
 
 
-def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
-    table = options.table or ""
+def columns_of(inspector: Inspector, table: str, schema: str | None) -> dict[str, dict[str, Any]]:
+    """What SQLAlchemy says of a table's columns, by name; empty without such a table. Raises what the driver raises.
+
+    PostgreSQL is asked in our own words: SQLAlchemy's come with JSON in them, which this connection may return as text,
+    or by a parser of the application's own. The server's description of a result has the types; here are the digits of
+    a second, for drivers that do not report them."""
+    if inspector.dialect.name == "postgresql":
+        assert isinstance(inspector.bind, Connection)  # noqa: S101 - inspected over the connection in use
+        rows = catalog.rows(inspector.bind, _POSTGRESQL, {"name": quoted(table, schema)})
+        return {row.name: {"name": row.name, "nullable": not row.firm, "digits": row.digits} for row in rows}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SAWarning)  # the dialect distinguishes unknown types
-            found = inspector.get_columns(table, schema=options.schema_name)
+            return {column["name"]: dict(column) for column in inspector.get_columns(table, schema=schema)}
     except NoSuchTableError:
-        found = []
+        return {}
+
+
+def _reflect(inspector: Inspector, options: Options) -> dict[str, dict[str, Any]]:
+    table = options.table or ""
+    found = columns_of(inspector, table, options.schema_name)
     if found:
-        return {column["name"]: dict(column) for column in found}
+        return found
     schema = options.schema_name
     known = [*inspector.get_table_names(schema=schema), *inspector.get_view_names(schema=schema)]
     elsewhere = f"Schema {schema!r} has none, or is not visible. " if schema and not known else ""

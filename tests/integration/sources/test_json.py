@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -151,6 +152,32 @@ def test_a_parser_of_the_applications_own_stays(postgres_db: str, given: str) ->
     with closing(orders(engine, json=given)) as source:
         (row,) = drain(source, 10)
     assert row["d"] == (("mine", b'{"a": 1}') if given == "parsed" else '{"a": 1}')
+
+
+@pytest.mark.parametrize("how", ["text", "arrow", "mine"])
+def test_a_table_with_a_collation_is_read_whatever_json_is(postgres_db: str, how: str) -> None:
+    """Nothing that is asked of the catalog comes as JSON, which a connection may return in any way."""
+    execute(
+        postgres_db,
+        "create domain moment as timestamptz(3)",
+        'create table orders (id text collate "C" primary key, updated_at moment not null, d jsonb,'
+        " n bigint generated always as identity)",
+        "insert into orders values ('B', '2026-01-05Z', '{}'), ('a', '2026-01-05Z', '[1]')",
+    )
+    if how == "arrow":
+        pytest.importorskip("pyarrow")
+    given = sa.create_engine(postgres_db, poolclass=sa.NullPool, json_deserializer=lambda data: ("mine", data))
+    keys: dict[str, Any] = {"text": {"json": "text"}, "arrow": {"format": "arrow"}, "mine": {}}[how]
+    with closing(orders(given if how == "mine" else postgres_db, **keys)) as source:
+        assert [row["id"] for row in drain(source, 1)] == ["B", "a"]
+        assert source.columns() == {
+            "updated_at": {"family": "timestamp with a zone", "type": "timestamp with time zone", "digits": 3},
+            "id": {"family": "text", "type": "text"},
+        }
+        found = source.checkup(source.page(None, 1).cursors[-1], lambda: datetime.now(UTC)).findings
+    assert [one.message for one in found if "failed" in one.message] == []
+    assert [one.severity for one in found if one.check in {"columns", "key", "nulls"}] == ["ok"] * 3
+    given.dispose()
 
 
 def test_other_connections_parse_as_before(postgres_db: str) -> None:
