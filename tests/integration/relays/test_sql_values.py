@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,25 @@ def test_json_arrives_in_columns_of_text_by_its_values(source: str, any_target: 
             assert here in ("true", "1")
         else:
             assert here == there, "numbers have all their digits"
+
+
+def test_a_handler_of_another_kind_has_values_as_before(source: str, tmp_path: Path) -> None:
+    """Also after the relay read with the same source: JSON is parsed, and only months are text."""
+    to = create_engine(f"sqlite:///{tmp_path}/any.db")
+    with to.begin() as connection:
+        connection.execute(text("CREATE TABLE copy (id integer PRIMARY KEY, doc text)"))
+    found: list[Any] = []
+    write = relay("sql", url=str(to.url), table="copy", key_columns=["id"], columns={"id": "id", "doc": "doc"})
+    with Poller("copy", source=reading(source), store=MemoryStore(), app_name="shop") as one:
+        assert one.tick(write).rows == len(DOCUMENTS) + 1
+        one.reset("beginning", allow_skip=True)
+        assert one.tick(lambda batch: found.extend(batch.rows)).rows == len(DOCUMENTS) + 1
+        one.reset("beginning", allow_skip=True)
+        assert one.tick(write).rows == len(DOCUMENTS) + 1
+    write.close()
+    to.dispose()
+    assert [row["doc"] for row in found[:-1]] == [json.loads(one) for one in DOCUMENTS]
+    assert [type(row["span"]) for row in found[:7]] == [str, str, str, timedelta, timedelta, timedelta, str]
 
 
 @pytest.mark.parametrize("way", ["rows", "arrow"])

@@ -23,7 +23,10 @@ POSTGRESQL: list[tuple[str, str, str, str]] = [
     ("timestamp", "2026-01-01", "12000-01-01", "12000-01-01 00:00:00"),
     ("timestamptz", "2026-01-01", "-infinity", "-infinity"),
     ("interval", "1 day", "170000000 years", "170000000 years"),
-    ("interval", "-1 mons", "178000000 years", "178000000 years"),  # psycopg counts its days in 32 bits
+    ("interval", "-2 days", "178000000 years", "178000000 years"),  # psycopg counts its days in 32 bits
+    ("interval", "24:00", "1 mon", "1 mon"),  # not 30 days
+    ("interval", "1 day -1:00", "-1 years +3 days", "-1 years +3 days"),
+    ("interval[]", "{1 day,NULL}", "{1 day,1 mon}", '{"1 day","1 mon"}'),
     ("interval[]", "{1 day}", "{-9200000 years}", '{"-9200000 years"}'),
     ("time[]", "{12:00}", "{24:00}", "{24:00:00}"),
     ("date[]", "{2026-01-01}", "{0044-01-01 BC,infinity}", '{"0044-01-01 BC",infinity}'),
