@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -235,7 +235,11 @@ class Poller:
 
         Raises: ConfigError (no `audit_window`), FingerprintMismatch, StoreError, SourceError.
         """
-        return self._runner.recheck(since)
+        relay: Handler | None = None
+        if relay_name(self.options.handler) is not None:
+            with suppress(ConfigError):  # it is not called yet
+                relay = self.handler
+        return self._runner.recheck(since, relay)
 
     def redeliver(
         self, found: Recheck, handler: Handler | None = None, *, by: str | None = None, reason: str | None = None

@@ -94,9 +94,11 @@ class Runner:
         """Let go of the handler's processes and its event loop. It may tick again afterwards."""
         self.context.executors.close()
 
-    def recheck(self, since: timedelta | None = None) -> Recheck:
-        """See `Poller.recheck`."""
+    def recheck(self, since: timedelta | None = None, handler: Handler | None = None) -> Recheck:
+        """See `Poller.recheck`; `handler`: the one that is to get what is found, if it is known."""
         with self.alone():
+            if handler is not None:
+                self._read_for(handler)
             return look_back(self.context, since)
 
     def redeliver(self, found: Recheck, handler: Handler, *, by: str | None = None, reason: str | None = None) -> None:

@@ -13,10 +13,11 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from poller import Poller
+from poller import Poller, load_app
 from poller.relays import relay
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
+from tests.integration.sources.tables import execute
 from tests.support.server import DatabaseServer
 from tests.support.services import wait_until
 
@@ -243,6 +244,47 @@ def test_a_row_that_was_set_aside_is_written_as_it_was_read(source: str, target:
     assert (found["doc"], found["raw"]) == (wanted["doc"], wanted["raw"])
     if target.dialect.name == "postgresql":
         assert found == wanted
+
+
+CONFIGURED = """
+app_name = "shop"
+[state]
+store = "sql"
+url = "sqlite:///state.db"
+[pollers.copy]
+handler = "poller.relays:sql"
+audit_window = "2h"
+[pollers.copy.relay]
+url = "%TO%"
+table = "copy"
+key_columns = ["id"]
+[pollers.copy.source]
+url = "%FROM%"
+table = "copy"
+cursor_column = "id"
+cursor_kind = "integer+pk"
+pk_columns = ["id"]
+bound = "none"
+"""
+
+
+def test_a_late_row_is_written_as_it_is_in_the_table(source: str, target: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "poller.toml"
+    file.write_text(CONFIGURED)
+    environ = {"FROM": source, "TO": target.url.render_as_string(hide_password=False)}
+    with load_app(file, environ) as app:
+        assert app.pollers["copy"].tick().rows == len(DOCUMENTS) + 1
+    execute(
+        source, "DELETE FROM copy WHERE id = 2", "INSERT INTO copy (id, doc) VALUES (98, '1.0000000000000000000001')"
+    )
+    with load_app(file, environ) as app:
+        found = app.pollers["copy"].recheck()
+        assert len(found.rows) == 1
+        app.pollers["copy"].redeliver(found)
+    with target.connect() as connection:
+        as_text = "doc::text" if target.dialect.name == "postgresql" else "doc"
+        written = connection.execute(text(f"SELECT {as_text} FROM copy WHERE id = 98")).scalar_one()
+    assert written == "1.0000000000000000000001"
 
 
 def has_months(span: str) -> bool:
