@@ -28,6 +28,7 @@ from poller.errors import ConfigError
 from poller.handler.call import Handler
 from poller.handler.load import import_handler
 from poller.model.finding import Finding
+from poller.model.schedule import schedule_of
 from poller.observability import Observer, PollerEvent, log_events
 from poller.observability.otel import recorded
 from poller.ports import Event, InspectableSource, Runtime, Source, StateStore
@@ -222,12 +223,27 @@ class Poller:
         return self._runner.tick(self.handler if handler is None else handler, stop=stop)
 
     def unfinished(self) -> str | None:
-        """Whether the last tick left rows, in this process or another, for lack of time or because it was ended, and
-        nobody is at work: the version of the document that says so. One conditional GET, and no look at the table.
+        """Whether there is something to do before its schedule's next moment, and nobody is at work: the version of the
+        document that says so. Rows are left, in this process or another, for lack of time, after a failed call, or
+        because a tick was ended; a row that was set aside may be tried; or a moment of its schedule was missed. One
+        conditional GET, and no look at the table.
 
         Raises: StoreUnavailable, StoreDenied, StateCorrupt.
         """
         return self._runner.unfinished()
+
+    def follow(self, schedule: str) -> None:
+        """Its ticks come by this schedule (NCRONTAB), and not by its option `schedule`: whether a moment was missed,
+        and whether rows are late, is judged by it.
+
+        Raises: ConfigError, for a schedule that is none.
+        """
+        try:
+            schedule_of(schedule)
+        except ValueError as error:
+            raise ConfigError(f"schedule: {error}.", key="schedule") from None
+        self.options = self.options.model_copy(update={"schedule": schedule})
+        self._runner.context.options = self.options
 
     def recheck(self, since: timedelta | None = None) -> Recheck:
         """Compare the table with what was delivered within `since` (default: `audit_window`), and say which rows under

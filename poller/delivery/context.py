@@ -16,6 +16,7 @@ from poller.journal.quarantine.prune import Pruner
 from poller.journal.quarantine.records import Quarantine
 from poller.lease.state_file import StateFile
 from poller.model.cursor import Cursor
+from poller.model.schedule import Schedule, schedule_of
 from poller.observability import Emitter, Observer
 from poller.ports import DatedSource, Runtime, Source, StateStore
 
@@ -93,6 +94,11 @@ class Context:
     def dated(self, cursor: Cursor | None) -> datetime | None:
         """When the row of a cursor was stamped; None where that is not known, or a cursor is not a time."""
         return None if cursor is None or self._dates is None else self._dates.dated(cursor)
+
+    @property
+    def schedule(self) -> Schedule:
+        """When its ticks come."""
+        return schedule_of(self.options.schedule)
 
     @property
     def process(self) -> str:

@@ -1,9 +1,11 @@
 """The writes that a tick without rows may make: the first document of all, what a cold process saw, once, that the
-server lies below the checkpoint, and once a week the document as it is."""
+server lies below the checkpoint, that a moment of a schedule with long pauses is done with, and once a week the
+document as it is."""
 
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 
 from poller.delivery.context import Context
 from poller.errors import StoreError
@@ -112,3 +114,24 @@ def _report_expired(context: Context, left_by: Lease | None) -> None:
             )
         )
         context.audit.add("takeover", by=context.process, before=before, after={**before, "owner_id": None})
+
+
+def looked(context: Context, at: datetime) -> None:
+    """Nothing was left at `at`: the moments of the schedule until then are done with, so that a process that starts
+    later knows which one was missed. Written where no other moment follows soon, and only then.
+
+    A lease that its owner let expire is left alone: a write would renew it. Whoever finds no such note looks once more.
+    """
+    file, now = context.file, context.runtime.monotonic()
+    copy = file.known
+    if copy is None or copy.state.lease.owner_id is not None or not copy.availability(file.timing, now).free:
+        return
+    known, schedule = copy.state.looked_at, context.schedule
+    if not (schedule.rests(at) if known is None else schedule.owed(known, at)):
+        return
+    try:
+        file.write(
+            copy, lambda state, now: transitions.looked(state, at=at, now=now), deadline=now + file.timing.tenure
+        )
+    except StoreError as error:  # another process wrote, or none can
+        logger.info("%s: it was not kept that its schedule was looked at: %s", context.name, error)

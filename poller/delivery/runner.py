@@ -16,6 +16,8 @@ from poller.delivery.result import TickResult
 from poller.delivery.tick import Tick
 from poller.errors import LeaseHeld, PollerError
 from poller.handler.call import Handler, check_handler
+from poller.model import aside, backoff
+from poller.model.document import State
 from poller.observability.events import BUSY_HERE, TickFailed, TickFinished
 from poller.observability.otel import span
 from poller.ports import Event, ExactSource, wants_exact_values
@@ -62,9 +64,19 @@ class Runner:
             copy = file.read()
         finally:
             ours.release()
-        if copy is None or not copy.state.unfinished:
+        if copy is None or not self._wants_a_tick(copy.state):
             return None
         return copy.tag if copy.availability(file.timing, self.context.runtime.monotonic()).free else None
+
+    def _wants_a_tick(self, state: State) -> bool:
+        """True if its document says that it has something to do before its schedule's next moment."""
+        context = self.context
+        now, limits = context.file.clock.now(), context.options.limits
+        if state.control.paused or state.control.halted or backoff.waits_until(state, now, limits.backoff) is not None:
+            return False
+        if state.unfinished or context.schedule.owed(state.looked_at, context.runtime.utcnow()):
+            return True
+        return aside.due(aside.parking_ended(state), now, limits=limits) is not None
 
     def _finished(self, result: TickResult) -> TickResult:
         facts = result.as_json()

@@ -77,6 +77,8 @@ class Tick:
         self.stop = stop
         self.patient = stop if isinstance(stop, PatientStop) else None
         self.began = self.runtime.monotonic()
+        self.asked_at = self.runtime.utcnow()
+        self.emptied = False
         self.ends = self.began + context.options.tick_timeout.total_seconds()
         self.progress = Progress()
         self.state: State | None = None
@@ -88,12 +90,16 @@ class Tick:
         try:
             entered = self._enter()
             if isinstance(entered, TickResult):
-                return entered
-            delivery, turn = entered
-            with delivery:
-                return self._drained(delivery, turn)
+                result = entered
+            else:
+                delivery, turn = entered
+                with delivery:
+                    result = self._drained(delivery, turn)
         finally:
             self.reader.rest()
+        if self.emptied:
+            idle_writes.looked(self.context, self.asked_at)
+        return result
 
     # --- before the lease ------------------------------------------------------------------------------------------
 
@@ -198,13 +204,15 @@ class Tick:
             if copy is not None:
                 idle_writes.rewrite(self.context, copy)
             return self._result("blocked", error=self._no_room(turn.before))
+        bound = turn.rows.page.bound
         if copy is None:
             state = idle_writes.create(self.context, start).state
             self.progress.token = state.lease.fencing_token
             self.context.audit.first_look(state, by=self.context.process)
             self._began(start)
-        elif not idle_writes.remember(self.context, copy, turn.rows.page.bound):
+        elif not idle_writes.remember(self.context, copy, bound):
             idle_writes.rewrite(self.context, copy)
+        self.emptied = not (bound.cold or bound.below_checkpoint)
         return self._result("idle")
 
     def _began(self, start: Cursor | None) -> None:
@@ -259,6 +267,7 @@ class Tick:
             delivery.give_back()
             raise
         self.state = delivery.tenure.state
+        self.emptied = delivery.tenure.released and not self.state.unfinished and self.progress.failed is None
         return self._done()
 
     def _drain(

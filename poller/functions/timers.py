@@ -11,6 +11,8 @@ at work; anything else raises, so that the invocation is recorded as failed. An 
 What is not promised: that an invocation ends. The host ends a worker at will, with SIGKILL; then the lease runs out
 after `lease_ttl` and the batch comes again. The host's own lock on a timer is not relied on either: it lets two
 instances run one timer at once when it is lost, and then our lease decides who works.
+
+Beside them stands one timer more, where a schedule has long pauses: `poller.functions.sweep`.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import azure.functions as func
 
@@ -38,6 +42,7 @@ from poller.functions.host import (
 )
 from poller.functions.naming import FunctionNames, function_name
 from poller.functions.outcome import raise_on_failure
+from poller.functions.sweep import SCHEDULE, Sweep
 from poller.handler.call import Handler, check_handler
 from poller.observability.events import log_failure, raised
 from poller.poller import Poller
@@ -48,13 +53,18 @@ logger = logging.getLogger("poller")
 DEFAULT_FILE = "poller.toml"
 TIMER = "timer"
 """The parameter's name that binds the timer's state to the function."""
+SWEEP = "poller_sweep"
+"""The function that looks what the timers of a file left."""
+
+_sweeps: WeakKeyDictionary[func.FunctionApp | func.Blueprint, Sweep] = WeakKeyDictionary()
 
 _HANDLER = TypeVar("_HANDLER", bound=Handler)
 
 
 def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = False) -> func.FunctionApp:
-    """A function app with one timer function per poller of a configuration file; with `[functions] mode = "queue"`,
-    with a dispatcher and a queue function for all of them (`poller.functions.queue`).
+    """A function app with one timer function per poller of a configuration file, and one more where a schedule has long
+    pauses (`poller.functions.sweep`); with `[functions] mode = "queue"`, with a dispatcher and a queue function for all
+    of them (`poller.functions.queue`).
 
     A function is named after its poller (`_` for `-`), its schedule is the poller's. Everything that needs no network
     is checked here, while the host indexes. A poller that is wrong harms no other function of the app: it is a timer
@@ -112,7 +122,7 @@ def _add_timers(
     *,
     file: Path,
 ) -> None:
-    """Add a timer function for each poller; `wrong` gets those that cannot be made, and why."""
+    """Add a timer function for each poller, and the sweep; `wrong` gets those that cannot be made, and why."""
     if app is not None:
         for name in app.config.pollers:
             try:
@@ -124,6 +134,7 @@ def _add_timers(
                 wrong[name] = _unforeseen(error, name, file=app.config.file_of(name, str(file)))
             else:
                 _register(timers, poller, None, function=function, schedule=poller.options.schedule)
+                _sweep_too(timers, poller, None, function=lambda: names.beside(SWEEP))
     log_wrong(wrong)
     for name, schedule in schedules_of(file, wrong).items():
         _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)
@@ -180,7 +191,8 @@ def on_timer(
     """Run a poller on a timer, with the decorated function as its handler.
 
     The function is returned as it is, so it can be called and tested with a `Batch`; what is registered is a timer
-    function beside it.
+    function beside it. With the first poller of an app whose schedule has pauses of more than five minutes comes one
+    timer more, `{name}_sweep`, which serves all those of the app (`poller.functions.sweep`).
 
     Args:
         app: the function app, or a blueprint of it.
@@ -200,6 +212,10 @@ def on_timer(
         own = str(getattr(handler, "__name__", ""))
         function = name or (own if own.isidentifier() else function_name(poller.name))
         _register(app, poller, handler, function=function, schedule=schedule or poller.options.schedule)
+        if schedule is not None:
+            with suppress(ConfigError):  # the host says what is wrong with it, or knows a form that we do not
+                poller.follow(_setting(schedule))
+        _sweep_too(app, poller, handler, function=lambda: f"{function[:100]}_sweep")
         return handler
 
     return decorate
@@ -226,6 +242,27 @@ def _register(
         raise_on_failure(poller, result)
 
     _add(app, tick, function=function, schedule=schedule)
+
+
+def _setting(schedule: str) -> str:
+    """A schedule, where `%NAME%` names an app setting."""
+    named = len(schedule) > 2 and schedule.startswith("%") and schedule.endswith("%")
+    return os.environ.get(schedule[1:-1], schedule) if named else schedule
+
+
+def _sweep_too(
+    app: func.FunctionApp | func.Blueprint, poller: Poller, handler: Handler | None, *, function: Callable[[], str]
+) -> None:
+    """Let the app's sweep look at this poller, if its schedule has long pauses; the first one brings its timer."""
+    sweep = _sweeps.setdefault(app, Sweep())
+    first = not sweep
+    if not sweep.add(poller, handler) or not first:
+        return
+
+    def look(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host hands it over by name
+        sweep.run()
+
+    _add(app, look, function=function(), schedule=SCHEDULE)
 
 
 def _register_wrong(app: func.FunctionApp, error: ConfigError, *, function: str, schedule: str) -> None:

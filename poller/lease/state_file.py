@@ -147,6 +147,11 @@ class StateFile:
         return self._highest_token is not None
 
     @property
+    def known(self) -> Copy | None:
+        """The newest version that this process has seen, None where there was none."""
+        return self._copy
+
+    @property
     def location(self) -> str:
         """Where the document is, for a person."""
         return self.store.locate(self.name)

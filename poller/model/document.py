@@ -228,6 +228,10 @@ class State(_Part):
     `unfinished` is set with the lease by a tick, and removed by the write that ends it with no row left: where nobody
     holds the lease and it stands, rows are left, and do not wait for their schedule's next moment.
 
+    `looked_at` is until when the moments of its schedule are done with, by the clock of the worker that wrote it: where
+    a later one has passed, no worker ran, or none came to its end. Only a schedule with pauses of more than
+    `poller.model.schedule.BETWEEN` has it.
+
     `history` is what was delivered of late, the newest last, for people who look.
     """
 
@@ -249,6 +253,7 @@ class State(_Part):
     delivered: Count = 0
     ordering_key: tuple[Name, ...] = ()
     unfinished: bool = False
+    looked_at: Stamp | None = None
     history: tuple[HistoryEntry, ...] = ()
 
     @field_validator("history", mode="wrap")
@@ -305,7 +310,16 @@ _LEFT_OUT: dict[str, tuple[str, ...]] = {
     "delivery": ("retry_at", "failures", "window", "lanes"),
     "control": ("cancelled",),
 }
-_LEFT_OUT_AT_TOP = ("columns", "aside", "quarantine", "retrying", "delivered", "ordering_key", "unfinished")
+_LEFT_OUT_AT_TOP = (
+    "columns",
+    "aside",
+    "quarantine",
+    "retrying",
+    "delivered",
+    "ordering_key",
+    "unfinished",
+    "looked_at",
+)
 """Fields that say nothing while no row fails, or nothing is known: a document is then written as if there were none of
 them."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 _MONTHS = [
     "january",
@@ -26,6 +28,10 @@ _MONTHS = [
     "december",
 ]
 _DAYS = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"]
+BETWEEN = timedelta(minutes=5)
+"""A moment that another follows within this time is not made up for: that one does it."""
+AHEAD = timedelta(minutes=1)
+"""A clock that is ahead of another by less hides no moment from it."""
 _LONGEST_GAP = timedelta(days=41 * 366)
 """29 February on one given weekday comes every 28 years, and after 40 across a year such as 2100."""
 
@@ -128,6 +134,28 @@ class Schedule:
             day, floor = day + timedelta(days=1), time.min
         raise OverflowError(f"{self.text!r} names a day that never comes")
 
+    def rests(self, now: datetime) -> bool:
+        """True if its next moment is more than `BETWEEN` off."""
+        return self.next_after(now) - now > BETWEEN
+
+    def owed(self, since: datetime | None, now: datetime) -> bool:
+        """True if a moment passed after `since`, until when all are done with, and none follows it soon. None: nothing
+        is known, so nothing is owed. A time that is still to come was written by a clock that was ahead: which moments
+        it hides is not known, so one counts as owed."""
+        if since is None or not self.rests(now):
+            return False
+        return since > now + AHEAD or self.next_after(min(since, now)) <= now
+
+    @cached_property
+    def may_rest(self) -> bool:
+        """True if some two moments of it are more than `BETWEEN` apart."""
+        every = (self._days, 31), (self._months, 12), (self._weekdays, 7), (self._hours, 24)
+        if any(len(values) < most for values, most in every):
+            return True
+        hour = [timedelta(minutes=minute, seconds=second) for minute in self._minutes for second in self._seconds]
+        moments = [*hour, timedelta(hours=1) + hour[0]]
+        return any(later - earlier > BETWEEN for earlier, later in pairwise(moments))
+
     def _matches(self, day: date) -> bool:
         return day.month in self._months and day.day in self._days and day.isoweekday() % 7 in self._weekdays
 
@@ -141,3 +169,9 @@ class Schedule:
                     if whole_minute or second >= floor.second:
                         return time(hour, minute, second)
         return None
+
+
+@lru_cache(256)
+def schedule_of(text: str) -> Schedule:
+    """The schedule of this text, read once: a thousand pollers have a few. Raises: ValueError."""
+    return Schedule(text)

@@ -158,6 +158,11 @@ def drained(state: State) -> State:
     return state.model_copy(update={"unfinished": False}) if state.unfinished else state
 
 
+def looked(state: State, *, at: datetime, now: datetime) -> State:
+    """No row is left, and all moments of the schedule until `at` are done with. For a free lease, which stays free."""
+    return restamped(drained(state).model_copy(update={"looked_at": at}), now)
+
+
 def times(count: int) -> str:
     """A count in words."""
     return "once" if count == 1 else f"{count} times"
@@ -191,7 +196,8 @@ def cancel(state: State, *, by: str, reason: str | None, change: Change, now: da
 
 
 def resume(state: State, *, change: Change, now: datetime) -> State:
-    """Neither paused nor halted; the pending batch is tried at once, and its attempts count from 0 again."""
+    """Neither paused nor halted; the pending batch is tried at once, and its attempts count from 0 again. The moments
+    of the schedule that passed meanwhile are done with."""
     control = state.control.model_copy(
         update={
             "paused": False,
@@ -203,10 +209,10 @@ def resume(state: State, *, change: Change, now: datetime) -> State:
             "cancelled": None,
         }
     )
-    return restamped(
-        backoff.at_once(state.model_copy(update={"control": control, "delivery": _attempts(state, 0)})),
-        now,
-    )
+    resumed: dict[str, Any] = {"control": control, "delivery": _attempts(state, 0)}
+    if state.looked_at is not None and (state.control.paused or state.control.halted):
+        resumed["looked_at"] = max(state.looked_at, now)
+    return restamped(backoff.at_once(state.model_copy(update=resumed)), now)
 
 
 def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime) -> State:

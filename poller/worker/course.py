@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Generic, Literal, Protocol, TypeAlias, runtime_checkable
 
 from poller.delivery.result import TickResult
 from poller.errors import ConfigError, FingerprintMismatch, PollerError
 from poller.handler.call import Handler
-from poller.model.schedule import Schedule
+from poller.model.schedule import BETWEEN, schedule_of
 from poller.worker.ends import Ended, P, Ticking, sentence, tick_failed, trace_of
 from poller.worker.slices import TurnStop
 
@@ -26,23 +25,14 @@ LONGEST_WAIT = 10.0
 LONGEST_YOUNG = 3.0
 """For so many seconds `until_idle` waits for rows that only their age keeps: the clock has yet to pass their second."""
 _YOUNG_PAUSE = 0.25
-BETWEEN = timedelta(minutes=5)
-"""A poller whose schedule's next moment is further off is looked at meanwhile: whether its document says that rows are
-left. Who left them was killed, or failed, here or in another process, and they must not wait for the next night."""
 _GO_ON = frozenset({"delivered", "held_elsewhere", "lease_lost", "commit_unknown", "handler_failed", "backing_off"})
 """Outcomes after which `until_idle` ticks again: there may be more, the next tick will know more, or a call that failed
 is made again."""
 
 
-@lru_cache(256)
-def _schedule(text: str) -> Schedule:
-    """A thousand pollers have a few schedules."""
-    return Schedule(text)
-
-
 @runtime_checkable
 class _Leaving(Protocol):
-    """A poller that knows whether rows are left."""
+    """A poller that knows whether its next tick should not wait for its schedule."""
 
     def unfinished(self) -> str | None: ...
 
@@ -58,6 +48,10 @@ class Course(Generic[P]):
         failures: how many ticks in a row raised.
         mismatch: the error, while its checkpoint belongs to another source.
         scheduled: whether the next turn is due by its schedule, and not because rows were left or a tick failed.
+
+    Where the schedule's next moment is more than `BETWEEN` off, the poller is looked at meanwhile, that often and when
+    the process starts: its document says whether rows are left, or a moment was missed. The process that left them was
+    killed, or failed, and they must not wait for the next night.
     """
 
     def __init__(
@@ -73,17 +67,12 @@ class Course(Generic[P]):
         self._opened = False
         self._trace: str | None = None
         self._young_since: float | None = None
-        self._schedule = _schedule(poller.options.schedule)
+        self._schedule = schedule_of(poller.options.schedule)
         self._leaving = _leaving(poller)
         self._moment: datetime | None = None
-        """When its schedule falls due, or its pause ends: a turn before that is for rows that are left."""
+        """When its schedule falls due, or its pause ends: a turn before that is for what was left or missed."""
         self._nothing_at: str | None = None
-        """The version of its document that says that rows are left, though there are none."""
-
-    @property
-    def runs_for_ever(self) -> bool:
-        """Whether it follows its schedule."""
-        return self._mode == "forever"
+        """The version of its document that says that there is something to do, though there is not."""
 
     # --- turns -----------------------------------------------------------------------------------------------------
 
@@ -101,7 +90,7 @@ class Course(Generic[P]):
         if self._mode != "forever":
             return self._ended(error=sentence(error), exception=error)
         self._failed(error)
-        return self._next_moment()
+        return self._again()
 
     def stopped(self) -> Ended[P]:
         """Everything stops before its next turn."""
@@ -122,6 +111,13 @@ class Course(Generic[P]):
         self.scheduled = True
         return self._until(self._schedule.next_after(self.poller.runtime.utcnow()))
 
+    def clock_was_set(self) -> datetime:
+        """When its next turn is due, now that the clock was set back: how much of a pause is left is not known."""
+        if self._mode == "forever" and self.scheduled:
+            return self.next_scheduled()
+        self._moment = self.poller.runtime.utcnow()
+        return self._moment
+
     def interval(self) -> float:
         """Seconds between the schedule's next two moments."""
         first = self._schedule.next_after(self.poller.runtime.utcnow())
@@ -134,7 +130,7 @@ class Course(Generic[P]):
             self._open()
             self._opened = True
             if self._mode == "forever":
-                return self._next_moment()
+                return self._first()
         if self._mode == "once":
             return self._after(self._tick(stop))
         return self._until_idle(stop) if self._mode == "until_idle" else self._forever(stop)
@@ -209,6 +205,7 @@ class Course(Generic[P]):
             if (stop.cut or result.left) and not stop.for_all:
                 self.scheduled, self._moment = False, None
                 return self.poller.runtime.utcnow()
+            return self._after_tick(result)
         except ConfigError:
             raise  # no later tick can fix it
         except FingerprintMismatch as error:
@@ -219,27 +216,47 @@ class Course(Generic[P]):
             self.failures += 1  # the runner has emitted it
         except Exception as error:  # noqa: BLE001 - reported; the next tick may go well
             self._failed(error)
-        return self._next_moment()
+        return self._again()
 
-    def _next_moment(self) -> datetime:
-        """The schedule's next moment, later after failures."""
+    def _first(self) -> datetime:
+        """The first turn for ever: at a moment of its schedule, or at once, to look what was left or missed."""
+        moment = self.next_scheduled()
+        return moment if moment == self._moment else self.poller.runtime.utcnow()
+
+    def _after_tick(self, result: TickResult) -> datetime:
+        """The schedule's next moment, or before that the end of the pause after a call that failed."""
+        runtime, moment = self.poller.runtime, self.next_scheduled()
+        if result.retry_at is None or self._moment is None:
+            return moment
+        now, least = runtime.utcnow(), min(1.0, self.poller.options.lease_ttl.total_seconds() / 6)
+        pause = max(least, (result.retry_at - now).total_seconds())
+        if result.outcome == "backing_off" and result.retry_at <= now:
+            pause = LONGEST_WAIT  # its time has not come by the store's clock: that differs from this machine's
+        again = now + timedelta(seconds=pause)
+        if again >= self._moment:
+            return moment
+        self.scheduled = False
+        return self._until(again)
+
+    def _again(self) -> datetime:
+        """After a tick that raised: when a pause is over, which doubles. Its schedule may fall due in the next night
+        only, and the moment at which it failed is made up for."""
         runtime = self.poller.runtime
-        self.scheduled = not self.failures
-        longest = min(LONGEST_BACKOFF, 2.0 ** min(self.failures, 30)) if self.failures else 0.0
-        pause = timedelta(seconds=runtime.jitter(longest / 2, longest))
-        return self._until(self._schedule.next_after(runtime.utcnow() + pause))
+        self.scheduled = False
+        longest = min(LONGEST_BACKOFF, 2.0 ** min(self.failures, 30))
+        return self._until(runtime.utcnow() + timedelta(seconds=runtime.jitter(longest / 2, longest)))
 
     def _until(self, moment: datetime) -> datetime:
-        """The next turn: at a moment of its schedule, or before, to look whether rows are left."""
+        """The next turn: at that moment, or before, to look what was left or missed."""
         self._moment = moment
         return moment if self._leaving is None else min(moment, self.poller.runtime.utcnow() + BETWEEN)
 
     def _left(self) -> str | None:
-        """Where a tick that ended, or was ended, left rows, and nobody is at work: the version of its document."""
+        """Where something was left or missed, and nobody is at work: the version of its document."""
         try:
             left = None if self._leaving is None else self._leaving.unfinished()
         except PollerError as error:
-            logger.info("%s: whether rows are left is not known: %s", self.poller.name, error)
+            logger.info("%s: whether rows are left, or a moment was missed, is not known: %s", self.poller.name, error)
             return None
         return None if left == self._nothing_at else left
 

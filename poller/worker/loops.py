@@ -324,8 +324,7 @@ class _Loop(Generic[P]):
         self._wall = wall
 
     def _moment(self, poller: P) -> float:
-        course = self._courses[poller]
-        return course.next_scheduled().timestamp() if course.runs_for_ever else self._now()
+        return self._courses[poller].clock_was_set().timestamp()
 
 
 LEAST_LATE, MOST_LATE = 5.0, 60.0

@@ -53,6 +53,15 @@ def test_each_poller_of_the_file_is_a_timer_on_its_own_schedule(folder: Folder) 
                 "runOnStartup": False,
             }
         ],
+        "poller_sweep": [
+            {
+                "type": "timerTrigger",
+                "direction": "IN",
+                "name": "timer",
+                "schedule": "30 2-59/5 * * * *",
+                "runOnStartup": False,
+            }
+        ],
     }
 
 

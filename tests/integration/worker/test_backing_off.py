@@ -95,6 +95,11 @@ def test_once_says_what_it_waits_for_and_ends() -> None:
     assert poller.ticks == [0]
 
 
+def test_for_ever_makes_the_next_call_when_its_time_has_come() -> None:
+    poller, _ = ran("forever", waiting(7, "handler_failed"), IDLE, enough=3)
+    assert poller.ticks == [5, 7, 10], "beside the schedule, which goes on as it was"
+
+
 def test_for_ever_keeps_to_the_schedule() -> None:
     poller, end = ran("forever", waiting(1), enough=4)
     assert (end.ok, poller.ticks) == (True, [5, 10, 15, 20])

@@ -97,3 +97,43 @@ def test_the_next_moment_lies_ahead_and_none_lies_between(fields: tuple[str, ...
     between = here + (then - here) / 2
     assert schedule.next_after(between) == then
     assert schedule.next_after(then - timedelta(microseconds=1)) == then
+
+
+@pytest.mark.parametrize(
+    ("schedule", "may"),
+    [
+        ("*/30 * * * * *", False),
+        ("0 */5 * * * *", False),
+        ("0 */6 * * * *", True),
+        ("0 0,5,10,15,20,25,30,35,40,45,50 * * * *", True),
+        ("*/10 * 9-16 * * *", True),
+        ("* * * * * 1-5", True),
+        ("0 0 2 * * *", True),
+    ],
+)
+def test_whether_two_moments_are_more_than_five_minutes_apart(schedule: str, may: bool) -> None:
+    assert Schedule(schedule).may_rest is may
+
+
+@pytest.mark.parametrize(
+    ("schedule", "since", "now", "owed"),
+    [
+        ("0 0 2 * * *", "2026-01-01T02:00:00.1", "2026-01-02T01:59:59", False),
+        ("0 0 2 * * *", "2026-01-01T02:00:00.1", "2026-01-02T02:00:00", True),
+        ("0 0 2 * * *", "2026-01-01T02:00:00.1", "2026-01-09T12:00:00", True),
+        ("0 0 2 * * *", "2026-01-01T02:00:00.1", "2026-01-02T01:57:00", False),
+        ("0 0 2 * * *", "2025-12-01T02:00:00", "2026-01-02T01:57:00", False),  # it comes in a moment
+        ("0 0 2 * * *", "2026-01-01T02:00:30", "2026-01-01T02:00:00", False),  # another machine's clock
+        ("0 0 2 * * *", "2026-03-01T00:00:00", "2026-01-01T12:00:00", True),  # a clock that was ahead
+        ("*/10 * 9-16 * * *", "2026-01-01T16:59:40", "2026-01-01T20:00:00", True),
+        ("*/10 * 9-16 * * *", "2026-01-01T16:59:50", "2026-01-01T20:00:00", False),
+        ("*/10 * 9-16 * * *", "2026-01-01T16:59:50", "2026-01-02T12:00:00", False),
+        ("*/10 * * * * *", "2026-01-01T00:00:00", "2026-06-01T12:00:00", False),
+    ],
+)
+def test_whether_a_moment_is_owed(schedule: str, since: str, now: str, owed: bool) -> None:
+    assert Schedule(schedule).owed(at(since), at(now)) is owed
+
+
+def test_where_nothing_is_known_nothing_is_owed() -> None:
+    assert not Schedule("0 0 2 * * *").owed(None, at("2026-01-01T12:00:00"))

@@ -18,7 +18,17 @@ from poller.model.limits import LARGEST_BODY
 from poller.model.stamps import stamp
 from tests.unit.model.example import EXAMPLE, STRANGE, example, strange, unknown
 
-LEFT_OUT = {"history", "columns", "aside", "quarantine", "retrying", "delivered", "ordering_key", "unfinished"}
+LEFT_OUT = {
+    "history",
+    "columns",
+    "aside",
+    "quarantine",
+    "retrying",
+    "delivered",
+    "ordering_key",
+    "unfinished",
+    "looked_at",
+}
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
 WHERE = "blob state/shop/orders.json in container db-state"
 

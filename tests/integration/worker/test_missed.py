@@ -1,0 +1,248 @@
+"""A moment of a schedule with long pauses that was missed is made up for: not in the next night. Time is passed in."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from poller import Batch, Poller, SourceUnavailable, StoreUnavailable
+from poller.ports import Found, Missing, Timeout, Unchanged, Written
+from poller.stores import MemoryStore
+from poller.worker import run
+from tests.integration.runner.fakes import Table, row
+from tests.integration.worker.clock import Clock
+
+NIGHTLY = "0 0 2 * * *"
+AT_TWO = 2 * 3600.0
+DAY = 24 * 3600.0
+AWAY = SourceUnavailable("The database is away.")
+
+
+class Store(MemoryStore):
+    """A store that is away between two moments, and counts its writes."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.clock = clock
+        self.away = (0.0, 0.0)
+        self.writes = 0
+
+    def _answers(self, name: str) -> None:
+        if self.away[0] <= self.clock.passed < self.away[1]:
+            raise StoreUnavailable("The store is away.", document=name)
+
+    def read(
+        self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
+    ) -> Found | Unchanged | Missing:
+        self._answers(name)
+        return super().read(name, unless=unless, timeout=timeout)
+
+    def write(self, name: str, body: bytes, *, if_tag: str | None, timeout: Timeout | None = None) -> Written:
+        self._answers(name)
+        self.writes += 1
+        return super().write(name, body, if_tag=if_tag, timeout=timeout)
+
+
+class Shop:
+    """Processes of a nightly poller. `seen`: when each row came."""
+
+    def __init__(self, **options: Any) -> None:
+        self.clock = Clock()
+        self.store = Store(self.clock)
+        self.rows: list[Any] = []
+        self.seen: list[tuple[float, int]] = []
+        self.failures: list[Exception] = []
+        self.options = {"schedule": NIGHTLY, "read_ahead": 0, **options}
+
+    def poller(self) -> Poller:
+        return Poller(
+            "nightly",
+            app_name="shop",
+            source=Table(self.clock, self.rows),
+            store=self.store,
+            runtime=self.clock,
+            observers=[],
+            **self.options,
+        )
+
+    def take(self, batch: Batch) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.seen += [(self.clock.passed, one["id"]) for one in batch]
+
+    def run(self, *pollers: Poller, until: float) -> None:
+        """Processes, one poller each, from now to this moment."""
+        stop = self.clock.event()
+
+        def ring() -> None:
+            self.clock.sleep(until - self.clock.passed)
+            stop.set()
+
+        self.clock.start(ring)
+        tasks = [self.clock.start(partial(self._run, one, stop)) for one in pollers[1:]]
+        self._run(pollers[0], stop)
+        for task in tasks:
+            task.join()
+
+    def _run(self, poller: Poller, stop: Any) -> None:
+        run([poller], "forever", stop, handler=self.take)
+
+    def had_a_night(self) -> Shop:
+        """One night without rows has passed, and it is 03:00."""
+        self.run(self.poller(), until=AT_TWO + 3600)
+        assert self.seen == []
+        return self
+
+    def comes(self, number: int = 1) -> None:
+        """A row."""
+        self.rows.append(row(number))
+
+
+def table(poller: Poller) -> Table:
+    assert isinstance(poller.source, Table)
+    return poller.source
+
+
+def test_a_database_away_at_two_is_asked_again_in_seconds() -> None:
+    shop = Shop()
+    shop.comes()
+    poller = shop.poller()
+    table(poller).faults += [AWAY] * 3
+    shop.run(poller, until=AT_TWO + 60)
+    assert shop.seen == [(AT_TWO + 2 + 4 + 8, 1)]
+
+
+def test_a_store_away_at_two_is_asked_again_in_seconds() -> None:
+    shop = Shop()
+    shop.comes()
+    shop.store.away = (AT_TWO - 5, AT_TWO + 20)
+    shop.run(shop.poller(), until=AT_TWO + 60)
+    assert [number for _, number in shop.seen] == [1]
+
+
+def test_a_call_that_failed_at_two_is_made_again_in_seconds() -> None:
+    shop = Shop(retry_backoff="1s")
+    shop.comes()
+    shop.failures += [ValueError("no")]
+    shop.run(shop.poller(), until=AT_TWO + 60)
+    ((at, _),) = shop.seen
+    assert at <= AT_TWO + 2
+
+
+def test_a_process_that_was_down_at_two_makes_up_for_it() -> None:
+    shop = Shop().had_a_night()
+    shop.comes()
+    shop.run(shop.poller(), until=DAY + AT_TWO - 3)
+    shop.clock.sleep(8)
+    shop.run(shop.poller(), until=DAY + AT_TWO + 60)
+    assert shop.seen == [(DAY + AT_TWO + 5, 1)]
+
+
+def test_who_starts_at_noon_knows_that_two_was_served() -> None:
+    shop = Shop().had_a_night()
+    shop.comes()
+    late = shop.poller()
+    shop.run(late, until=DAY)
+    assert table(late).pages == []
+    shop.run(late, until=DAY + AT_TWO + 60)
+    assert shop.seen == [(DAY + AT_TWO, 1)]
+
+
+def test_who_starts_at_noon_knows_of_a_night_with_rows() -> None:
+    shop = Shop()
+    shop.comes()
+    shop.run(shop.poller(), until=AT_TWO + 60)
+    late = shop.poller()
+    shop.run(late, until=DAY)
+    assert ([number for _, number in shop.seen], table(late).pages) == ([1], [])
+
+
+def test_an_outage_through_the_night_and_a_restart_are_made_up_for() -> None:
+    shop = Shop().had_a_night()
+    shop.comes()
+    poller = shop.poller()
+    table(poller).faults += [AWAY] * 100
+    shop.run(poller, until=DAY + AT_TWO + 600)
+    assert shop.seen == []
+    shop.run(shop.poller(), until=DAY + AT_TWO + 700)
+    assert [number for _, number in shop.seen] == [1]
+
+
+def test_two_replicas_that_were_down_deliver_each_row_once() -> None:
+    shop = Shop().had_a_night()
+    for number in range(1, 6):
+        shop.comes(number)
+    shop.clock.sleep(DAY)
+    shop.run(shop.poller(), shop.poller(), until=DAY + AT_TWO + 2 * 3600)
+    assert [number for _, number in shop.seen] == [1, 2, 3, 4, 5]
+
+
+def test_a_pause_over_two_misses_nothing() -> None:
+    """An operator wanted that night without it: it goes on with the next."""
+    shop = Shop().had_a_night()
+    shop.comes()
+    shop.poller().pause()
+    shop.run(shop.poller(), until=DAY + AT_TWO + 3600)
+    shop.poller().resume()
+    shop.run(shop.poller(), until=DAY + DAY)
+    assert shop.seen == []
+    shop.run(shop.poller(), until=DAY + DAY + AT_TWO + 60)
+    assert [number for _, number in shop.seen] == [1]
+
+
+def test_a_new_poller_has_missed_nothing() -> None:
+    shop = Shop()
+    shop.comes()
+    shop.clock.sleep(AT_TWO + 3600)
+    new = shop.poller()
+    shop.run(new, until=DAY)
+    assert (table(new).pages, shop.store.writes) == ([], 0)
+    shop.run(new, until=DAY + AT_TWO + 60)
+    assert [number for _, number in shop.seen] == [1]
+
+
+@pytest.mark.parametrize("ahead", [3600.0, 30 * DAY], ids=["an hour", "a month"])
+def test_a_clock_that_was_ahead_hides_no_night(ahead: float) -> None:
+    shop = Shop()
+    shop.clock.wall_error = ahead
+    shop.run(shop.poller(), until=AT_TWO + 60)
+    shop.clock.wall_error = 0.0
+    shop.run(shop.poller(), until=AT_TWO + 7200)
+    shop.comes()
+    shop.clock.sleep(DAY - 3600)
+    shop.run(shop.poller(), until=DAY + AT_TWO + 7200)
+    assert [number for _, number in shop.seen] == [1]
+
+
+def test_a_clock_set_back_in_an_outage_loses_no_night() -> None:
+    shop = Shop()
+    shop.comes()
+    poller = shop.poller()
+    table(poller).faults += [AWAY] * 5
+
+    def set_back() -> None:
+        shop.clock.sleep(AT_TWO + 3)
+        shop.clock.wall_error = -2.5
+
+    shop.clock.start(set_back)
+    shop.run(poller, until=AT_TWO + 240)
+    assert [number for _, number in shop.seen] == [1]
+
+
+def test_a_night_is_written_down_once() -> None:
+    shop = Shop().had_a_night()
+    before = shop.store.writes
+    shop.run(shop.poller(), until=3 * DAY)
+    assert shop.store.writes == before + 2
+
+
+@pytest.mark.parametrize("schedule", ["*/10 * * * * *", "0 * * * * *", "0 */5 * * * *"])
+def test_a_schedule_without_long_pauses_writes_nothing(schedule: str) -> None:
+    shop = Shop(schedule=schedule)
+    poller = shop.poller()
+    shop.run(poller, until=900)
+    before = shop.store.writes
+    shop.run(poller, until=3600)
+    assert shop.store.writes == before == 1, "its document"
