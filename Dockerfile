@@ -38,5 +38,6 @@ STOPSIGNAL SIGTERM
 # Whether the loop of `poller run` goes round, and nothing else: docs/containers.md. Arguments of your own need --alive-file too.
 HEALTHCHECK --interval=20s --timeout=5s --start-period=60s --retries=3 \
     CMD ["sh", "-c", "test $(($(date +%s) - $(stat -c %Y /tmp/poller-alive))) -lt 60"]
-ENTRYPOINT ["poller"]
+# Until Python runs, a first process (PID 1) would lose a SIGTERM: blocked, it waits. `poller` lets it in.
+ENTRYPOINT ["env", "--block-signal=TERM,HUP", "poller"]
 CMD ["run", "--alive-file", "/tmp/poller-alive"]

@@ -4,9 +4,11 @@
 #   sh watch.sh poller run --alive-file /tmp/poller-alive
 #
 # SIGTERM is passed on; the exit code is the command's, 137 after a loop that stood still.
+worker='' stopping=''
+trap 'stopping=yes; kill -TERM $worker 2>/dev/null' TERM INT HUP
 "$@" &
 worker=$!
-trap 'kill -TERM "$worker" 2>/dev/null' TERM INT
+[ -z "$stopping" ] || kill -TERM "$worker"
 while sleep "${WATCH_EVERY:-20}"; do
     touched=$(stat -c %Y /tmp/poller-alive 2>/dev/null) || continue
     if [ $(($(date +%s) - touched)) -ge "${WATCH_LIMIT:-60}" ]; then

@@ -298,7 +298,7 @@ class _SharedLost:
 def _serve(connection: Connection, until: _Shared) -> None:
     """The child: one batch after the other, until the parent is gone."""
     # Ctrl-C and service managers signal whole groups; the parent drains, and ends the child itself.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="poller-parent-watch", daemon=True).start()
     ours = os.getpid()

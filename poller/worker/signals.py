@@ -1,4 +1,8 @@
-"""SIGTERM and Ctrl-C: the first finishes the batch in hand, a later one abandons it."""
+"""SIGTERM, SIGHUP and Ctrl-C: the first finishes the batch in hand, a later one abandons it.
+
+SIGHUP, of a terminal or SSH session that closes, ends a worker as SIGTERM does: configuration is read at the start
+only. It never abandons a batch, since a closing terminal sends several. A process that `nohup` started goes on.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from poller.ports import Event
 ONE_SIGNAL = 0.5
 """Seconds within which further signals are one with the first: GNU timeout, and others that end processes, signal the
 process and at once its group."""
+HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
+"""Windows has none."""
 
 
 class BatchesInHand:
@@ -45,8 +51,9 @@ def stopped_by_signals(
     now: Callable[[], float] = time.monotonic,
     form: Callable[[str], str] = "poller: {}".format,
 ) -> Iterator[Event]:
-    """Set `stop` at SIGTERM or Ctrl-C; end the process at once at one that comes `ONE_SIGNAL` seconds after the first
-    or later. Both are said on stderr. Outside the main thread, where Python allows no signal handlers, it does nothing.
+    """Set `stop` at SIGTERM, SIGHUP or Ctrl-C; end the process at once at one that comes `ONE_SIGNAL` seconds after the
+    first or later and is no SIGHUP. Both are said on stderr. SIGHUP stays ignored where it is (`nohup`). Outside the
+    main thread, where Python allows no signal handlers, it does nothing.
 
     Args:
         stop: for `run`; default: a new one.
@@ -63,7 +70,7 @@ def stopped_by_signals(
         with suppress(OSError):  # nobody reads stderr any more: that must not end the loop in the midst of a batch
             os.write(2, f"{form(text)}\n".encode())
 
-    def on_signal(_: int, __: FrameType | None) -> None:
+    def on_signal(number: int, __: FrameType | None) -> None:
         # Only what is safe in a signal handler: no locks of the logging or of streams. Another signal may come while
         # the first is still being handled: that it came, and when, is the first thing to be known.
         nonlocal first
@@ -72,14 +79,18 @@ def stopped_by_signals(
             first = at
             stop.set()
             say("stopping after the batch in hand; once more to abandon it")
-        elif at - first >= ONE_SIGNAL:
+        elif at - first >= ONE_SIGNAL and number != HANGUP:
             batch = "; the batch in hand will come again when its lease has expired" if in_hand else ""
             try:
                 say(f"abandoned{batch}")
             finally:
                 os._exit(exit_code)
 
-    numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if HANGUP is not None and signal.getsignal(HANGUP) != signal.SIG_IGN:
+        numbers.append(HANGUP)
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
     former = [(number, signal.signal(number, on_signal)) for number in numbers]
     try:
         yield stop

@@ -85,7 +85,7 @@ def test_a_poller_follows_its_schedule_for_ever(project: Project) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["thread", "process"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_commits_the_batch_in_hand_and_starts_no_other(
     project: Project, number: signal.Signals, isolation: str
 ) -> None:

@@ -75,8 +75,8 @@ def run(
 ) -> int:
     """Deliver rows to the handlers: for ever, on each poller's schedule, unless an option says otherwise.
 
-    Several processes may run the same pollers: leases decide who works. SIGTERM or Ctrl-C finishes and commits the
-    batch in hand; a second one, half a second later or more, abandons it.
+    Several processes may run the same pollers: leases decide who works. SIGTERM, SIGHUP or Ctrl-C finishes and
+    commits the batch in hand; a second SIGTERM or Ctrl-C, half a second later or more, abandons it.
 
     Example: poller run orders --until-idle
     """

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: the first asks, a later one ends the process."""
+"""SIGTERM, SIGHUP and Ctrl-C: the first asks, a later one ends the process."""
 
 from __future__ import annotations
 
@@ -79,3 +79,26 @@ def test_the_former_handlers_are_put_back() -> None:
         assert signal.getsignal(signal.SIGTERM) is not former
         assert not stop.is_set()
     assert signal.getsignal(signal.SIGTERM) is former
+
+
+def test_a_closing_terminal_asks_and_abandons_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that ends signals its jobs, and the system its terminal's processes."""
+    signalled = Signalled(monkeypatch, at=[7.0, 8.0, 9.0])
+    with stopped_by_signals(now=signalled.now) as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.is_set()
+        signal.raise_signal(signal.SIGHUP)
+        with pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+    assert [line.split()[1] for line in signalled.said] == ["stopping", "abandoned"]
+
+
+def test_a_process_of_nohup_outlives_its_terminal() -> None:
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_signals() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop.is_set()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, former)
