@@ -21,7 +21,7 @@ from poller.admin.refusals import Refused, WrongArgument
 from poller.config import AppConfig, load_config
 from poller.config.suggestions import suggestion
 from poller.errors import ConfigError, PollerError, StateCorrupt, StoreError
-from poller.model.finding import error
+from poller.model.finding import error, warn
 from poller.observability import Observer
 from poller.ports import Runtime, StateStore
 from poller.runtime import SystemRuntime
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from poller.backfill.documents import Document
     from poller.backfill.listing import Backfills
     from poller.backfill.survey import Survey
+    from poller.journal.configurations import Beside
     from poller.poller import Poller
 
 
@@ -81,6 +82,7 @@ class App:
         self._environ = environ
         self._observers = observers
         self._store: StateStore | None = None
+        self._noticed: tuple[float, Beside | None] | None = None
         self._reset_after_fork()
         forks.in_child(self._reset_after_fork)
         self._wired = _Wired(self._wire, config)
@@ -227,7 +229,7 @@ class App:
 
         Raises: ConfigError (an unknown name, or a store that cannot be made).
         """
-        return self._health.compute(self.chosen(names))
+        return self._warned(self._health.compute(self.chosen(names)))
 
     def kept_health(self, max_age: float = 15.0) -> Health:
         """The health of all pollers as `health/{app_name}.json` in the store has it, computed anew by whoever finds it
@@ -236,7 +238,29 @@ class App:
 
         Raises: ConfigError (a store that cannot be made). A store that cannot be reached makes every poller unhealthy.
         """
-        return self._health.kept(max_age)
+        return self._warned(self._health.kept(max_age))
+
+    def _warned(self, health: Health) -> Health:
+        """With what is wrong of the whole application."""
+        from poller.admin.health import HealthWarning
+
+        found = self._beside_us()
+        if found is None:
+            return health
+        warning = HealthWarning(condition="two_apps", sentence=found.sentence, next_step=found.next_step)
+        return health.model_copy(update={"warnings": [warning]})
+
+    def _beside_us(self) -> Beside | None:
+        """Another configuration under this name, looked for once a minute at most; None where that is not known."""
+        from poller.journal.configurations import Configurations
+
+        known = self._noticed
+        if known is None or self.runtime.monotonic() >= known[0]:
+            found = None
+            with suppress(StoreError):
+                found = Configurations(self.store, self.config, self.runtime).beside()
+            known = self._noticed = self.runtime.monotonic() + 60.0, found
+        return known[1]
 
     @cached_property
     def _health(self) -> KeptHealth:
@@ -271,6 +295,8 @@ class App:
             looks = [look_into(one, load_handler=partial(_handler, one), folder=one.origin.folder) for one in made]
             found = side_by_side(looks, connections=self.config.connections)
         of_all = telemetry_findings(self.config, self.path)
+        if made and (beside := self._beside_us()) is not None:
+            of_all = [*of_all, warn("two_apps", beside.sentence, beside.next_step)]
         for poller, findings in zip(made, found, strict=True):
             checked[poller.name].findings.extend([*findings, *of_all])
         return list(checked.values())

@@ -89,6 +89,17 @@ class PollerHealth(ResultModel):
         return self
 
 
+class HealthWarning(ResultModel):
+    """Something of the application that somebody should put right, though its pollers work."""
+
+    condition: str
+    """Which: `two_apps`."""
+    sentence: str
+    """What it is."""
+    next_step: str
+    """What to do."""
+
+
 class Health(ResultModel):
     """The health of an application's pollers."""
 
@@ -99,6 +110,8 @@ class Health(ResultModel):
     """When, by the store's clock where it has one."""
     pollers: list[PollerHealth] = Field(default_factory=list)
     """The worst first: unhealthy ones, the latest of them first."""
+    warnings: list[HealthWarning] = Field(default_factory=list)
+    """What makes no poller unhealthy."""
 
 
 def worst_first(app_name: str, computed_at: datetime, pollers: Iterable[PollerHealth]) -> Health:

@@ -22,8 +22,10 @@ from poller.dispatch.queues import Queue
 from poller.dispatch.result import DispatchOutput, SentOutput, Why
 from poller.dispatch.schedules import Schedules
 from poller.errors import PollerError, StoreError
+from poller.journal.configurations import Configurations
 from poller.model.changes import operators_change
 from poller.model.document import State
+from poller.observability import log_events
 from poller.ports import Runtime, Source, StateStore
 
 logger = logging.getLogger("poller")
@@ -106,11 +108,21 @@ class Dispatcher:
 
     Args:
         store: of the state documents; it must have listings. queue: where messages go. prober: who is asked whether
-            rows wait.
+            rows wait. configurations: where another one under this name is noticed.
     Raises: TypeError, for a store without listings.
     """
 
-    def __init__(self, pollers: Pollers, *, store: StateStore, queue: Queue, prober: Prober, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        pollers: Pollers,
+        *,
+        store: StateStore,
+        queue: Queue,
+        prober: Prober,
+        runtime: Runtime,
+        configurations: Configurations | None = None,
+    ) -> None:
+        self._configurations = configurations
         self._pollers = pollers
         self._queue = queue
         self._prober = prober
@@ -156,6 +168,8 @@ class Dispatcher:
         sent, failure = self._send(free, now)
         kept = self._schedules.keep(now)
         poison = self._take_poison()
+        if self._configurations is not None and self._configurations.due():
+            self._configurations.keep(log_events)
         if sent:
             logger.info("dispatch: %d of %d due pollers got a message", len(sent), len(candidates))
         if failure is not None:

@@ -14,6 +14,7 @@ from poller.dispatch.probes import DatabaseProber
 from poller.dispatch.queues import StorageQueue
 from poller.dispatch.round import Dispatcher, Pollers
 from poller.errors import ConfigError, StoreError
+from poller.journal.configurations import Configurations
 from poller.model import queue_host
 from poller.model.finding import Finding, error, ok
 from poller.model.queue_host import Refusal
@@ -70,7 +71,14 @@ def open_dispatcher(app: App, environ: Mapping[str, str], *, wrong: Mapping[str,
     options = {name: own for name, own in config.pollers.items() if name not in (wrong or {})}
     pollers = Pollers(config.app_name, options, app.poller, wrong or {})
     queue = open_queue(app, environ)
-    return Dispatcher(pollers, store=app.store, queue=queue, prober=DatabaseProber(app.runtime), runtime=app.runtime)
+    return Dispatcher(
+        pollers,
+        store=app.store,
+        queue=queue,
+        prober=DatabaseProber(app.runtime),
+        runtime=app.runtime,
+        configurations=Configurations(app.store, config, app.runtime),
+    )
 
 
 def threads_of(environ: Mapping[str, str]) -> int:

@@ -55,7 +55,13 @@ class Work:
             raise ConfigError(wrong.message, key=wrong.key, file=wrong.file, next_step=wrong.next_step)
         poller = self._pollers(message.poller)
         if poller is None:
-            logger.warning("A work message was dropped: this app has no poller %s any more.", message.poller)
+            logger.warning(
+                "A work message for the poller %s was dropped: this configuration of the app %s does not have it. If "
+                "another app has that name too, give one of them another app_name; if this one runs in several "
+                "processes, deploy one configuration to all. The dispatcher that sent it sends it again.",
+                message.poller,
+                self._app_name,
+            )
             return None
         result = poller.tick()
         if result.left:

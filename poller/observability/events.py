@@ -50,6 +50,7 @@ __all__ = [
     "TenureEvent",
     "TickFailed",
     "TickFinished",
+    "TwoApps",
     "WriteRedone",
     "WriteResent",
     "WriteResolved",
@@ -430,6 +431,20 @@ class TickFailed(PollerEvent):
     name: ClassVar[str] = "tick_failed"
     level: ClassVar[int] = logging.ERROR
     error_type: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class TwoApps(PollerEvent):
+    """Another configuration works under this `app_name` and in this store, for longer than a deployment takes: two apps
+    were given one name, or some processes have an old configuration. Each takes the other's leases, and drops work
+    messages for pollers that it does not have. `only_there`: those pollers; `poller`: one of ours."""
+
+    name: ClassVar[str] = "two_apps"
+    level: ClassVar[int] = logging.WARNING
+    app: str
+    since: datetime
+    only_there: list[str]
     error: str
 
 

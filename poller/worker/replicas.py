@@ -20,12 +20,14 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from poller import forks
 from poller.errors import StoreError, WriteConflict
+from poller.journal.configurations import Configurations
 from poller.model.limits import NotBoundedJson, read_json
+from poller.observability import Emitter, Observer
 from poller.ports import Found, ListingStore, Missing, Runtime, StateStore, Timeout, unquoted
 from poller.worker.crew import Crew
 from poller.worker.ranking import Ranking, Replica
@@ -77,11 +79,23 @@ class Replicas:
 
     Args:
         store: of the pollers' documents. app_name: of the application. runtime: time and chance.
+        configurations: where another one under this name is noticed, whatever the number of pollers. observers: are
+            given the event of that.
 
     `begin`, `keep`, `left`, `wants` and `end` belong to the thread of the loop.
     """
 
-    def __init__(self, store: StateStore, app_name: str, *, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        store: StateStore,
+        app_name: str,
+        *,
+        runtime: Runtime,
+        configurations: Configurations | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self._configurations = configurations
+        self._emit = Emitter(observers)
         self._store = store
         self._prefix = f"replicas/{app_name}/"
         self._runtime = runtime
@@ -101,6 +115,7 @@ class Replicas:
     def _reset_after_fork(self) -> None:
         """A child process is another replica."""
         self._busy = threading.Event()
+        self._noticing = threading.Event()
         self._new_id()
 
     def _new_id(self) -> None:
@@ -118,6 +133,8 @@ class Replicas:
 
     def keep(self, crew: Crew, overdue: Callable[[], list[str]]) -> None:
         """Renew and look on a thread of the crew, if it is time: only a loop that goes round renews its hint."""
+        if self._configurations is not None and self._configurations.due() and not self._noticing.is_set():
+            self._notice(crew, self._configurations)
         if self.left() > 0 or self._busy.is_set():
             return
         names = tuple(sorted(overdue()[:MOST_OVERDUE]))
@@ -127,6 +144,21 @@ class Replicas:
         except RuntimeError:  # no room for a thread
             self._busy.clear()
             self._next_renewal = self._next_look = self._runtime.monotonic() + SOONER
+
+    def _notice(self, crew: Crew, configurations: Configurations) -> None:
+        """On a thread of the crew, too: the store may not answer for a while."""
+
+        def notice() -> None:
+            try:
+                configurations.keep(self._emit)
+            finally:
+                self._noticing.clear()
+
+        self._noticing.set()
+        try:
+            crew.do(notice, "poller-configurations")
+        except RuntimeError:  # no room for a thread: the next round tries
+            self._noticing.clear()
 
     def left(self) -> float:
         """Seconds until there is something to do."""

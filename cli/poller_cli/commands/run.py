@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from poller.app import App
     from poller.observability import Observer
     from poller.poller import Poller
-    from poller.worker import Ended, Mode
+    from poller.worker import Ended, Mode, Replicas
     from poller_cli.output.events import EventPrinter
     from poller_cli.terminal.progress import LiveProgress
 
@@ -127,13 +127,22 @@ def run(
             ended=partial(_explain, session, mode),
             max_concurrent=max_concurrent or app.config.run.max_concurrent,
             slice=app.config.run.slice,
-            replicas=worker.Replicas(app.store, app.app_name, runtime=app.runtime) if pollers else None,
+            replicas=_replicas(app, observers) if pollers else None,
             alive=None if alive_file is None else worker.AliveFile(alive_file, app.runtime),
         )
     printer.finish()
     if printer.output_closed:
         codes.append(exits.FAILED)
     return exits.worst([*codes, *map(exits.of_end, ends)])
+
+
+def _replicas(app: App, observers: list[Observer]) -> Replicas:
+    """The other processes that run these pollers, and those of another configuration."""
+    from poller.journal.configurations import Configurations
+    from poller.worker import Replicas
+
+    beside = Configurations(app.store, app.config, app.runtime)
+    return Replicas(app.store, app.app_name, runtime=app.runtime, configurations=beside, observers=observers)
 
 
 def _wired(

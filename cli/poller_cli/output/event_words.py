@@ -78,6 +78,7 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "late_rows": lambda f: f"{rows(f['rows'])} below the cursor were never delivered: {'; '.join(f['examples'])}",
     "bound_held": _bound,
     "clock_went_back": lambda f: f"the database's clock went back: {f['reason'] or f['clock'] or 'no reason given'}",
+    "two_apps": lambda f: str(f["error"]),
     "server_below_checkpoint": lambda f: f"the database is below the checkpoint: {f['reason'] or 'no reason given'}",
 }
 

@@ -19,7 +19,11 @@ def lines(looked: Health) -> list[str]:
     if room is not None:
         names = distinct(names, max(20, room // 4)) or names
     width = max(map(len, names), default=0)
-    return [line for one, name in zip(looked.pollers, names, strict=True) for line in _lines(one, name, width, room)]
+    shown = [line for one, name in zip(looked.pollers, names, strict=True) for line in _lines(one, name, width, room)]
+    for one in looked.warnings:
+        text = printable(f"Warning: {one.sentence} Next: {one.next_step}")
+        shown += wrapped(text, room, hang=4, statement=True)
+    return shown
 
 
 def _lines(one: PollerHealth, name: str, width: int, room: int | None) -> list[str]:
