@@ -10,7 +10,7 @@ from pathlib import Path
 from poller.admin.change_result import ChangeOutput
 from poller.admin.changes import StateEditor
 from poller.admin.conversation import Conversation
-from poller.admin.cursors import is_foreign
+from poller.admin.cursors import is_foreign, located
 from poller.admin.effects import Effect, measure
 from poller.admin.plans import Plan
 from poller.admin.recovery import Recovery
@@ -24,8 +24,10 @@ from poller.config.types import is_name
 from poller.errors import StateCorrupt
 from poller.model.checkpoint_file import clone
 from poller.model.document import Change, Lease, State
+from poller.model.fingerprint import SourceDescription
 from poller.model.part_names import base
 from poller.model.redact import redact
+from poller.ports import Source
 
 KIND = "clone-checkpoint"
 
@@ -107,11 +109,15 @@ class _Cloning:
     def _effect(self, state: State) -> Effect:
         """Counted in whichever configured source the checkpoint belongs to."""
         sources = [one.source for one in (self._new, self._poller) if one is not None]
-        source = next((one for one in sources if not is_foreign(self._origin, one.describe())), None)
+        source = next((one for one in sources if not is_foreign(self._origin, self._described(one))), None)
         foreign = source is None or is_foreign(state, source.describe())
         return measure(
             source or self._poller.source, state.checkpoint.cursor, self._origin.checkpoint.cursor, foreign=foreign
         )
+
+    def _described(self, source: Source) -> SourceDescription:
+        """A checkpoint that describes no source is known by its fingerprint, for which the server is asked."""
+        return source.describe() if self._origin.source else located(source)
 
     def _notes(self, *, replacing: bool = False) -> list[str]:
         name, notes = self._editor.name, [f"It begins where {self._poller.name} stands."]
@@ -120,7 +126,7 @@ class _Cloning:
             notes.append(f"{name} is not configured{f' in {self._file}' if self._file else ''} yet.")
             if replacing:
                 notes.append(f"Before it is undone, configure {name} there: a reset needs its source.")
-        elif is_foreign(self._origin, self._new.source.describe()):
+        elif is_foreign(self._origin, self._described(self._new.source)):
             notes.append(f"{name} is configured with another source; before it runs: poller rebind {name}")
         return notes
 

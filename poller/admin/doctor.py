@@ -23,6 +23,7 @@ from poller.errors import (
     ConfigError,
     FingerprintMismatch,
     PollerError,
+    SourceError,
     SourceUnavailable,
     StateCorrupt,
     StoreDenied,
@@ -267,6 +268,8 @@ def _state(poller: WiredPoller, operator: Operator, copy: Copy | None, findings:
         check_ordering_key(poller.name, copy.state, poller.source, poller.options.ordering_key)
     except FingerprintMismatch as mismatch:
         return [_of(mismatch, FINGERPRINT)]
+    except SourceError:
+        pass  # the looks at the source say it
     except ConfigError as other_key:
         return [_of(other_key, "ordering")]
     found = [ok("state", f"readable; the checkpoint is at {copy.state.checkpoint.cursor or 'the beginning'}")]
@@ -293,6 +296,8 @@ def _same_table(poller: WiredPoller, copy: Copy) -> list[Finding]:
         check_fingerprint(poller.name, copy.state, poller.source)
     except FingerprintMismatch as mismatch:
         return [_of(mismatch, FINGERPRINT)]
+    except SourceError:
+        return []  # the looks at the source say it
     before, now = (copy.state.source_seen or {}).get("made"), poller.source.describe().made
     if not before or now is None or before == now:
         return []

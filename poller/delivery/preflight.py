@@ -1,4 +1,5 @@
-"""Whether a tick may start: decided from the document alone, before the database is asked and anything is written."""
+"""Whether a tick may start: decided from the document, before anything is written. The database is asked only what a
+document without a description of its source leaves open."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Refusal:
 
 def refusal_of(context: Context, copy: Copy) -> Refusal | None:
     """Paused, halted, or held by another: in this order. Raises: FingerprintMismatch, ConfigError (the ordering key
-    under which rows wait), before any of them."""
+    under which rows wait), SourceError (as `check_fingerprint`), before any of them."""
     state = copy.state
     check_fingerprint(context.name, state, context.source)
     check_ordering_key(context.name, state, context.source, context.options.ordering_key)
@@ -59,13 +60,19 @@ def _held(copy: Copy, context: Context) -> str:
 def check_fingerprint(name: str, state: State, source: Source) -> None:
     """Nothing runs on a checkpoint that belongs to another source (sources.md, "Fingerprint").
 
-    What the configuration leaves to the server counts as soon as the source has asked it.
+    What the configuration leaves to the server counts as soon as the source has asked it. A document that describes no
+    source can be judged by its fingerprint alone, for which the server is asked at once.
     Raises: FingerprintMismatch, with the difference field by field. Where what is configured does not exist or cannot
-    be reached, a typo is the likely reason, and it says so first.
+    be reached, a typo is the likely reason, and it says so first. SourceError, where the server had to be asked and
+    gave no answer: then nothing is known.
     """
     configured = source.describe()
     if configured.belongs(state.source_fingerprint, state.source):
         return
+    if not state.source and configured.left_open and isinstance(source, InspectableSource):
+        configured = source.locate()
+        if configured.belongs(state.source_fingerprint, state.source):
+            return
     found = differences(state.source, configured)
     shown = "; ".join(map(str, found)) or "not described"
     missing = source.missing() if isinstance(source, InspectableSource) else None

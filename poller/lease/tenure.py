@@ -106,9 +106,8 @@ class Tenure:
         runtime, ttl = file.runtime, file.timing.ttl
 
         def change(state: State, now: datetime) -> State:
-            if state.source_fingerprint != source.fingerprint() and source.belongs(
-                state.source_fingerprint, state.source
-            ):
+            described = state.source and state.source_fingerprint == source.fingerprint()
+            if not described and source.belongs(state.source_fingerprint, state.source):
                 state = transitions.bind(state, source)
             taken = transitions.acquire(state, owner_id=owner_id, ttl=ttl, now=now, starts_batch=starts_batch)
             taken = taken if begins is None else begins(taken, now)

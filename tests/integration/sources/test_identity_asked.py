@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 
 from poller import Poller
 from poller.delivery.result import TickResult
-from poller.errors import FingerprintMismatch
+from poller.errors import FingerprintMismatch, SourceUnavailable
 from poller.model.document import State, decode, encode
 from poller.ports import Found
 from poller.sources import SqlSource
@@ -20,6 +21,7 @@ from poller.sources.reading import whereabouts
 from poller.sources.reading.whereabouts import unqualified
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import add_orders, execute, make_orders
+from tests.support.services import free_port
 
 DOCUMENT = "state/shop/orders.json"
 
@@ -93,6 +95,55 @@ def test_a_document_from_before_takes_what_the_server_says(schemas: str) -> None
     assert shop.state.source["schema"] == "ta"
     with pytest.raises(FingerprintMismatch):
         shop.tick(path(schemas, "tb"))
+
+
+def undescribed(shop: Shop) -> None:
+    """The document as the specification shows it: a fingerprint, and no `source`."""
+    found = shop.store.read(DOCUMENT)
+    assert isinstance(found, Found)
+    document = json.loads(found.body)
+    del document["source"]
+    shop.store.write(DOCUMENT, json.dumps(document).encode(), if_tag=found.tag)
+
+
+@pytest.mark.parametrize("database", ["postgresql", "sqlite"])
+def test_a_document_that_describes_no_source_is_continued(
+    request: pytest.FixtureRequest, tmp_path: Path, database: str
+) -> None:
+    """By its fingerprint, for which the server is asked where the configuration leaves it something."""
+    shop, url = Shop(), make_url(f"sqlite:///{tmp_path}/shop.db")
+    if database == "postgresql":
+        url = path(request.getfixturevalue("schemas"), "ta")
+    else:
+        make_orders(str(url), [])
+        add_orders(str(url), ["2026-01-01 00:00:00", "2026-01-02 00:00:00"], first=1)
+    text = url.render_as_string(hide_password=False)
+    assert shop.tick(url).rows == 2
+    fingerprint = shop.state.source_fingerprint
+    undescribed(shop)
+    assert shop.tick(url).outcome == "idle"  # another process
+    add_orders(text, ["2026-01-03 00:00:00"], first=3)
+    assert shop.tick(url).rows == 1
+    assert shop.got == [1, 2, 3]
+    assert shop.state.source_fingerprint == fingerprint
+    assert shop.state.source is not None, "it is described from then on"
+
+
+def test_a_fingerprint_of_another_source_is_refused_without_a_description(schemas: str) -> None:
+    shop = Shop()
+    shop.tick(path(schemas, "ta"))
+    undescribed(shop)
+    with pytest.raises(FingerprintMismatch, match="not described"):
+        shop.tick(path(schemas, "tb"))
+
+
+def test_where_the_server_cannot_be_asked_a_fingerprint_is_not_judged(schemas: str) -> None:
+    shop = Shop()
+    shop.tick(path(schemas, "ta"))
+    undescribed(shop)
+    away = path(schemas, "ta").set(port=free_port())
+    with pytest.raises(SourceUnavailable):
+        shop.tick(away)
 
 
 def test_a_schema_that_is_named_is_not_asked_for(schemas: str) -> None:
