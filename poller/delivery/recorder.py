@@ -63,7 +63,8 @@ class Recorder:
         Args:
             errors: why rows failed, by id; a row without one follows another. rejected: ids of rows that wait for a
                 person at once.
-        Raises: Unrecorded, LeaseLost, StoreUnavailable, StoreDenied.
+        Raises: Unrecorded, also if the store does not take the record of one row: in an outage the next PUT fails, too;
+            LeaseLost.
         """
         for row in rows:
             error = (errors or {}).get(row.id)
@@ -86,6 +87,10 @@ class Recorder:
                 self._records.open(entry, deadline=deadline)
             except (NoRecord, NewerRecord) as refused:
                 raise Unrecorded(row.position, refused.message) from refused
+            except StoreError as unwritten:
+                self._tenure.check()
+                why = f"The record of row {row.row_key} was not written, so the row is not passed. {unwritten}"
+                raise Unrecorded(row.position, why) from unwritten
 
     # --- after the PUT ---------------------------------------------------------------------------------------------
 
@@ -154,8 +159,8 @@ class Recorder:
     # --- others ----------------------------------------------------------------------------------------------------
 
     def read(self, id_: str) -> QuarantineRecord | None:
-        """The record of a row that is tried again; None where it cannot be read. Raises: NewerRecord, StoreUnavailable,
-        StoreDenied."""
+        """The record of a row that is tried again; None if it is not a record, or there is none. Raises: NewerRecord;
+        StoreError, if the store does not give it out."""
         try:
             return self._records.read(id_)
         except NewerRecord:

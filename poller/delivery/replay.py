@@ -292,7 +292,7 @@ class _Replaying:
             raise _Refused(f"An earlier row of its ordering key waits, {head.id}: replay that one first.")
 
     def _content(self, state: State, row: WaitingRow) -> _Content:
-        """The version that is meant. Raises: _Refused, SourceError, StoreUnavailable, StoreDenied."""
+        """The version that is meant. Raises: _Refused, also if the store does not give the record out; SourceError."""
         if self._wanted.version == "current":
             return self._current(state, row)
         try:
@@ -301,6 +301,10 @@ class _Replaying:
         except StateCorrupt as error:
             rest = "Replay the table's version (current), or discard it."
             raise _Refused(f"{error.message} {rest}", why=f"Its record cannot be read. {rest}") from None
+        except StoreError as error:  # in an outage the next PUT fails, too
+            raise _Refused(
+                f"Its record cannot be read. {error}", why="The store does not give its record out."
+            ) from None
         if record is None or values is None:
             raise _Refused("Its record is missing. Replay the table's version (current), or discard it.")
         if self._wanted.version == "recorded":

@@ -10,7 +10,7 @@ from poller.delivery.failure import Failure
 from poller.delivery.leased import LeasedDelivery
 from poller.delivery.progress import Progress
 from poller.delivery.recorder import Recorder
-from poller.errors import StateCorrupt
+from poller.errors import StateCorrupt, StoreError
 from poller.journal.quarantine.record import NewerRecord
 from poller.model import aside, transitions
 from poller.model.document import DeliveryError, State, WaitingRow
@@ -69,11 +69,9 @@ class Retries:
     def _call(self, row: WaitingRow) -> Call | None:
         try:
             record = self._recorder.read(row.id)
-        except NewerRecord as newer:  # in a roll-out: who wrote it can hand the row over
-            wait = self._context.options.retry_backoff_max.total_seconds()
-            return self._calls.without(
-                row.id, Failure("NewerRecord", newer.message, None), Report("later", seconds=wait)
-            )
+        except StoreError as unread:  # neither is the row's fault; in an outage the next PUT fails, too
+            failure = Failure(type(unread).__name__, f"its record cannot be read. {unread}", None)
+            return self._calls.without(row.id, failure, Report("later", seconds=self._wait(row, unread)))
         try:
             values: Row | None = None if record is None else record.values()
         except StateCorrupt:
@@ -85,6 +83,13 @@ class Retries:
             page, None, passes=0, untried=self._progress.failed is None, attempt=row.failures + 1, retry=True
         )
         return self._calls.run(batch, (record.facts(),))
+
+    def _wait(self, row: WaitingRow, unread: StoreError) -> float:
+        """How long a row is put off whose record was not read: for its own backoff; longer if a newer version wrote the
+        record, whose workers can hand the row over."""
+        if isinstance(unread, NewerRecord):
+            return self._context.options.retry_backoff_max.total_seconds()
+        return self._context.options.limits.backoff.delay(max(1, row.failures), self._context.runtime.jitter(0.0, 1.0))
 
 
 def killed(recorder: Recorder, before: State) -> None:
