@@ -1,8 +1,9 @@
 """SQLite: rows below the cursor whose timestamp has another form than the column's.
 
 Text is sorted as text. `2026-01-05 10:00:01` sorts below every `2026-01-05T...`: a cursor of that day has passed it,
-and no page finds it. So such rows are searched: by index seeks for the other separators of that day, and among the rows
-right below the cursor.
+and no page finds it. So such rows are searched: by index seeks for the other separators of that day, and among all rows
+of the cursor's day and the day before. What makes a row one of these is part of each search: a search that took some
+rows and looked at them afterwards would not see past those that the filter omits, or that are of the form.
 """
 
 # ruff: noqa: S608 - names are quoted, the filter was checked, values are bound
@@ -27,11 +28,11 @@ from poller.sources.reading.page import Relation
 
 EVERY = 60.0
 """Seconds from one look to the next."""
-NEIGHBOURS = 500
-"""How many rows right below the cursor are checked."""
 MINUTES = 3
 """How many minutes up to the cursor's are searched for texts without seconds, which sort before the minute's others."""
 _LAST = "\U0010ffff"
+_YEAR, _TWO = "[0-9]" * 4, "[0-9]" * 2
+_WHOLE = len("2026-01-01T00:00:00")
 
 
 class FormWatch:
@@ -73,27 +74,41 @@ class FormWatch:
         Raises: SourceError naming both forms, a row, and the statement that fixes it."""
         if column.form is None or self._options.cursor_kind != "timestamp+pk":
             return
-        fits = column.form.pattern().fullmatch
         for sql, params in self.statements(column.form, after):
-            for value, is_read, *key in self._database.run(sql, params).rows:
-                if is_read and not (isinstance(value, str) and fits(value)):
-                    names = dict(zip(self._options.pk_columns, key, strict=True))
-                    raise mixed_forms(self._options, column.form, value, names)
+            for value, *key in self._database.run(sql, params).rows:
+                names = dict(zip(self._options.pk_columns, key, strict=True))
+                raise mixed_forms(self._options, column.form, value, names)
 
     def statements(self, form: TextForm, after: Cursor) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The queries: of each row its cursor, whether it passes the filter, and its key."""
+        """The queries: of one such row, its cursor and its key."""
         relation = self._relation
         column, *keys = (
             f"{relation.alias}.{self._quote(name)}" for name in (self._options.cursor_column, *self._options.pk_columns)
         )
-        selected = ", ".join([f"{column} AS poller_form", relation.condition or "1", *keys])
+        selected = ", ".join([f"{column} AS poller_form", *keys])
+        odd, of_form = is_odd(form, column)
+        wanted = f"{odd} AND {relation.condition}" if relation.condition else odd
         limited = self._database.dialect.limited
         seeks = list(_seeks(form, after.value))
         where = " OR ".join(f"({column} >= :l{i} AND {column} < :h{i})" for i in range(len(seeks)))
         params = {f"{end}{i}": value for i, seek in enumerate(seeks) for end, value in zip("lh", seek, strict=True)}
-        yield limited(selected, f"FROM {relation.sql} WHERE {where}", NEIGHBOURS), params
-        below = f"FROM {relation.sql} WHERE {column} <= :v AND {column} >= :low ORDER BY {column} DESC"
-        yield limited(selected, below, NEIGHBOURS), {"v": after.value, "low": min(_days(after.value))}
+        yield limited(selected, f"FROM {relation.sql} WHERE ({where}) AND {wanted}", 1), params | of_form
+        below = f"FROM {relation.sql} WHERE {column} <= :v AND {column} >= :low AND {wanted}"
+        yield limited(selected, below, 1), {"v": after.value, "low": min(_days(after.value)), **of_form}
+
+
+def is_odd(form: TextForm, column: str) -> tuple[str, dict[str, str]]:
+    """The condition for a value that is no text of the form (`TextForm.pattern` in SQL), and what it binds."""
+    text = f"{_YEAR}-{_TWO}-{_TWO}"
+    if form.separator:
+        text += form.separator + ":".join([_TWO] * (3 if form.seconds else 2))
+    params = {"form": f"{text}.{'[0-9]' * form.digits}{form.zone}" if form.digits else text + form.zone}
+    odd = f"{column} NOT GLOB :form"  # first, and mostly all that is compared
+    if form.varies:
+        fraction = f"substr({column}, {_WHOLE + 2}, length({column}) - {_WHOLE + 1 + len(form.zone)})"
+        odd += f" AND {column} NOT GLOB :whole AND ({column} NOT GLOB :parted OR {fraction} GLOB '*[^0-9]*')"
+        params |= {"whole": text + form.zone, "parted": f"{text}.[0-9]*{form.zone}"}
+    return f"(typeof({column}) <> 'text' OR {odd})", params
 
 
 def _days(text: str) -> list[str]:

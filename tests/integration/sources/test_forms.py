@@ -13,7 +13,7 @@ import pytest
 from poller.errors import SourceError
 from poller.sources import SqlSource
 from poller.sources.columns.moments import TextForm
-from poller.sources.reading.forms import FormWatch
+from poller.sources.reading.forms import FormWatch, is_odd
 from tests.integration.sources.tables import add_orders, closing, drain, make_orders, orders
 
 SECONDS = ("09:59:59", "10:00:00", "10:00:01")
@@ -231,6 +231,55 @@ def test_rows_of_another_form_that_the_filter_omits_disturb_nobody(sqlite_url: s
     with closing(orders(sqlite_url, filter="id <> 4")) as source:
         cursor = source.page(None, 10).cursors[-1]
         assert source.page(cursor, 10).rows == []
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize(
+    ("zone", "omitted", "other"),
+    [
+        ("", "2026-01-06 09:00:00", "2026-01-06 08:00:00"),  # of the other form, like the row behind them
+        ("", "2026-01-06 09:00:00", "2026-01-06 09:30:00"),
+        ("+00:00", "2026-01-06T09:00:00+00:00", "2026-01-06T05:00:01-05:00"),  # of the column's own form
+        ("+00:00", "2026-01-06T09:00:00.25+00:00", "2026-01-06T05:00:01-05:00"),
+        (".500Z", "2026-01-06T09:00:00.500Z", "2026-01-06T08:00:00.25Z"),
+    ],
+)
+def test_no_row_that_the_filter_omits_hides_another(
+    sqlite_url: str, zone: str, omitted: str, other: str, indexed: bool
+) -> None:
+    make_orders(sqlite_url, [f"{stamp}{zone}" for stamp in TEES])
+    if not indexed:
+        _execute(sqlite_url, "drop index orders_cursor")
+    _execute(
+        sqlite_url,
+        "with recursive n (x) as (select 1000 union all select x + 1 from n where x < 2000)"
+        f" insert into orders select x, '{omitted}', 'omitted', 1 from n",
+    )
+    with closing(orders(sqlite_url, filter="status <> 'omitted'")) as source:
+        timed = Timed(source)
+        cursor = source.page(None, 10).cursors[-1]
+        assert source.page(cursor, 10).rows == []
+        add_orders(sqlite_url, [other], first=4)
+        timed.now = 60.0
+        for _ in range(2):
+            with pytest.raises(SourceError, match="id=4"):
+                source.page(cursor, 10)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_a_look_finds_each_text_that_is_not_of_the_form(sqlite_url: str, zone: str) -> None:
+    """The search in SQL and the pattern that pages are compared with say the same of every text."""
+    texts = {text for moment in MOMENTS for suffix in {"", zone} for text in _written(moment, suffix, cut_off=True)}
+    texts |= {"2026-01-05", "2026-01-05T10:00", "2026-01-05 10:00:00", "2026-01-05T10:00:00." + zone, "2026-01-05T"}
+    texts |= {"2026-01-05T10:00:00.1x1" + zone, "2026-01-05T1a:00:00" + zone, "2026-01-05T10:00:00.1" + zone + "0"}
+    make_orders(sqlite_url, sorted(texts))
+    with closing(orders(sqlite_url)) as source:
+        run = source._session.database.run
+        for form in {TextForm.of(text) for text in texts} - {None}:
+            assert form is not None
+            odd, params = is_odd(form, "updated_at")
+            found = {row[0] for row in run(f"select updated_at from orders where {odd}", params).rows}
+            assert found == {text for text in texts if not form.pattern().fullmatch(text)}, form
 
 
 @pytest.mark.parametrize("start_from", ["0001-01-01", "0001-01-01T00:01:00", "9999-12-31T23:59:59"])
