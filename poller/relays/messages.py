@@ -8,7 +8,7 @@ Nothing of a value is lost. JSON has texts, truth values, null and numbers; ever
 | floating point | number that reads back as the same one; `"NaN"`, `"Infinity"`, `"-Infinity"` |
 | decimal | text with all its digits: `"12.50"` |
 | date, time, moment | ISO 8601, with its offset where it has one: `"2026-04-07T01:23:45.123456+00:00"` |
-| interval | ISO 8601 in seconds: `"PT93784.500000S"`, negative `"-PT1.000000S"` |
+| interval | ISO 8601 in seconds: `"PT93784.500000S"`, negative `"-PT1.000000S"`; with months the database's text |
 | bytes | base64 |
 | UUID | text |
 | list, set, object | list or object of these |

@@ -83,10 +83,26 @@ class Database:
     @exact.setter
     def exact(self, wanted: bool) -> None:
         form: Form = "exact" if wanted else self._usual
+        if form == self._setup.form:
+            return
         with self.using:
-            if form != self._setup.form and self.dialect.family == "postgresql":
+            if self.dialect.family == "postgresql":
                 self._let_go()
             self._setup.form = form
+
+    @contextlib.contextmanager
+    def parsing(self) -> Iterator[None]:
+        """While open, JSON is parsed: SQLAlchemy asks PostgreSQL for columns in JSON."""
+        if self._setup.form == "parsed" or self.dialect.family != "postgresql":
+            yield
+            return
+        self.connection()
+        driver = self._driver
+        self.dialect.read_values(driver, "parsed")
+        try:
+            yield
+        finally:
+            self.dialect.read_values(driver, self._setup.form)
 
     def before_fork(self) -> None:
         """Close a SQLite file: its locks are per process, and are lost when it is open across a fork. Where another

@@ -312,8 +312,12 @@ class SqlSource:
         `after`: where the checkpoint stands. `utcnow`: this machine's clock."""
         from poller.sources.checkup import examine
 
-        with self._session.database.lasting():
-            return examine(self._session, self._guard, after, utcnow)
+        exact, self.exact = self.exact, False
+        try:
+            with self._session.database.lasting():
+                return examine(self._session, self._guard, after, utcnow)
+        finally:
+            self.exact = exact
 
     def _refuse_foreign(self, cursor: Cursor | None) -> None:
         if cursor is None:

@@ -135,6 +135,11 @@ class Dialect:
         """Set up how the driver's connection returns JSON and intervals, again where it was set up otherwise; `exact`
         as far as the driver can. Raises: ConfigError naming `json`, where the driver cannot return text."""
 
+    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+        """The columns of JSON that the driver returns as plain text; `table`, `schema`: quoted. Empty if the driver's
+        values say it themselves."""
+        return frozenset()
+
     def before(self, dbapi: Any, timeout: timedelta) -> None:
         """Called before each statement."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import decimal
 import importlib
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
@@ -63,6 +64,10 @@ _STRING_CODES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
 
 
 _UTC, _PADS = "+00:00", "PAD_CHAR_TO_FULL_LENGTH"
+_JSON = re.compile(
+    r"^\s*`((?:[^`]|``)+)` (?:json\b|longtext\b.*\bCHECK \(json_valid\(`\1`\)\))", re.IGNORECASE | re.MULTILINE
+)
+
 _SETTINGS = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN ('time_zone', 'sql_mode', 'tx_isolation', 'transaction_isolation',"
     " 'tx_read_only', 'transaction_read_only', 'autocommit', 'sql_select_limit', 'character_set_client',"
@@ -197,6 +202,11 @@ class MySql(Dialect):
         if column.family is Family.OTHER:
             return f"IF(CHARSET({sql}) = 'binary', LOWER(HEX({sql})), CAST({sql} AS CHAR))"
         return self.render(sql, column)
+
+    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+        """In MariaDB JSON is LONGTEXT with a check."""
+        made = str(run(f"SHOW CREATE TABLE {table if schema is None else f'{schema}.{table}'}").rows[0][1])
+        return frozenset(name.replace("``", "`") for name in _JSON.findall(made))
 
     @contextlib.contextmanager
     def lenient(self, dbapi: Any) -> Iterator[None]:

@@ -116,6 +116,11 @@ class Sqlite(Dialect):
         """Each value has a type of its own."""
         return {name: Column(name=name, family=Family.UNFIT) for name in look.columns}
 
+    def json_columns(self, table: str, schema: str | None, run: Runner) -> frozenset[str]:
+        """Those that are declared so."""
+        found = run(f"PRAGMA {'' if schema is None else f'{schema}.'}table_info({table})").rows
+        return frozenset(str(name) for _, name, kind, *_ in found if str(kind).upper() == "JSON")
+
     def text(self, sql: str, column: Column) -> str:
         """Bytes as their digits: as text they would end at the first zero."""
         return f"CASE typeof({sql}) WHEN 'blob' THEN lower(hex({sql})) ELSE CAST({sql} AS TEXT) END"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, overload
 
-from poller.ports import FreshRows
+from poller.ports import FreshRows, JsonText
 from poller.sources.dialects.documents import Documents
 
 Records = Sequence[Sequence[Any]]
@@ -73,6 +74,21 @@ class LazyRows(FreshRows):
                 if isinstance(value, _CHANGEABLE):
                     row[name] = take(value)
         return rows
+
+
+def with_json(records: Records, places: Sequence[int]) -> Records:
+    """The records, with the JSON at these places marked as such. What is no JSON stays: not every database checks."""
+    return [tuple(_marked(value) if at in places else value for at, value in enumerate(record)) for record in records]
+
+
+def _marked(value: Any) -> Any:
+    try:
+        if isinstance(value, str):
+            json.loads(value)
+            return JsonText(value)
+        return JsonText(json.dumps(value, allow_nan=False)) if type(value) in (int, float) else value
+    except (ValueError, RecursionError):
+        return value
 
 
 def changeable(records: Records, width: int, description: Sequence[Sequence[Any]], scalar: Container[Any]) -> list[int]:

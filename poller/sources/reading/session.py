@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller import once
 from poller.errors import SourceUnavailable
@@ -22,6 +22,7 @@ from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
 from poller.sources.dialects.documents import Documents
+from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.options import Options
 from poller.sources.reading.blame import unreadable
@@ -38,7 +39,7 @@ from poller.sources.reading.records import (
     refuse_bad_records,
     refuse_escaped,
 )
-from poller.sources.reading.rows import LazyRows, changeable
+from poller.sources.reading.rows import LazyRows, changeable, with_json
 
 _T = TypeVar("_T")
 _TRIES = 3
@@ -53,6 +54,7 @@ class Session(Lags):
         self.forms = FormWatch(database, options, relation, quote)
         self._coming: tuple[Hashable, str] | None = None
         """A place, and the kind that the bound will have there; while nothing is known."""
+        self._json: tuple[Inspection, frozenset[str]] | None = None
         self.error_text = True
         """Whether messages may quote what a row holds."""
 
@@ -167,6 +169,8 @@ class Session(Lags):
         records, names, dialect = found.rows, found.names, self.database.dialect
         refuse_bad_records(known, self.options, dialect, records, plan, names)
         own = tuple(map(str, names[: plan.width]))
+        if self.database.exact and (marked := self._json_columns(known) & set(own)):
+            records = with_json(records, [own.index(name) for name in marked])
         places = changeable(records, plan.width, found.description, dialect.scalar_codes)
         return Page(
             rows=LazyRows(records, own, places, found.documents),
@@ -174,6 +178,22 @@ class Session(Lags):
             bound=bound,
             ordering=LazyOrdering(records, self.ordering) if known.ordering else LazyKeys(records, plan),
         )
+
+    def _json_columns(self, known: Inspection) -> frozenset[str]:
+        """The columns of JSON that the driver returns as plain text; asked once for what is known."""
+        table, schema = self.options.table, self.options.schema_name
+        if table is None:
+            return frozenset()
+        if self._json is None or self._json[0] is not known:
+            dialect, names = self.database.dialect, frozenset[str]()
+            try:
+                quoted = None if schema is None else self.quote(schema)
+                names = dialect.json_columns(self.quote(table), quoted, self.database.run)
+            except DBAPIError as error:
+                if dialect.classify(error) is not Fault.FORBIDDEN:  # of a view, whose definition is not for everyone
+                    raise
+            self._json = known, names
+        return self._json[1]
 
     def _collect(self, known: Inspection, intervals: Sequence[Range], limit: int, exact: Exact | None) -> Records:
         """The records of all intervals; of their columns' names those without the ordering key's."""

@@ -45,7 +45,7 @@ def deep(levels: int, inner: Any) -> Any:
         UUID(int=7), ip_address("10.0.0.1"), ip_address("::1"), ip_interface("10.0.0.1/8"), ip_network("fe80::/10"),
         [], {}, [1, [None, {"a": "b"}]], {"$ref": "x"}, {"$decimal": "1"}, [Decimal("1.5"), None], (1, b"x"),
         {"$ref": Decimal(1)}, {1: 2, None: date(2026, 1, 1)}, {"price": {"net": Decimal("1.0")}}, [float("inf")],
-        JsonText('{"a": 1.10}'), JsonText("null"), IntervalText("1 mon"), [JsonText("null"), None, IntervalText("1 day")],
+        JsonText('{"a": 1.10}'), JsonText("null"), [JsonText("null"), None, IntervalText("1 mon")],
         deep(39, 1), deep(60, 1), deep(60, Decimal("1.0")), [["half \ud800"]], {"\ud800": 1},
     ],
     ids=lambda value: ascii(type(value).__name__),
