@@ -295,7 +295,7 @@ class _Found:
         except NoSuchTableError:
             step = "Create it, or correct `table` and `schema`."
             raise ConfigError("names no table of that database.", key="table", next_step=step) from None
-        self.types: dict[str, Any] = {str(one["name"]): one["type"] for one in described}
+        self.types: dict[str, Any] = {str(one["name"]): _base_of(one["type"]) for one in described}
         for name in _json_of_mariadb(connection, settings):
             self.types[name] = JSON()
         self._filled = {str(one["name"]): bool(one.get("computed")) for one in described if _is_filled(one)}
@@ -398,6 +398,13 @@ def _json_of_mariadb(connection: Connection, settings: SqlSettings) -> Iterator[
     for name, clause in connection.execute(_JSON, {"schema": settings.schema_name, "name": settings.table}):
         if str(clause).lower() == f"json_valid(`{str(name).lower()}`)":
             yield str(name)
+
+
+def _base_of(kind: Any) -> Any:
+    """What a domain is made of; any other type itself."""
+    while getattr(kind, "data_type", None) is not None:
+        kind = kind.data_type
+    return kind
 
 
 def _is_filled(column: Mapping[str, Any]) -> bool:

@@ -17,6 +17,8 @@ from poller.ports import IntervalText, JsonText
 from poller.relays.messages import json_text, plain_value
 
 _LARGEST_SQLITE_INTEGER = 2**63
+_LARGEST_NUMBER = 10**65
+"""MySQL cuts off the digits of a longer number in a statement."""
 REST_OF_STATEMENT = 500
 """Bytes of an upsert, for each column, beside texts and bytes: more than its names and a number take."""
 _ESCAPED = "\0\n\r\x1a\"'\\"
@@ -47,6 +49,8 @@ class Maker(Protocol):
 def _for_postgresql(kind: Any, value: Any, /) -> Any:
     if value is None:
         return None
+    if isinstance(kind, ARRAY) and isinstance(value, JsonText):
+        value = json.loads(value, parse_float=Decimal)
     if isinstance(kind, ARRAY) and isinstance(value, list | tuple):
         return _array(kind.item_type, value)
     if isinstance(kind, JSON):
@@ -71,8 +75,10 @@ def _for_mysql(kind: Any, value: Any, /) -> Any:
         raise Unstorable("NaN is no number there")
     if isinstance(value, IntervalText) and isinstance(kind, Time):
         raise Unstorable("months are no time of day")
-    if isinstance(value, Decimal | int) and not isinstance(value, bool) and isinstance(kind, String):
-        return format(value, "f" if isinstance(value, Decimal) else "d")  # a number of more than 65 digits is cut off
+    if isinstance(value, Decimal) and isinstance(kind, String) and value.is_finite():
+        return format(value, "f")  # a number of more than 65 digits would be cut off
+    if type(value) is int and isinstance(kind, String) and abs(value) >= _LARGEST_NUMBER:
+        return str(value)
     return str(value) if isinstance(value, UUID | str) else value
 
 
@@ -98,7 +104,7 @@ def _for_sqlite(kind: Any, value: Any, /) -> Any:
 
 
 def _kept_by_sqlite(value: JsonText) -> str:
-    """A column that is declared as JSON keeps a number as its own. Raises: ValueError, if digits would be lost."""
+    """A column that is declared as JSON keeps a number as its own. Raises: Unstorable, if digits would be lost."""
     found = json.loads(value, parse_float=Decimal)
     if isinstance(found, Decimal) and Decimal(repr(float(found))) != found:
         raise Unstorable("it has more digits than a number of SQLite")

@@ -472,7 +472,7 @@ def test_a_row_that_takes_too_long_holds_up_no_other(slow: Engine, tmp_path: Pat
         connection.execute(text("INSERT INTO copy VALUES (1, 'a', 1), (2, 'slow', 1), (3, 'c', 1), (4, 'd', 1)"))
     engine.dispose()
     write = relay("sql", url=url_of(slow), table="copy", key_columns=["id"], timeout="1s")
-    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1, "retry_backoff": "1ms"}
+    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1, "retry_backoff": "500ms"}
     table = SqlSource(source, table="copy", cursor_column="id", cursor_kind="integer+pk", pk_columns=["id"])
     with Poller("orders", source=table, store=MemoryStore(), app_name="shop", **options) as orders:
 

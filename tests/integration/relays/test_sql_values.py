@@ -225,7 +225,7 @@ def test_json_arrives_through_lanes_and_other_processes(source: str, target: Eng
 
 def test_a_row_that_was_set_aside_is_written_as_it_was_read(source: str, target: Engine) -> None:
     url = target.url.render_as_string(hide_password=False)
-    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1, "retry_backoff": "1ms", "max_aside": 100}
+    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1, "retry_backoff": "1s", "max_aside": 100}
     write = relay("sql", url=url, table="copy", key_columns=["id"])
     with target.begin() as connection:
         connection.execute(text("DROP TABLE copy"))
@@ -253,6 +253,22 @@ def test_a_table_with_an_identity_and_collations_is_read_too(source: str, target
         connection.execute(text("ALTER TABLE copy ADD name varchar(20)"))
     assert copied(source, target)["doc"] == table_of(source)["doc"]
     assert copied(source, target, {"json": "text"})["doc"] == table_of(source)["doc"]
+
+
+def test_json_fills_arrays_and_domains(source: str, target: Engine) -> None:
+    """Lists of numbers an array; a domain what it is made of."""
+    if target.dialect.name != "postgresql":
+        pytest.skip("of PostgreSQL")
+    execute(source, "DELETE FROM copy WHERE id NOT IN (3, 11)", "UPDATE copy SET doc = '[1, 2]', raw = '\"a\"'")
+    with target.begin() as connection:
+        connection.execute(text("CREATE DOMAIN document AS jsonb"))
+        connection.execute(text("ALTER TABLE copy DROP doc, DROP raw, ADD doc integer[], ADD raw document"))
+    write = relay("sql", url=target.url.render_as_string(hide_password=False), table="copy", key_columns=["id"])
+    with Poller("copy", source=reading(source), store=MemoryStore(), app_name="shop") as one:
+        assert one.tick(write).rows == 2
+    write.close()
+    found = stored(target)
+    assert (found["doc"], found["raw"]) == (["{1,2}"] * 2, ['"a"'] * 2)
 
 
 MARIADB = ('{"a":0.12345678901234567890123}', "1.50", "true", "null", '"hello"', '"[1,2]"', "[1, 2]")
