@@ -251,7 +251,7 @@ class App:
         return health.model_copy(update={"warnings": [warning]})
 
     def _beside_us(self) -> Beside | None:
-        """Another configuration under this name, looked for once a minute at most; None where that is not known."""
+        """Another configuration under this name, looked for once a minute at most; None if that is not known."""
         from poller.journal.configurations import Configurations
 
         known = self._noticed

@@ -90,7 +90,7 @@ class PollerHealth(ResultModel):
 
 
 class HealthWarning(ResultModel):
-    """Something of the application that somebody should put right, though its pollers work."""
+    """Something wrong with the application as a whole, though its pollers work."""
 
     condition: str
     """Which: `two_apps`."""

@@ -118,9 +118,10 @@ def _report_expired(context: Context, left_by: Lease | None) -> None:
 
 def looked(context: Context, at: datetime) -> None:
     """Nothing was left at `at`: the moments of the schedule until then are done with, so that a process that starts
-    later knows which one was missed. Written where no other moment follows soon, and only then.
+    later knows which one was missed. Written only if no other moment follows soon.
 
-    A lease that its owner let expire is left alone: a write would renew it. Whoever finds no such note looks once more.
+    A lease that its owner let expire is left alone: a write would renew it. A process that finds no such note looks
+    once more.
     """
     file, now = context.file, context.runtime.monotonic()
     copy = file.known

@@ -108,7 +108,7 @@ class Dispatcher:
 
     Args:
         store: of the state documents; it must have listings. queue: where messages go. prober: who is asked whether
-            rows wait. configurations: where another one under this name is noticed.
+            rows wait. configurations: by which another one under this name is noticed.
     Raises: TypeError, for a store without listings.
     """
 

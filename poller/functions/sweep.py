@@ -1,7 +1,7 @@
 """What the timers of an app left: rows, because a worker was killed or had no time, a call that failed, a moment that
 was missed. Their schedules' next moments may be a night off, so one further timer looks every five minutes.
 
-A look is one conditional GET of a poller's document; where it says that there is something to do, the sweep ticks,
+A look is one conditional GET of a poller's document; if that says that there is something to do, the sweep ticks,
 under the poller's own lease. It looks only at pollers whose schedule has pauses of more than five minutes: of the
 others the next tick is the retry.
 """
@@ -42,18 +42,18 @@ class Sweep:
         self._busy = Lock()
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """True if there is any."""
         return bool(self._pollers)
 
     def add(self, poller: Poller, handler: Handler | None) -> bool:
-        """Look at this poller too, if its schedule has long pauses; whether it has. `handler`: as of `Poller.tick`."""
+        """Look at this poller too, if its schedule has long pauses; True if it has. `handler`: as of `Poller.tick`."""
         if not schedule_of(poller.options.schedule).may_rest:
             return False
         self._pollers[poller] = handler
         return True
 
     def run(self) -> None:
-        """Look at each, and tick where something was left or missed. One poller's failure keeps no other from its tick.
+        """Look at each, and tick if something was left or missed. One poller's failure keeps no other from its tick.
 
         Raises: the first failure, as a timer's tick raises it, after all others were served.
         """

@@ -12,7 +12,7 @@ What is not promised: that an invocation ends. The host ends a worker at will, w
 after `lease_ttl` and the batch comes again. The host's own lock on a timer is not relied on either: it lets two
 instances run one timer at once when it is lost, and then our lease decides who works.
 
-Beside them stands one timer more, where a schedule has long pauses: `poller.functions.sweep`.
+Beside them stands one timer more, if a schedule has long pauses: `poller.functions.sweep`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _HANDLER = TypeVar("_HANDLER", bound=Handler)
 
 
 def create_app(path: str | os.PathLike[str] = DEFAULT_FILE, *, http: bool = False) -> func.FunctionApp:
-    """A function app with one timer function per poller of a configuration file, and one more where a schedule has long
+    """A function app with one timer function per poller of a configuration file, and one more if a schedule has long
     pauses (`poller.functions.sweep`); with `[functions] mode = "queue"`, with a dispatcher and a queue function for all
     of them (`poller.functions.queue`).
 
@@ -245,7 +245,7 @@ def _register(
 
 
 def _setting(schedule: str) -> str:
-    """A schedule, where `%NAME%` names an app setting."""
+    """The schedule that `%NAME%` means: the value of an app setting."""
     named = len(schedule) > 2 and schedule.startswith("%") and schedule.endswith("%")
     return os.environ.get(schedule[1:-1], schedule) if named else schedule
 

@@ -101,11 +101,11 @@ class Configurations:
         self._reported: Beside | None = None
 
     def due(self) -> bool:
-        """Whether it is time for `keep`."""
+        """True if it is time for `keep`."""
         return self._runtime.monotonic() >= self._next
 
     def keep(self, emit: Callable[[PollerEvent], None]) -> None:
-        """Renew the hint if no process of this configuration did, and emit an event where another works beside it: once
+        """Renew the hint if no process of this configuration did, and emit an event if another works beside it: once
         until that ends. Raises nothing."""
         self._next = self._runtime.monotonic() + self._runtime.jitter(0.8, 1.0) * RENEW.total_seconds()
         try:
@@ -128,7 +128,7 @@ class Configurations:
         self._reported = found
 
     def beside(self) -> Beside | None:
-        """Whether another configuration works beside this one for longer than a deployment takes. Writes nothing.
+        """The others, if any works beside this one for longer than a deployment takes. Writes nothing.
 
         Raises: StoreUnavailable, StoreDenied.
         """
@@ -183,7 +183,7 @@ class Configurations:
 
     @staticmethod
     def _parsed(digest: str, found: Found) -> Hint | None:
-        """What a hint says; None where it is not ours to read."""
+        """What a hint says; None if it is not ours to read."""
         try:
             said = json.loads(found.body) if len(found.body) <= LARGEST else None
             if not isinstance(said, dict) or said["v"] != 1 or found.modified_at is None:

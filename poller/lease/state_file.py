@@ -148,7 +148,7 @@ class StateFile:
 
     @property
     def known(self) -> Copy | None:
-        """The newest version that this process has seen, None where there was none."""
+        """The newest version that this process has seen, None if there was none."""
         return self._copy
 
     @property

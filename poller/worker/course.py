@@ -252,7 +252,7 @@ class Course(Generic[P]):
         return moment if self._leaving is None else min(moment, self.poller.runtime.utcnow() + BETWEEN)
 
     def _left(self) -> str | None:
-        """Where something was left or missed, and nobody is at work: the version of its document."""
+        """The version of its document, if that says that something was left or missed and no worker holds the lease."""
         try:
             left = None if self._leaving is None else self._leaving.unfinished()
         except PollerError as error:

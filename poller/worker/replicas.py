@@ -79,7 +79,7 @@ class Replicas:
 
     Args:
         store: of the pollers' documents. app_name: of the application. runtime: time and chance.
-        configurations: where another one under this name is noticed, whatever the number of pollers. observers: are
+        configurations: by which another one under this name is noticed, whatever the number of pollers. observers: are
             given the event of that.
 
     `begin`, `keep`, `left`, `wants` and `end` belong to the thread of the loop.

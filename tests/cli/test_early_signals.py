@@ -61,7 +61,7 @@ class First:
             time.sleep(0.001)
 
     def has(self, field: str, number: int) -> bool:
-        """Whether the signal is in a set of `/proc/PID/status`."""
+        """True if the signal is in a set of `/proc/PID/status`."""
         (mask,) = re.findall(rf"^{field}:\s*(\w+)$", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)
         return bool(int(mask, 16) >> (number - 1) & 1)
 

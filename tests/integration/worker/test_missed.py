@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from poller import Batch, Poller, SourceUnavailable, StoreUnavailable
 from poller.ports import Found, Missing, Timeout, Unchanged, Written
@@ -246,3 +248,33 @@ def test_a_schedule_without_long_pauses_writes_nothing(schedule: str) -> None:
     before = shop.store.writes
     shop.run(poller, until=3600)
     assert shop.store.writes == before == 1, "its document"
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.01, 26), st.sampled_from(["runs", "down", "no database", "no store"])), max_size=6)
+)
+def test_whatever_is_away_no_night_is_forgotten(steps: list[tuple[float, str]]) -> None:
+    """Each step begins with a row. Once a worker runs again for ten minutes, all rows are there that came before the
+    last 02:00, in order, and none twice."""
+    shop = Shop().had_a_night()
+    came: dict[int, float] = {}
+    for number, (hours, how) in enumerate(steps, 1):
+        shop.comes(number)
+        came[number] = shop.clock.passed
+        until = shop.clock.passed + hours * 3600
+        if how == "down":
+            shop.clock.sleep(hours * 3600)
+            continue
+        poller = shop.poller()
+        if how == "no database":
+            table(poller).faults += [AWAY] * 1000
+        if how == "no store":
+            shop.store.away = (shop.clock.passed, until)
+        shop.run(poller, until=until)
+    shop.run(shop.poller(), until=shop.clock.passed + 600)
+
+    last_two = (shop.clock.passed - AT_TWO) // DAY * DAY + AT_TWO
+    seen = [number for _, number in shop.seen]
+    assert seen == list(range(1, len(seen) + 1))
+    assert len(seen) >= sum(at < last_two for at in came.values())
