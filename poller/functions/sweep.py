@@ -20,6 +20,7 @@ from poller.handler.call import Handler
 from poller.model.schedule import schedule_of
 from poller.observability.events import raised
 from poller.poller import Poller
+from poller.worker.course import asks_for_no_more
 
 logger = logging.getLogger("poller")
 
@@ -95,7 +96,7 @@ class Sweep:
             result = poller.tick(self._pollers[poller])
         finally:
             raised.reset(before)
-        if result.outcome == "idle":
+        if asks_for_no_more(result):
             self._nothing_at[poller] = found
         raise_on_failure(poller, result)
 

@@ -136,7 +136,7 @@ class Schedule:
 
     def rests(self, now: datetime) -> bool:
         """True if its next moment is more than `BETWEEN` off."""
-        return self.next_after(now) - now > BETWEEN
+        return self.may_rest and self.next_after(now) - now > BETWEEN
 
     def owed(self, since: datetime | None, now: datetime) -> bool:
         """True if a moment passed after `since`, until when all are done with, and none follows it soon. None: nothing

@@ -200,7 +200,7 @@ class Course(Generic[P]):
                     return self._until(self._moment)
             result = self._tick(stop)
             self.failures, self.mismatch = 0, None
-            if left is not None and _found_none(result):
+            if left is not None and asks_for_no_more(result):
                 self._nothing_at = left
             if (stop.cut or result.left) and not stop.for_all:
                 self.scheduled, self._moment = False, None
@@ -287,7 +287,10 @@ class Course(Generic[P]):
         )
 
 
-def _found_none(result: TickResult) -> bool:
-    """Whether it saw that no row is left."""
+def asks_for_no_more(result: TickResult) -> bool:
+    """True if another tick on the same version of the document would come to the same: it saw that no row is left, or a
+    person must settle some first."""
     bound = result.bound
+    if result.outcome == "blocked":
+        return True
     return result.outcome == "idle" and (bound is None or bound.value is not None or bound.kind == "none")

@@ -103,3 +103,29 @@ def test_for_ever_makes_the_next_call_when_its_time_has_come() -> None:
 def test_for_ever_keeps_to_the_schedule() -> None:
     poller, end = ran("forever", waiting(1), enough=4)
     assert (end.ok, poller.ticks) == (True, [5, 10, 15, 20])
+
+
+class Left(Scripted):
+    """One whose document says that rows are left, and stays as it is."""
+
+    options = PollerOptions(schedule="0 0 2 * * *")
+
+    def unfinished(self) -> str | None:
+        return "this version"
+
+
+@pytest.mark.parametrize(
+    ("result", "ticks"),
+    [(IDLE, 1), (TickResult(outcome="blocked", error="100 rows wait"), 1), (TickResult(outcome="held_elsewhere"), 12)],
+    ids=["none is left", "a person must settle some", "another is at work"],
+)
+def test_what_another_tick_cannot_change_is_asked_once(result: TickResult, ticks: int) -> None:
+    poller = Left([result], enough=100)
+
+    def ring() -> None:
+        poller.runtime.sleep(3599)
+        poller.runtime.stop.set()
+
+    poller.runtime.start(ring)
+    run([poller], "forever", poller.runtime.stop)
+    assert len(poller.ticks) == ticks
