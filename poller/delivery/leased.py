@@ -117,7 +117,7 @@ class LeasedDelivery:
         begins: Rewrite | None = None,
     ) -> Self:
         """Take the lease, which `copy` shows to be free, and record it; with `copy` None create the document, beginning
-        at `start`. `starts_batch`, `begins`: see `Tenure.acquire`. Raises: as that."""
+        at `start`, which its caller records. `starts_batch`, `begins`: see `Tenure.acquire`. Raises: as that."""
         file, runtime = context.file, context.runtime
         takeover = copy is not None and copy.availability(file.timing, runtime.monotonic()).takeover
         tenure = Tenure.acquire(
@@ -131,9 +131,8 @@ class LeasedDelivery:
             starts_batch=purpose.moves_checkpoint if starts_batch is None else starts_batch,
             begins=begins,
         )
-        if copy is None:
-            context.audit.first_look(tenure.state, by=tenure.owner_id)
-        context.audit.copy(tenure.state.control.last_change)
+        if copy is not None:
+            context.audit.copy(tenure.state.control.last_change)
         if copy is not None and takeover:
             before = copy.state.lease
             context.audit.add(

@@ -82,6 +82,8 @@ class Tick:
         self.ends = self.began + context.options.tick_timeout.total_seconds()
         self.progress = Progress()
         self.state: State | None = None
+        self.creates = False
+        """Whether the lease was taken by creating the document."""
         if self.patient is not None:
             self.patient.watch(self._seconds_in_handler)
 
@@ -128,8 +130,7 @@ class Tick:
             except LeaseLost as lost:
                 return self._result("lease_lost", error=lost.message)
             else:
-                if copy is None:
-                    self._began(start)
+                self.creates = copy is None
                 self.progress.token = delivery.tenure.fencing_token
                 return delivery, turn
         return self._result("held_elsewhere", error=TAKEN)
@@ -208,15 +209,17 @@ class Tick:
         if copy is None:
             state = idle_writes.create(self.context, start).state
             self.progress.token = state.lease.fencing_token
-            self.context.audit.first_look(state, by=self.context.process)
-            self._began(start)
+            self._began(state)
         elif not idle_writes.remember(self.context, copy, bound):
             idle_writes.rewrite(self.context, copy)
         self.emptied = not (bound.cold or bound.below_checkpoint)
         return self._result("idle")
 
-    def _began(self, start: Cursor | None) -> None:
-        """Say that a first document was created: where all state was deleted, nothing else does."""
+    def _began(self, state: State) -> None:
+        """Record that this tick created the first document, and say so: where all state was deleted, nothing else
+        does."""
+        self.context.audit.first_look(state, by=self.context.process)
+        start = state.checkpoint.cursor
         start_from = getattr(self.context.source, "start_from", None)
         cursor = None if start is None else str(start)
         self.context.emit(
@@ -288,6 +291,8 @@ class Tick:
         tried = Retries(self.context, delivery, calls, recorder, progress)
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
         entered = True
+        if self.creates:
+            self._began(tenure.state)
         retries.killed(recorder, turn.before)
         if tries is None:
             recorder.superseded(chosen.drops)

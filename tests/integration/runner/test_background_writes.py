@@ -149,7 +149,7 @@ def test_audit_records_come_from_one_thread_in_their_order(
     for number in range(70):
         trail.add("tried", number=number)
     world.runtime.sleep(100)
-    kept = [entry["number"] for entry in trail.entries()]
+    kept = [entry["number"] for entry in trail.entries() if entry["kind"] == "tried"]
     assert kept == list(range(len(kept)))
     assert len(kept) + len(world.emitted(AuditFailed)) == 70
     assert 50 <= len(kept) <= 51

@@ -281,7 +281,7 @@ def test_a_lease_lost_between_two_batches_starts_no_other(worlds: Worlds) -> Non
 def test_a_lost_lease_stands_in_the_audit_trail(worlds: Worlds) -> None:
     world = worlds(rows=5)
     world.tick(lambda batch: world.take_over())
-    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["lease_lost"]
+    assert [entry["kind"] for entry in world.worker.context.audit.entries()] == ["created", "lease_lost"]
 
 
 def test_while_a_release_is_under_way_the_lease_is_not_trusted(worlds: Worlds) -> None:

@@ -162,7 +162,7 @@ def test_a_redelivery_that_takes_over_an_expired_lease_is_recorded(worlds: Calla
     assert world.worker.context.file.read() is not None
     world.runtime.sleep(66)
     world.worker.redeliver(late_rows(world, 1), world.take)
-    takeover, recheck = world.worker.context.audit.entries()
+    _, takeover, recheck = world.worker.context.audit.entries()
     assert (takeover["kind"], takeover["before"]["owner_id"]) == ("takeover", "other/1")
     assert takeover["after"]["owner_id"] == takeover["by"] == recheck["by"]
 

@@ -134,8 +134,8 @@ def test_events_follow_the_tick_in_its_order(worlds: Worlds) -> None:
     world = worlds(rows=12)
     world.tick()
     assert world.names() == [
-        "lease_acquired", "batch_started", "batch_committed", "batch_started", "lease_released", "batch_committed",
-        "tick",
+        "lease_acquired", "began", "batch_started", "batch_committed", "batch_started", "lease_released",
+        "batch_committed", "tick",
     ]  # fmt: skip
     assert [event.rows for event in world.emitted(BatchStarted)] == [10, 2]
     assert [event.rows for event in world.emitted(BatchCommitted)] == [10, 2]

@@ -201,6 +201,22 @@ FURTHER = (
         MEDDLED,
     ),
     Mutant(
+        "the weekly rewrite does not look whether a lease is live",
+        (Edit("delivery/idle_writes.py", "transitions.WEEK or not lease.free or", "transitions.WEEK or"),),
+        f"writes once more what|without counting the attempt|under the lease of|{BOTH}",
+    ),
+    Mutant(
+        "the weekly rewrite moves the checkpoint back to the beginning",
+        (
+            Edit(
+                "model/transitions.py",
+                "    return _emptied(state, now)\n\n\ndef may_remember",
+                '    return _emptied(state.model_copy(update={"checkpoint": Checkpoint()}), now)\n\n\ndef may_remember',
+            ),
+        ),
+        "that it only writes once more",
+    ),
+    Mutant(
         "an older copy is worked on",
         (
             Edit(

@@ -33,7 +33,8 @@ takes its own for lost: nothing is skipped by that, and no row comes again."""
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A write on its way; `document` is what it writes, `owner` the tenure it is sent by (None for an acquire, a halt
-    and an operator). `remembers`: it only keeps what is known of the bound; `stamps`: it only stamps a late release."""
+    and an operator). `remembers`: it only keeps what is known of the bound; `stamps`: it only stamps a late release;
+    `rewrites`: it is the weekly rewrite."""
 
     client: str
     role: str
@@ -46,6 +47,7 @@ class Sent:
     owner: str | None = None
     remembers: bool = False
     stamps: bool = False
+    rewrites: bool = False
 
 
 class Laws:
@@ -63,6 +65,7 @@ class Laws:
         """Somebody changed the document beside all rules: what rests on its history is not claimed any more."""
         self.handled: defaultdict[str, set[int]] = defaultdict(set)
         self.landed_writes = 0
+        self.rewrites = 0
         self.late: set[str | None] = set()
         """Tags of releases that landed long after their stamp, and of changes that carry such a one along."""
         self.skipped: set[int] = set()
@@ -118,8 +121,9 @@ class Laws:
         owner = tenure.owner_id if tenure is not None else None
         remembers, stamps = kind == "remembers", kind == "release" and if_tag in self.late
         sent = Sent(
-            client.name, client.role, client.scope, name, body, if_tag, label, document, owner, remembers, stamps
-        )
+            client.name, client.role, client.scope, name, body, if_tag, label, document, owner, remembers, stamps,
+            rewrites=kind == "release" and tenure is None and not stamps,
+        )  # fmt: skip
         self._world.say(client.name, "sends %s", label)
         if client.role == "worker" and document["lease"]["fencing_token"] < client.highest_token:
             self._fail(f"{client.name} goes on under a lower token than {client.highest_token}, which it had")
@@ -238,6 +242,9 @@ class Laws:
         if sent.remembers:
             self._judge_memory(sent, before, after)
             return
+        if sent.rewrites:
+            self._judge_rewrite(sent, before, after)
+            return
         if old["owner_id"] != sent.owner and not halts:
             self._fail(f"{sent.label} by {sent.owner} changes the document under the lease of {old['owner_id']}")
             return
@@ -254,6 +261,16 @@ class Laws:
             self._fail(f"{sent.label} counts {attempts} attempts after {started}")
         if new["owner_id"] is None and sent.owner is not None:
             self._released.add(sent.owner)
+
+    def _judge_rewrite(self, sent: Sent, before: Document, after: Document) -> None:
+        """A document that nobody writes is written once more as it is, while nobody believes to hold its lease."""
+        if any(after[part] != before[part] for part in after if part not in ("lease", "write_ids")):
+            self._fail(f"{sent.label} changes the document that it only writes once more")
+        self.rewrites += 1
+        for process, tenure in self._tenures:
+            over = process.dead or tenure._over is not None or tenure._ending
+            if not over and process.clock(self._world.now) < tenure._deadline:
+                self._fail(f"{sent.label} writes once more what {tenure.owner_id} holds")
 
     def _judge_memory(self, sent: Sent, before: Document, after: Document) -> None:
         """What is known of the bound is kept while nobody is at work, at most once a minute."""

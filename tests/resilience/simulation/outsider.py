@@ -22,7 +22,7 @@ class Outsider:
         self._best: bytes | None = None
 
     def set_up(self) -> None:
-        """Plan what will happen. A document that may be deleted was there before, and so was its audit trail."""
+        """Plan what will happen. A document that may be deleted was there before, of a version that left no trace."""
         schedule = self._schedule
         server, world, plan = schedule.server, schedule.world, schedule.plan
         for _ in range(plan.touches):
@@ -32,7 +32,6 @@ class Outsider:
         first = transitions.create("orders", DESCRIPTION, None, ttl=plan.ttl, now=server.utcnow())
         server.replace(encode(first.with_write_id("0" * 32)), "begins the document")
         schedule.laws.meddled = False
-        server.memory.append("audit/sim/orders.jsonl", "{}")
         when = schedule.later(schedule.calm_at)
         if schedule.rng.random() < 0.5:  # so shortly before it is fixed that somebody may still be at work
             when = max(0.0, schedule.calm_at - schedule.rng.random() * plan.ttl)
@@ -46,6 +45,12 @@ class Outsider:
             self._schedule.server.replace(body, "touches the document")
 
     def _deleted(self) -> None:
+        """A document of which no process has left a trace yet is one of which nothing is known: then there is one."""
+        memory = self._schedule.server.memory
+        traced = bool(memory.lines("audit/sim/orders.jsonl"))
+        self._schedule.seen["deleted, traced" if traced else "deleted, not traced"] += 1
+        if not traced:
+            memory.append("audit/sim/orders.jsonl", "{}")
         self._schedule.seen["deleted"] += 1
         self._schedule.server.delete()
 

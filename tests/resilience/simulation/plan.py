@@ -41,6 +41,7 @@ class Plan:
         touches: how often metadata is touched. meddling: what somebody does beside all rules.
         endless: rows arrive faster than they are worked off, until the operators got through.
         far: how many seconds longer a request of an operator takes, each way.
+        week: after how many ttls a quiet document is written once more, in the place of a week; 0: never.
         cold: a fresh process must look twice before it knows which rows are safe to read.
     """
 
@@ -87,6 +88,7 @@ class Plan:
     endless: bool = False
     far: float = 0.0
     cold: bool = False
+    week: float = 0.0
 
 
 P = TypeVar("P", bound=Plan)
@@ -184,6 +186,7 @@ def draw(seed: int) -> Plan:
         uncommitted=pick((0, 0, 2, 4)),
         lanes=pick((1, 1, 2, 5)),
         keys=pick((0, 0, 2, 7)),
+        week=pick((0.0, 0.0, 1.0, 2.0)),
     )
 
 

@@ -14,6 +14,7 @@ from unittest import mock
 
 from poller.config import PollerOptions
 from poller.lease.tenure import Tenure
+from poller.model import transitions
 from poller.model.timing import Timing
 from tests.resilience.simulation.actors import OperatorActor, Worker
 from tests.resilience.simulation.laws import Laws
@@ -146,7 +147,8 @@ class Schedule:
 
     def run(self) -> Report:
         """Play it to the end, or to the first broken law."""
-        with watching(self.clients, self.laws):
+        week = timedelta(seconds=self.plan.week * self.plan.ttl) if self.plan.week else timedelta(days=7)
+        with watching(self.clients, self.laws), mock.patch.object(transitions, "WEEK", week):
             self._set_up()
             world = self.world
             world.run(self.calm_at, self.laws.after_step, lambda: False)
@@ -155,6 +157,7 @@ class Schedule:
                 if not world.run(self.calm_at + self._patience(), self.laws.after_step, self._done):
                     world.fail(f"wedged: {self._standing()}")
                 self.laws.at_the_end()
+            self.seen["rewritten"] += self.laws.rewrites
             world.end()
         return Report(self.plan, world.violation, world.steps, world.now, self.seen, world.log or [])
 

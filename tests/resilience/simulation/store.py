@@ -122,9 +122,9 @@ class Client:
 
     Attributes:
         writes, exceptions: how many writes and appends this tick has sent, and how many of them even an idle tick may
-            send: the first document, what is known of the bound, whose expired lease the latter freed, and the second
-            stamp of a release that landed late. A record for the audit trail that an earlier tick has not got rid of is
-            that one's.
+            send: the first document, its trace, what is known of the bound, the weekly rewrite, whose expired lease
+            these freed, and the second stamp of a release that landed late. A record for the audit trail that an
+            earlier tick has not got rid of is that one's.
         highest_token: of the writes that it knows to have landed.
         unbelieved: the tag of a release that is known to have landed late, until one more write stamps it.
     """
@@ -177,7 +177,7 @@ class Client:
             sent = Sent(self.name, self.role, self.scope, name, bytes(body), if_tag, label=name)
             return self._change(lambda: server.apply(sent), timeout)
         sent = server.laws.sending(self, name, bytes(body), if_tag)
-        self.exceptions += if_tag is None or sent.remembers or sent.stamps
+        self.exceptions += if_tag is None or sent.remembers or sent.stamps or sent.rewrites
         if sent.stamps:
             self.unbelieved = None
         self.in_flight = sent
@@ -199,8 +199,14 @@ class Client:
     def append(self, name: str, line: str, *, timeout: Timeout | None = None) -> None:
         self._world.point(self._process)
         if self._world.me().scope in (None, self._process.scope):
-            self.exceptions += json.loads(line).get("kind") == "takeover"
+            self.exceptions += json.loads(line).get("kind") == "takeover" or self._is_first_look(line)
         self._change(lambda: self._server.memory.append(name, line), timeout)
+
+    def _is_first_look(self, line: str) -> bool:
+        """Whether it shows that there is a document: the newest change of one that this process saw."""
+        record, versions = json.loads(line), self._server.laws.versions.values()
+        changes = [document["control"]["last_change"] for document in versions if document]
+        return record["kind"] == "seen" or any(change and change["id"] == record["id"] for change in changes)
 
     def remove(self, name: str, *, if_tag: str, timeout: Timeout | None = None) -> None:
         self._world.point(self._process)

@@ -38,7 +38,8 @@ REACHED = (
     *("delivered", "idle", "held_elsewhere", "paused", "halted", "lease_lost"),
     *("StoreUnavailable", "StoreDenied", "StateCorrupt", "SourceUnavailable"),
     *("a batch alone", "a lane's batch"),
-    *("crash", "stop", "terminate", "gil", "overstay", "touch", "deleted", "corrupted", "older"),
+    *("crash", "stop", "terminate", "gil", "overstay", "touch", "deleted, traced", "corrupted", "older"),
+    *("rewritten", "began"),
     *(f"operator {kind}" for kind in ("pause", "resume", "reset", "break", "rebind", "rescue")),
 )
 SHARE = 1_000
@@ -133,6 +134,7 @@ PLANS = st.builds(
     breaks=st.booleans(),
     touches=st.integers(0, 4),
     cold=st.booleans(),
+    week=st.sampled_from((0.0, 0.5, 1.0, 3.0)),
     meddling=st.sampled_from(("none", "none", "none", "deleted", "corrupted")),
 )
 QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
