@@ -314,6 +314,8 @@ def test_storage_that_may_be_written_and_its_settings(project: Project, azurite:
     assert ended.code == 0
     assert wrong(ended) == {"soft_delete": "warn"}
     assert "7 days" in found(ended)["soft_delete"]["message"]
+    assert "LIST" in found(ended)["soft_delete"]["message"]
+    assert found(ended)["namespace"]["severity"] == "ok"
 
 
 def test_storage_that_may_only_be_read_is_an_error(project: Project, azurite: Azurite, container: str) -> None:

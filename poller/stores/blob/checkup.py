@@ -17,8 +17,9 @@ _NO_SUCH_TAG = '"0x0"'
 
 
 def examine(container: Container, name: str, *, exists: bool = True) -> list[Finding]:
-    """Checks https, the container's existence, the right to list and append in it, soft delete, and versioning (by the
-    blob `name`, where it `exists`). Changes nothing; what is true of all blobs is asked once per command.
+    """Checks https, the container's existence, the right to list and append in it, soft delete, a hierarchical
+    namespace, and versioning (by the blob `name`, where it `exists`). Changes nothing; what is true of all blobs is
+    asked once per command.
 
     Raises: StoreUnavailable.
     """
@@ -28,6 +29,7 @@ def examine(container: Container, name: str, *, exists: bool = True) -> list[Fin
         *once.ask((container, "listing"), lambda: _listing(container, name), keep=_is_fine),
         *once.ask((container, "appending"), lambda: _appending(container, name), keep=_is_fine),
         *once.ask((container, "soft_delete"), lambda: _soft_delete(container)),
+        *once.ask((container, "namespace"), lambda: _namespace(container)),
         *(once.ask((container, "versioning"), lambda: _versioning(container, name), keep=bool) if exists else []),
     ]
 
@@ -91,9 +93,29 @@ def _soft_delete(container: Container) -> list[Finding]:
     return [
         warn(
             "soft_delete",
-            f"Blob soft delete keeps every overwritten state document for {policy.days} days, one per heartbeat.",
+            f"Blob soft delete keeps every overwritten state document for {policy.days} days, one per heartbeat. Each "
+            "LIST reads past what is kept: it takes longer, and needs more requests.",
             "az storage account blob-service-properties update --account-name ACCOUNT --enable-delete-retention false"
             " (or keep state in a separate account)",
+        )
+    ]
+
+
+def _namespace(container: Container) -> list[Finding]:
+    """Read where permitted, as `_soft_delete`."""
+    try:
+        account = container.client().get_account_information(**seconds(None))
+    except FAILURES:
+        return []
+    if not account.get("is_hns_enabled"):
+        return [ok("namespace", "the account has no hierarchical namespace")]
+    return [
+        warn(
+            "namespace",
+            "The account has a hierarchical namespace (Data Lake Storage), in which poller is not tested: directories "
+            "are listed among the blobs, and one in the way of a document's name stops its poller.",
+            "Keep state in an account without one: az storage account create --kind StorageV2 "
+            "--enable-hierarchical-namespace false ...",
         )
     ]
 

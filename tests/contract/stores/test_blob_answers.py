@@ -207,6 +207,20 @@ def test_times_and_tag_are_the_headers_own() -> None:
     assert got == Found(b"{}", TAG, at, datetime(2026, 4, 7, 1, 20, tzinfo=UTC))
 
 
+@pytest.mark.parametrize(("enabled", "severity"), [("true", "warn"), ("false", "ok")])
+def test_check_names_a_hierarchical_namespace(enabled: str, severity: str) -> None:
+    nothing = b'<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs/><NextMarker/></EnumerationResults>'
+    account = {"x_ms_is_hns_enabled": enabled, "x_ms_sku_name": "Standard_LRS", "x_ms_account_kind": "StorageV2"}
+    answers = [answer(200, ETag=TAG), answer(200, body=nothing), answer(412, code="ConditionNotMet"), answer(403)]
+    with Canned(*answers, answer(200, **account)) as server:  # type: ignore[arg-type]
+        store = BlobStore.from_connection_string(server.connection_string)
+        found = {one.check: one for one in store.checkup(NAME, exists=False)}
+        store.close()
+    assert found["namespace"].severity == severity
+    assert "hierarchical namespace" in found["namespace"].message
+    assert bool(found["namespace"].fix) == (severity == "warn")
+
+
 def test_a_full_append_blob_is_followed_by_the_next() -> None:
     nothing = b'<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs/><NextMarker/></EnumerationResults>'
     with Canned(answer(200, body=nothing), answer(409, code="BlockCountExceedsLimit"), answer(201)) as server:
