@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from poller.admin.refusals import WrongArgument, clean, shown
-from poller.model.escape import escape
+from poller.model.escape import escape, is_visible
 from poller.model.limits import LONGEST_NAME, LONGEST_REASON
 
 
@@ -46,7 +46,7 @@ def identity(by: str | None = None) -> str:
     """
     if by is not None and not isinstance(by, str):
         raise WrongArgument(f"by: {shown(by)} is not text.")
-    who = (by or os.environ.get("POLLER_OPERATOR", "")).strip()
+    who = next((one for one in (by or "", os.environ.get("POLLER_OPERATOR", "")) if is_visible(one)), "").strip()
     if not who:
         import getpass
         import socket

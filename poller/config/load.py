@@ -14,8 +14,8 @@ from poller.config.includes import Written
 from poller.config.options import PollerOptions
 from poller.config.problems import at, explain
 from poller.config.sqlite_paths import anchor_state
-from poller.config.substitution import substitute
-from poller.config.tables import AppConfig
+from poller.config.substitution import references, substitute
+from poller.config.tables import AppConfig, StateOptions
 from poller.config.templates import Inherited
 from poller.errors import ConfigError
 
@@ -109,8 +109,15 @@ def _checked(inherited: Inherited, head: Mapping[str, Any], pollers: Any) -> App
     except ValidationError as error:
         problem = explain(error, origin=inherited)
     else:
+        _note_settings(config.state, inherited.written.tree.get("state"))
         return config.written_in(inherited.written.elsewhere)
     raise problem
+
+
+def _note_settings(state: StateOptions, written: Any) -> None:
+    """What its texts are in the file, so that no error repeats a setting's value."""
+    texts = written if isinstance(written, dict) else {}
+    state.written_as({str(getattr(state, key, "")): text for key, text in texts.items() if references(text)})
 
 
 def poller_options(options: Mapping[str, Any]) -> PollerOptions:

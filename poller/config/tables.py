@@ -74,6 +74,18 @@ class StateOptions(Options):
     identity: bool | Text = False
     """For `sql`: sign in with a Microsoft Entra identity instead of a password, as a source's `identity` does."""
 
+    _written: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    def written_as(self, texts: Mapping[str, str]) -> None:
+        """Note what stands in the file, by the value that settings make of it."""
+        self._written = texts
+
+    def without_values(self, text: str) -> str:
+        """A text of an error, with what stands in the file in place of what settings made of it."""
+        for value, written in self._written.items():
+            text = text.replace(value, written)
+        return text
+
     @property
     def lists(self) -> bool:
         """Whether one request says which documents there are, as the dispatcher needs."""

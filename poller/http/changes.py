@@ -31,7 +31,7 @@ from poller.http.messages import FAULT, Answer, Request, answer, refusal
 from poller.http.origins import same_origin
 from poller.http.sessions import Sessions
 from poller.journal.quarantine.record import is_id
-from poller.model.escape import escape
+from poller.model.escape import escape, is_visible
 from poller.model.limits import NotBoundedJson, read_json
 from poller.observability.events import log_failure
 
@@ -186,7 +186,7 @@ def _wanted(request: Request, name: str) -> Wanted | Answer:
     if one_row != (asked.id is not None) or (asked.id is not None and not is_id(asked.id)):
         return refusal(422, "a replay and a discard need the id of one row, 16 hexadecimal digits; others take none")
     typed = escape(" ".join(asked.by.split()))[:LONGEST_TYPED]
-    if not typed:
+    if not is_visible(asked.by):
         return refusal(422, "who asks must be given")
     by = CALLER.format(typed=typed, place=f", {escape(request.remote)[:100]}" if request.remote else "")
     return Wanted(asked.change, name, asked.id, by, asked.reason)

@@ -7,6 +7,7 @@ unprintable characters are shown as Python writes them: `\n`, `\x1b`, `\u202e`.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,19 @@ def escape(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Characters that are printable to Python and shown as nothing."""
+
+
+def is_visible(text: str) -> bool:
+    """True if a person sees any of it: not only spaces, zero-width and other invisible characters, or marks without a
+    letter."""
+    return any(
+        c.isprintable() and not c.isspace() and c not in _BLANK and not unicodedata.category(c).startswith("M")
+        for c in text
+    )
 
 
 def escape_lines(text: str, prefix: str = "") -> str:

@@ -19,7 +19,7 @@ LONGEST_SECRET = 4096
 """Characters. Where a longer text is cut, a secret up to this long may lose its end, and not be recognised."""
 
 _NAMES = (
-    r"account[_-]?key|shared[_-]?access[_-]?(?:key|signature)|passphrase|password|passwd|pwd|secret|token|api[_-]?key|"
+    r"account[_-]?key|storage[_-]?key|shared[_-]?access[_-]?(?:key|signature)|passphrase|passcode|password|passwd|pwd|secret|token|api[_-]?key|"
     r"access[_-]?key|functions[_-]?key|private[_-]?key|secret[_-]?key|encryption[_-]?key|signing[_-]?key|"
     r"instrumentation[_-]?key|subscription[_-]?key|master[_-]?key"
 )
@@ -61,6 +61,21 @@ _ENCODED = (
     r"(?:(?!%40)[^\s\"'&]){1,256}(?=%40)"
 )
 
+# What services call by an address that nobody may know: Slack's, Discord's and Teams' webhooks.
+_WEBHOOK = (
+    r"hooks\.slack\.com/(?:services|workflows|triggers)/|/services/T\w{1,32}/B\w{1,32}/|/webhooks/\d{1,32}/|"
+    r"\.office\.com/webhook(?:b2)?/|/webhookb2/|/incomingwebhook/"
+)
+# Tokens that begin with the name of what they are for: GitHub's, npm's, Slack's, Stripe's, OpenAI's, GitLab's, ...
+_OF_SERVICES = (
+    r"(?<![\w-])(?:(?:gh[pousr]|npm)_[a-z0-9]{20,}+|github_pat_\w{20,}+|(?:xox[a-z]|xapp)-[\w-]{10,}+|"
+    r"[sr]k_(?:live|test)_\w{10,}+|whsec_\w{16,}+|sk-[\w-]{20,}+|glpat-[\w-]{16,}+|AIza[\w-]{30,}+|"
+    r"SG\.[\w-]{16,64}\.[\w-]{16,}+)"
+)
+# As Python writes them: SecretStr('...'), auth=('user', '...'), HTTPBasicAuth('user', '...')
+_CALL = r"(?<![\w-])(?:[\w-]*auth\s{0,8}=\s{0,8}|[\w-]*basicauth|secret(?:str|bytes))\((?=\s{0,8}b?[\"'])"
+_ARGUMENTS = r"(?:\"(?:[^\"\\\n]|\\[^\n])*+\"?|'(?:[^'\\\n]|\\[^\n])*+'?|[^\"'()\n])*+\)?"
+
 _PRIVATE_KEY = (
     r"-----BEGIN (?:(?!PRIVATE KEY)[A-Z0-9]+ )*+PRIVATE KEY-----"
     r"(?:(?!-----END )[\s\S])*+(?:-----END [A-Z0-9 ]*-----)?"
@@ -90,7 +105,10 @@ _SHAPES = (
     (rf"(?P<name><(?:[\w.-]+:)?[\w.-]*(?:{_NAMES})>)(?!\*\*\*<)[^<\n]+", r"\g<name>***"),
     (rf"(?P<name>(?<![^\s\"'])-p)(?!{_OTHER_OPTIONS})[^\s\"']+", r"\g<name>***"),
     (rf"(?P<name>{_PROGRAM})(?!\*\*\*)[^\s\"']+", r"\g<name>***"),
-    (r"(?P<name>[?&]code=)[^\s&\"'#;]+", r"\g<name>***"),
+    (r"(?P<name>[?&](?:code|key)=)[^\s&\"'#;]+", r"\g<name>***"),
+    (rf"(?P<name>{_WEBHOOK})(?!\*\*\*)[^\s\"'<>),;]++", r"\g<name>***"),
+    (_OF_SERVICES, "***"),
+    (rf"(?P<name>{_CALL}){_ARGUMENTS}", r"\g<name>***)"),
     (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", r"\1 ***"),
     (r"\b(sharedkey(?:lite)?)\s+[\w-]+:[a-z0-9+/=_-]+", r"\1 ***"),
     (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", "***"),
@@ -116,8 +134,8 @@ _PASSES = 4
 def redact(text: str) -> str:
     """The text with every known shape of secret replaced by `***`: passwords in URLs, keys and signatures of
     connection strings, headers that authorize, cookies, passwords of commands and of SQL, bearer tokens, private keys,
-    storage account keys. Idempotent; its cost is linear in the text's length. Lone surrogates, which file names may
-    hold, are replaced: stored and logged text is UTF-8.
+    storage account keys, webhooks, tokens of well-known services. Idempotent; its cost is linear in the text's length.
+    Lone surrogates, which file names may hold, are replaced: stored and logged text is UTF-8.
     """
     for _ in range(_PASSES):
         before = text

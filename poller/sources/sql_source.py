@@ -192,7 +192,18 @@ class SqlSource:
             return None
         if wanted == "now":
             return self._guard(self._session.now)
-        return self._guard(lambda: self._session.parse_cursor(wanted, None))
+        try:
+            return self._guard(lambda: self._session.parse_cursor(wanted, None))
+        except SourceError as refused:
+            if wanted not in refused.message:
+                raise
+            # What the file says may have come out of a setting, and is never repeated.
+            raise SourceError(
+                f"{self._options.what}: start_from is no value of column {self._options.cursor_column}.",
+                table=refused.table,
+                column=refused.column,
+                next_step=refused.next_step,
+            ) from None
 
     def page(self, after: Cursor | None, limit: int, *, until: Cursor | None = None) -> Page:
         """See `poller.ports.Source.page`. Rows are plain dicts of the user's columns in select order.

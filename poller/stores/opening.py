@@ -30,6 +30,7 @@ def open_store(state: StateOptions, environ: Mapping[str, str], *, file: str = "
                 raise ConfigError("is missing.", key="url")
             return SqlStore(state.url.get_secret_value(), identity=state.identity)
     except ConfigError as error:
+        error.message, error.next_step = state.without_values(error.message), state.without_values(error.next_step)
         raise located(error, "state", file) from None
     from poller.stores.memory import MemoryStore
 

@@ -40,6 +40,37 @@ def with_blob(project: Project, connection_string: str, container: str) -> None:
     project.environ["AzureWebJobsStorage"] = connection_string
 
 
+@pytest.mark.parametrize("command", [ONCE, ("status",), ("peek", "orders")])
+def test_a_start_that_is_no_value_of_the_column_is_not_repeated(project: Project, command: tuple[str, ...]) -> None:
+    """It may have come out of a setting, and settings hold secrets."""
+    project.configure("orders", source='start_from = "%START%"\n')
+    project.insert(1)
+    project.environ["START"] = "hunter2-hunter2"
+    ended = project.run(*command)
+    assert ended.code == 1
+    assert "start_from" in ended.err
+    assert "2026-04-07T01:23:45.123456" in ended.err
+    assert "hunter2" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("key", "line"), [("connection", 'connection = "%HERE%"'), ("container", 'container = "x%HERE%"')]
+)
+@pytest.mark.parametrize("command", [("check",), ("status",)])
+def test_what_a_setting_puts_into_state_is_not_repeated(
+    project: Project, key: str, line: str, command: tuple[str, ...]
+) -> None:
+    project.configure("orders")
+    text = (project.folder / "poller.toml").read_text()
+    project.write(text.replace('store = "sql"', f'store = "blob"\n{line}'))
+    project.environ |= {"HERE": "Hunter2-hunter2", "AzureWebJobsStorage": "UseDevelopmentStorage=true"}
+    ended = project.run(*command)
+    assert ended.code == 2
+    assert f"state.{key}" in ended.out + ended.err
+    assert "%HERE%" in ended.out + ended.err
+    assert "unter2" not in ended.out + ended.err
+
+
 @pytest.mark.parametrize("command", [ONCE, ("status",)])
 def test_a_wrong_password(project: Project, mariadb_url: str, command: tuple[str, ...]) -> None:
     from sqlalchemy import make_url

@@ -14,7 +14,7 @@ from typing import IO, Any
 from poller import forks
 from poller.admin.counts import rows
 from poller.delivery.watches import PENDING_CAP
-from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text, escape_lines
+from poller.model.escape import LONGEST_SENTENCE, LONGEST_VALUE, cut, each_text, escape_lines, shown
 from poller.model.redact import redact, shortened
 from poller.model.when import clock, span, took
 from poller.observability import HandlerFailed, PollerEvent, TickFailed, TickFinished
@@ -159,13 +159,17 @@ class LogLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """All of it, its traceback included: a row's value in it must not steer the terminal, nor show a secret."""
         text = escape_lines(shortened(super().format(record), LONGEST_LINE))
-        return text if record.name == "poller" else text.replace("\n", f"\n{record.name}: ")
+        return text if record.name == "poller" else text.replace("\n", f"\n{_name_of(record)}: ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line, without a traceback, which follows it."""
-        name = "" if record.name == "poller" else record.name
-        text = f"{name}: {record.message}" if name else record.message
+        text = record.message if record.name == "poller" else f"{_name_of(record)}: {record.message}"
         return _formed(datetime.fromtimestamp(record.created, UTC), record.levelname, text)
+
+
+def _name_of(record: logging.LogRecord) -> str:
+    """A library may name its loggers after what it works on."""
+    return shown(shortened(record.name, LONGEST_VALUE))
 
 
 def _formed(at: datetime, level: str, text: str) -> str:

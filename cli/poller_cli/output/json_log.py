@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import trace
 
-from poller.model.escape import each_text, escape_lines, shown
+from poller.model.escape import LONGEST_VALUE, each_text, escape_lines, shown
 from poller.model.redact import redact, shortened
 from poller.model.stamps import stamp
 from poller.observability import PollerEvent
@@ -49,7 +49,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             fields["trace"] = escape_lines(shortened(self.formatException(record.exc_info), LONGEST))
         at = datetime.fromtimestamp(record.created, UTC)
-        return line(at, record.levelname, shown(record.name), fields)
+        return line(at, record.levelname, shown(shortened(record.name, LONGEST_VALUE)), fields)
 
 
 def _span() -> dict[str, str]:

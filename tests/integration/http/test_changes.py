@@ -262,6 +262,15 @@ def test_who_asks_is_one_line_and_keeps_the_address_it_came_from(mine: Shop) -> 
     assert len(by) < 300
 
 
+@pytest.mark.parametrize("by", ["", " \n", "\u200b", "\u2060\ufeff \u00ad", "\u3164", "\u2800\u115f"])
+def test_a_name_that_nobody_can_see_is_none(mine: Shop, by: str) -> None:
+    before = mine.document()
+    refused = mine.change("pause", by=by)
+    assert refused.status == 422
+    assert "who asks" in refused.json["error"]
+    assert mine.document() == before
+
+
 def test_a_change_that_is_refused_is_logged_so(mine: Shop, caplog: pytest.LogCaptureFixture) -> None:
     (row,) = mine.waiting()
     mine.change("pause", reason="x" * 1_000)

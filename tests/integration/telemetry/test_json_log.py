@@ -52,6 +52,30 @@ def test_each_line_is_an_object_with_the_ids_of_its_span(tmp_path: Path) -> None
     assert "message" in lines[-1], "the console's own last word is an object too"
 
 
+NAMED = """
+import logging
+
+NAME = "shop\\n2026-04-07 ERROR  FAKE\\x1b[2J password=hunter2 " + "x" * 5_000
+
+def on_orders(batch):
+    logging.getLogger(NAME).warning("paid\\ntwice")
+"""
+
+
+@pytest.mark.parametrize("form", [[], ["--log-format", "json"]], ids=["text", "json"])
+def test_a_loggers_name_makes_no_line_and_shows_no_secret(tmp_path: Path, form: list[str]) -> None:
+    """A library may name its loggers after what it works on."""
+    write_shop(tmp_path, NAMED)
+    command = [sys.executable, "-m", "poller_cli.main", "run", "--once", *form]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=60)
+    said = ended.stderr.decode()
+    assert "paid" in said
+    assert "hunter2" not in said
+    assert "\x1b" not in said
+    assert "x" * 300 not in said
+    assert not [line for line in said.splitlines() if line.startswith("2026-04-07 ERROR  FAKE")]
+
+
 NOISY = """
 import logging, threading, warnings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -132,6 +133,24 @@ def test_a_path_is_as_good_as_its_text(orders: Poller, tmp_path: Path) -> None:
     assert find_checkpoint(orders, file).export == find_checkpoint(orders, str(file)).export
     with pytest.raises(WrongArgument, match="azure-functions-db"):
         read_foreign(file, connection="", environ={}, now=datetime.now(UTC))
+
+
+@pytest.mark.parametrize("by", ["\u200b", " \u2060\n", "\u3164"])
+def test_a_name_that_nobody_can_see_is_not_recorded(
+    orders: Poller, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    def recorded() -> str:
+        found = store.read("state/shop/orders.json")
+        assert isinstance(found, Found)
+        return str(json.loads(found.body)["control"]["last_change"]["by"])
+
+    monkeypatch.setenv("POLLER_OPERATOR", by)
+    orders.tick(lambda _batch: None)
+    orders.pause()
+    nameless = recorded()
+    assert "@" in nameless
+    orders.resume(by=by)
+    assert recorded() == nameless
 
 
 def test_what_cannot_be_called_is_no_handler(orders: Poller) -> None:

@@ -95,6 +95,23 @@ SECRET = "hunter2Zx9"
         f"Ocp-Apim-Subscription-Key: {SECRET}",
         f'{{"name": "DB_PASSWORD", "slotSetting": false, "value": "{SECRET}"}}',
         f'<add key="Password" value="{SECRET}" />',
+        f"https://hooks.slack.com/services/T000/B000/{SECRET} answered 404",
+        f"HTTPSConnectionPool(host='hooks.slack.com'): url: /services/T000/B000/{SECRET} (refused)",
+        f"https://discord.com/api/webhooks/123456789/{SECRET}",
+        f"POST https://discordapp.com/api/v10/webhooks/123456789/{SECRET}?wait=true: 404",
+        f"https://shop.webhook.office.com/webhookb2/a@b/IncomingWebhook/{SECRET}/c",
+        f"https://outlook.office.com/webhook/a@b/IncomingWebhook/{SECRET}/c",
+        f"https://maps.example/api?key={SECRET}",
+        f"https://maps.example/api?q=1&key={SECRET}&x=2",
+        f"SecretStr('{SECRET}')",
+        f"url=SecretStr('postgresql://db/{SECRET}') user='u'",
+        f"SecretBytes(b'{SECRET}')",
+        f"get(url, auth=('u', '{SECRET}'), timeout=3)",
+        f'auth = ("u", "a){SECRET}")',
+        f"BasicAuth('u', '{SECRET}')",
+        f"HTTPBasicAuth('u', password='{SECRET}')",
+        f"passcode={SECRET}",
+        f"storage_key={SECRET}",
     ],
 )
 def test_these_too_are_cut_out(text: str) -> None:
@@ -105,8 +122,38 @@ def test_these_too_are_cut_out(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "token",
+    [
+        *(f"{kind}_{'a1B2' * 9}" for kind in ("ghp", "gho", "ghu", "ghs", "ghr", "npm")),
+        f"github_pat_{'a1B2' * 20}",
+        "xoxb-1234567890-a1B2c3D4e5F6",
+        "xoxp-1234567890-a1B2c3D4e5F6",
+        "xapp-1-A0-123-a1B2c3D4e5F6",
+        *(f"{kind}_live_{'a1B2' * 6}" for kind in ("sk", "rk")),
+        f"sk_test_{'a1B2' * 6}",
+        f"whsec_{'a1B2' * 8}",
+        f"sk-{'a1B2' * 10}",
+        f"sk-proj-{'a1B2' * 10}",
+        f"glpat-{'a1B2' * 5}",
+        f"SG.{'a1B2' * 5}ab.{'c3D4' * 10}abc",
+        f"AIza{'a1B2' * 8}abc",
+    ],
+)
+def test_tokens_of_services_are_known_by_their_beginning(token: str) -> None:
+    assert redact(f"{token} was refused") == "*** was refused"
+    assert redact(f"['{token}']") == "['***']"
+    assert redact(redact(token)) == "***"
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "hooks.slack.com cannot be resolved",
+        "the key of the row: ?keys=3",
+        "author=(ana)",
+        "oauth = (none)",
+        "task_live_feed_of_orders_is_late",
+        "risk-assessment-of-the-whole-department",
         "error code=42 while reading",
         "exit code: 137",
         "code=40001 (serialization failure)",
@@ -173,6 +220,7 @@ FRAGMENTS = st.sampled_from(
         *("=>", " -p", '\\"', "(", "<", ">", "''", '""', "%22", "%3A"),
         *("Bearer ", "SharedKey ", "is ", "\n", "***", "abc", "12345678", "b'", "eyJ", ".", "IDENTIFIED BY "),
         *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "postgresql://u:", "https://u:"),
+        *("hooks.slack.com/services/", "/webhooks/1/", "SecretStr(", "auth=(", ")", "ghp_", "xoxb-", "sk_live_", "sk-"),
     ]
 )
 MIXED = st.lists(FRAGMENTS | st.text(max_size=3), max_size=30).map("".join)
@@ -231,6 +279,8 @@ SEEDS = [
         "curl -u a:",
         'name="password" ',
     ),
+    *("hooks.slack.com/services/", "webhooks/1/", "/services/T0/", "a.webhook.office.com/webhookb2/", "?key=", "&key="),
+    *("SecretStr(", "auth=(", "auth=('", "auth", "basicauth(", "ghp_", "xoxb-", "xoxb-a-", "sk_live_", "sk-", "sk-a"),
     *('\\"password\\": \\"', "://a:b ", "db_pass", "%22password%22%3A", "password ==", "a_", "_pass", "password=''"),
 ]
 
