@@ -35,8 +35,13 @@ def folder(path: str, *, app: str, poller: str, value: Any = None) -> str:
     is."""
     moment = _moment(value) if placeholders(path) & {*OF_DATE} else None
     words = {"app": app, "poller": poller}
-    words.update({name: moment.strftime(form) if moment else NO_DATE for name, form in OF_DATE.items()})
+    words.update({name: _written(moment, form) if moment else NO_DATE for name, form in OF_DATE.items()})
     return path.format(**words)
+
+
+def _written(moment: datetime, form: str) -> str:
+    """By `strftime`, which on some systems writes years below 1000 with fewer digits."""
+    return moment.strftime(form.replace("%Y", f"{moment.year:04}"))
 
 
 def _moment(value: Any) -> datetime | None:

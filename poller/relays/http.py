@@ -28,7 +28,7 @@ from poller.handler.batch import Batch
 from poller.model.finding import Finding, error, ok, warn
 from poller.ports import Row
 from poller.relays.base import Relay
-from poller.relays.http_answers import Refused, failed_events, read_body, wanted_pause
+from poller.relays.http_answers import Refused, failed_events, read_body, wanted_pause, was_slow, without_address
 from poller.relays.http_sessions import Sessions
 from poller.relays.messages import json_bytes, message_id, readable, retry_later
 from poller.tls import is_loopback
@@ -41,6 +41,10 @@ _NO_ROWS_FAULT = frozenset({401, 403, 407})
 _OURS = frozenset({"content-type", "content-length", "idempotency-key", "host", "accept-encoding", "transfer-encoding"})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
+SLOW = 3
+"""So many requests in a row that take too long are no outage, if a smaller one may be answered."""
+_REFERENCE = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+", re.ASCII)
+"""The characters of a URI reference."""
 
 
 class HttpSettings(Options):
@@ -65,7 +69,8 @@ class HttpSettings(Options):
     """The `type` of the events."""
 
     event_source: Text | None = None
-    """The `source` of the events. Default: `/{app_name}/{poller}`."""
+    """The `source` of the events: a URI reference, as CloudEvents asks for, such as `/shop` or `https://example.com/shop`.
+    Default: `/{app_name}/{poller}`."""
 
     headers: dict[str, str] = Field(default_factory=dict)
     """Further headers of each request."""
@@ -75,7 +80,9 @@ class HttpSettings(Options):
     `{Authorization = "SHOP_AUTHORIZATION"}`."""
 
     timeout: PositiveDuration = timedelta(seconds=30)
-    """How long the endpoint may be silent: until it is connected, and between what it sends."""
+    """How long the endpoint may take: until it is connected, and then for its whole answer, with a second more for each
+    100,000 bytes of it. If it is too slow for a request with several rows three times in a row, the batch fails, so
+    that smaller ones are tried; for one row it stays an outage."""
 
     @field_validator("url")
     @classmethod
@@ -83,6 +90,16 @@ class HttpSettings(Options):
         if url is not None:
             _parsed(url.get_secret_value())
         return url
+
+    @field_validator("event_source")
+    @classmethod
+    def _is_a_reference(cls, source: str | None) -> str | None:
+        if source is not None:
+            with suppress(ValueError):
+                if _REFERENCE.fullmatch(source) and source.count("#") < 2 and urlsplit(source) is not None:
+                    return source
+            raise PydanticCustomError("reference", "is not a URI reference, such as /shop or https://example.com/shop")
+        return source
 
     @field_validator("headers", "headers_env")
     @classmethod
@@ -124,6 +141,8 @@ class HttpRelay(Relay[HttpSettings]):
         self._headers = {**settings.headers, **{name: self._secret(name) for name in settings.headers_env}}
         self._check_transport()
         self._sessions = Sessions(self._url)
+        self._too_slow = 0
+        """How many requests in a row took longer than the timeout."""
 
     def __call__(self, batch: Batch) -> None:
         """Raises: RetryLater (an outage), Refused, LeaseLost."""
@@ -198,9 +217,18 @@ class HttpRelay(Relay[HttpSettings]):
             with self._sessions.current().post(
                 self._url, data=request.body, headers=headers, timeout=limit, allow_redirects=False, stream=True
             ) as answer:
-                self._judge(batch, request, answer, read_body(answer, until))
+                body = read_body(answer, until)
+                self._too_slow = 0
+                self._judge(batch, request, answer, body)
         except (requests.RequestException, OSError) as failed:  # its text may quote the address
-            raise retry_later(f"{self._place} gave no answer ({type(failed).__name__})") from None
+            self._too_slow = self._too_slow + 1 if was_slow(failed) else 0
+            if self._too_slow >= SLOW and len(request.rows) > 1:
+                raise Refused(
+                    f"{self._place} did not answer a request with {len(request.rows)} rows in time,"
+                    f" {self._too_slow} times in a row.",
+                    next_step="Smaller batches are tried. Set a smaller batch_size or a longer timeout.",
+                ) from None
+            raise retry_later(f"{self._place} gave no answer ({without_address(failed)})") from None
 
     # ---------------------------------------------------------------------------------------------- what comes back
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +37,26 @@ def read_body(answer: requests.Response, until: float) -> bytes:
         if time.monotonic() > until:
             raise TimeoutError("the answer arrived too slowly")
     return b"".join(parts)
+
+
+def was_slow(failed: Exception) -> bool:
+    """True if the endpoint was connected, and its answer took longer than the timeout."""
+    import requests
+    from urllib3.exceptions import ReadTimeoutError
+
+    reason = failed.args[0] if failed.args else None
+    return isinstance(failed, requests.ReadTimeout | TimeoutError) or isinstance(reason, ReadTimeoutError)
+
+
+def without_address(failed: Exception) -> str:
+    """What an exception of requests says, without the address that its text quotes: of TLS, what is wrong with it."""
+    reason: object = failed
+    for _ in range(4):  # SSLError: MaxRetryError: SSLError: ssl.SSLError
+        if isinstance(reason, ssl.SSLError):
+            said = getattr(reason, "verify_message", "") or reason.reason or type(reason).__name__
+            return f"TLS failed: {said}"
+        reason = getattr(reason, "reason", None) or (reason.args[0] if getattr(reason, "args", ()) else None)  # type: ignore[attr-defined]
+    return type(failed).__name__
 
 
 def failed_events(answer: requests.Response, body: bytes) -> Sequence[tuple[str, str]]:

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from poller import forks
+from poller.answers import Limited
 from poller.model.redact import redact
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Sessions:
         # The environment is read once, for proxies and certificates. A `.netrc` would replace our own headers.
         found = session.merge_environment_settings(self._url, {}, None, None, None)
         session.proxies, session.verify, session.trust_env = found["proxies"], found["verify"], False
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, Limited())  # an answer as a whole has the time that a silence has
         # A redirect is not looked at either: requests would read all of its body, however long that is.
         session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]  # noqa: ARG005
         self._all.append(session)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,15 +15,18 @@ from typing import Any
 from poller import Batch
 from poller.handler.call import Handler, ThreadExecutor
 from poller.handler.result import CallResult
+from tests.support.certificates import Certificates
 
 
 @dataclass
 class Answer:
-    """`status` 0: the connection is closed without one; -1: none comes until the endpoint ends."""
+    """`status` 0: the connection is closed without one; -1: none comes until the endpoint ends. `drips`: what is sent
+    byte by byte, without an end."""
 
     status: int = 204
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    drips: bytes = b""
 
     @classmethod
     def failed(cls, *ids: str, **more: str) -> Answer:
@@ -48,17 +53,22 @@ class Request:
 class Endpoint:
     """`answers`: given one after the other, then 204. `requests`: what came."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Certificates | None = None) -> None:
         self.answers: list[Answer] = []
         self.requests: list[Request] = []
         self.over = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls.server, tls.key)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/rows"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}/rows"
 
     @contextmanager
     def serving(self) -> Iterator[Endpoint]:
@@ -79,6 +89,8 @@ class Endpoint:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 endpoint.requests.append(Request(self.path, dict(self.headers), json.loads(body)))
                 answer = endpoint.answers.pop(0) if endpoint.answers else Answer()
+                if answer.drips:
+                    self._drip(answer.drips)
                 if answer.status == -1:
                     endpoint.over.wait(60)
                 if answer.status <= 0:
@@ -91,6 +103,12 @@ class Endpoint:
                     self.send_header("Content-Length", str(len(answer.body)))
                 self.end_headers()
                 self.wfile.write(answer.body)
+
+            def _drip(self, begin: bytes) -> None:
+                with contextlib.suppress(OSError):
+                    self.connection.sendall(begin)
+                    while not endpoint.over.wait(0.01):
+                        self.connection.sendall(b"x")
 
             def log_message(self, *_: Any) -> None:
                 pass

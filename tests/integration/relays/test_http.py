@@ -18,6 +18,7 @@ from poller.relays.http_answers import wanted_pause
 from poller.relays.messages import retry_later
 from tests.integration.relays.endpoint import Answer, Endpoint, called
 from tests.repo.docs.blocks import blocks
+from tests.support.certificates import certificates
 from tests.support.services import free_port
 from tests.support.shop_folder import write_shop
 
@@ -88,6 +89,69 @@ def test_an_answer_is_waited_for_as_long_as_the_timeout(endpoint: Endpoint) -> N
     endpoint.answers = [Answer(-1)]
     result = called(relay("http", url=endpoint.url, timeout="100ms"), batch())
     assert (result.end, "ReadTimeout" in str(result.error)) == ("later", True)
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-Slow: ",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"H",
+    ],
+    ids=["length", "headers", "no-length", "status"],
+)
+def test_an_answer_that_drips_ends_at_the_timeout(endpoint: Endpoint, begin: bytes) -> None:
+    """Each byte comes long before the timeout; the answer as a whole does not."""
+    endpoint.answers = [Answer(0, drips=begin)]
+    result = called(relay("http", url=endpoint.url, timeout="200ms"), batch())
+    assert result.end == "later"
+
+
+def test_an_endpoint_too_slow_for_a_batch_gets_smaller_ones(endpoint: Endpoint) -> None:
+    made = relay("http", url=endpoint.url, timeout="100ms")
+    endpoint.answers = [Answer(-1)] * 3
+    assert [called(made, batch()).end for _ in range(3)] == ["later", "later", "raised"]
+    assert called(made, batch()).error is None
+    endpoint.answers = [Answer(-1)] * 3
+    one = Batch.of_rows(ROWS[:1])
+    assert [called(made, one).end for _ in range(3)] == ["later"] * 3, "of a row alone it is an outage, however long"
+
+
+@pytest.mark.parametrize("status", [204, 503])
+def test_an_answer_between_two_timeouts_ends_their_count(endpoint: Endpoint, status: int) -> None:
+    made = relay("http", url=endpoint.url, timeout="100ms")
+    endpoint.answers = [Answer(-1), Answer(-1), Answer(status), Answer(-1), Answer(-1)]
+    ends = [called(made, batch()).end for _ in range(5)]
+    assert ends[:2] + ends[3:] == ["later"] * 4
+
+
+def test_what_is_wrong_with_tls_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage, as nobody there is: a certificate that ran out is replaced."""
+    files = certificates(tmp_path)
+    with Endpoint(files).serving() as endpoint:
+        result = called(relay("http", url=f"{endpoint.url}?code={SECRET}"), batch())
+        assert result.end == "later"
+        assert "TLS failed: " in str(result.error)
+        assert "certificate" in str(result.error)
+        assert SECRET not in str(result.error)
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(files.authority))
+        assert called(relay("http", url=endpoint.url), batch()).error is None
+        plain = endpoint.url.replace("127.0.0.1", "localhost")
+        assert "TLS failed: " in str(called(relay("http", url=plain), batch()).error), "of another name"
+
+
+@pytest.mark.parametrize("source", ["/shop", "https://example.com/shop?a=b#c", "urn:shop:orders", "shop/%20x"])
+def test_a_source_of_events_is_a_uri_reference(endpoint: Endpoint, source: str) -> None:
+    assert called(relay("http", url=endpoint.url, event_source=source), batch()).error is None
+    assert endpoint.requests[0].body[0]["source"] == source
+
+
+@pytest.mark.parametrize("source", ["our shop", "/shop/ä", "http://[x", "a#b#c", "50%", "<shop>"])
+def test_what_is_no_uri_reference_is_refused_with_its_key(source: str) -> None:
+    with pytest.raises(ConfigError, match="URI reference") as refused:
+        relay("http", url="http://127.0.0.1/", event_source=source)
+    assert "event_source" in str(refused.value)
 
 
 def test_nobody_there_is_an_outage() -> None:

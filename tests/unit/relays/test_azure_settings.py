@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -95,6 +96,9 @@ def test_a_path_is_a_pure_function_of_the_row() -> None:
     path = "{app}/{poller}/y={year}/{month}-{day}/{hour}"
     assert fault(path) is None
     assert folder(path, app="shop", poller="orders", value="2026-04-07T23:59:00-05:00") == "shop/orders/y=2026/04-08/04"
+    for early in ("0044-03-15", datetime(44, 3, 15), date(44, 3, 15)):
+        assert folder("{date}", app="shop", poller="orders", value=early) == "0044-03-15"
+        assert folder("{year}/{month}", app="shop", poller="orders", value=early) == "0044/03"
 
 
 @pytest.mark.parametrize(
