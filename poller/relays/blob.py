@@ -93,8 +93,9 @@ class BlobRelay(Relay[BlobSettings]):
     def __call__(self, batch: Batch) -> None:
         """Raises: RetryLater, where the service is down; Fenced, where a later owner has landed files; PollerError."""
         own = self.settings
-        kind = Parquet if own.format == "parquet" else JsonLines
-        form = kind(batch, compressed=own.compression == "gzip")
+        compressed = own.compression == "gzip"
+        parquet = own.format == "parquet"
+        form = Parquet(batch, own.path, compressed=compressed) if parquet else JsonLines(batch, compressed=compressed)
         keys = [hash_of_key(key) for key in batch.keys()]  # noqa: SIM118 - not a mapping's
         folders: dict[str, list[int]] = {}
         for position, value in zip(range(len(batch)), self._dates(batch), strict=True):

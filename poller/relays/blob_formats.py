@@ -16,8 +16,12 @@ from poller.relays.messages import json_bytes, readable
 def empty_file(name: str, columns: str) -> bytes:
     """A file without rows, in the format that its name says, which readers accept."""
     if name.endswith(".parquet"):
-        return _written(_unpacked(columns).empty_table(), "none")
+        return _written(_unpacked(columns).remove_metadata().empty_table(), "none")
     return gzip.compress(b"", mtime=0) if name.endswith(".gz") else b""
+
+
+_PATH = b"path"
+"""Under which the ledger's schema says where its files are; the files themselves do not."""
 
 
 class JsonLines:
@@ -46,8 +50,9 @@ class JsonLines:
 
 
 class Parquet:
-    """A Parquet file of `batch.table`. A column has the same type in all files of a poller, which the ledger keeps; one
-    of which no value was seen yet has the type `null`, until there is one. A new column comes at the end.
+    """A Parquet file of `batch.table`. A column has the same type in all files of a poller under one `path`, which the
+    ledger keeps, or from some file on a wider one; one of which no value was seen yet has the type `null`, until there
+    is one. A new column comes at the end.
 
     Raises: ConfigError, where the source does not have `format = "arrow"`.
     """
@@ -55,8 +60,9 @@ class Parquet:
     suffix = ".parquet"
     content_type = "application/vnd.apache.parquet"
 
-    def __init__(self, batch: Batch, *, compressed: bool) -> None:
+    def __init__(self, batch: Batch, path: str, *, compressed: bool) -> None:
         self._table = batch.table
+        self._path = path.encode()
         self._compression = "gzip" if compressed else "snappy"
         self.rows = range(len(batch))
 
@@ -68,7 +74,7 @@ class Parquet:
         """A file with these rows. Raises: PollerError, where a column's values do not have its type any more."""
         import pyarrow as pa
 
-        schema = _unpacked(columns)
+        schema = _unpacked(columns).remove_metadata()
         part = self._table.take(pa.array(positions, pa.int64()))
         arrays = []
         for field in schema:
@@ -81,10 +87,14 @@ class Parquet:
 
         own = {field.name: field for field in self._table.schema}
         fields = []
-        for field in _unpacked(known) if known else ():
+        schema = _unpacked(known) if known else pa.schema([])
+        if (schema.metadata or {}).get(_PATH, self._path) != self._path:
+            schema = pa.schema([])  # the files of another path have types of their own
+        for field in schema:
             newer = own.pop(field.name, field)
-            fields.append(newer.with_nullable(True) if pa.types.is_null(field.type) else field)
-        return pa.schema([*fields, *(field.with_nullable(True).remove_metadata() for field in own.values())])
+            fields.append(newer.with_nullable(True) if _holds(newer.type, field.type) else field)
+        fields += [field.with_nullable(True).remove_metadata() for field in own.values()]
+        return pa.schema(fields, metadata={_PATH: self._path})
 
     @staticmethod
     def _cast(column: Any, field: Any) -> Any:
@@ -98,8 +108,18 @@ class Parquet:
             pass
         raise PollerError(
             f'The column "{field.name}" is of the type {column.type} now, and {field.type} in the files landed so far.',
-            next_step="Cast it in the source (query = ...), or land the new type under another path.",
+            next_step="Cast it in the source (query = ...), or set another path: its files have types of their own.",
         )
+
+
+def _holds(newer: Any, older: Any) -> bool:
+    """True if a column of the newer type holds all that one of the older type can."""
+    import pyarrow.types as types
+
+    if types.is_null(older):
+        return True
+    alike = any(kind(newer) and kind(older) for kind in (types.is_signed_integer, types.is_floating))
+    return alike and newer.bit_width > older.bit_width
 
 
 def _unpacked(columns: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import Cursor
+from poller.ports import Page
 from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
 from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
@@ -184,11 +185,11 @@ class Learned:
             self._shown = shown
             raise TypesChanged
 
-    def _refuse_changed_settings(self, known: Inspection) -> None:
+    def _refuse_changed_settings(self, known: Inspection, page: Page) -> None:
         """A function that a view, a query or a filter calls may have changed what texts depend on, since some row of
         this page. Raises: SourceError naming the setting."""
         rests_on = self.database.dialect.rests_on((known.cursor, *known.keys, *known.ordering))
-        if not self.database.may_set or rests_on is None:
+        if not page.rows or not self.database.may_set or rests_on is None:
             return
         for (name, wanted), found in zip(rests_on.values.items(), self.database.run(rests_on.sql).rows[0], strict=True):
             if str(found) != wanted:

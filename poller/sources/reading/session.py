@@ -115,8 +115,7 @@ class Session(Lags):
                 return Page(rows=[], cursors=[], bound=bound)  # no row at all, so none below the bound
         intervals = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
         page = self._read(known, intervals, limit, bound)
-        if page.rows:
-            self._refuse_changed_settings(known)
+        self._refuse_changed_settings(known, page)
         rows, cursors = page.rows, page.cursors
         self._taken_lag = None
         self._empty = None if rows else (self.database.place(), self.monotonic())

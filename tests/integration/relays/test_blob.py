@@ -161,7 +161,7 @@ def test_gzip_holds_the_same_lines(lake: Lake) -> None:
 
 def test_parquet_columns_keep_their_types_over_batches(lake: Lake) -> None:
     def read() -> Mapping[int, pa.Table]:
-        tables = [parquet.read_table(io.BytesIO(one)) for one in lake.files().values()]
+        tables = map(parquet_of, lake.files().values())
         return {table.column("id")[0].as_py(): table for table in tables}
 
     relay = lake.relay(format="parquet")
@@ -174,6 +174,45 @@ def test_parquet_columns_keep_their_types_over_batches(lake: Lake) -> None:
     assert read()[3].to_pylist() == [{"id": 3, "delay": None, "total": 2.0}]
     with pytest.raises(PollerError, match='"delay" is of the type string now, and int64'):
         relay(arrow_batch([{"id": 4, "delay": "late", "total": 1.0}], fencing_token=2))
+
+
+def typed(type_: Any, id_: int, value: Any, token: int = 1) -> Batch:
+    schema = pa.schema([("id", pa.int64()), ("n", type_)])
+    return arrow_batch([{"id": id_, "n": value}], schema, fencing_token=token)
+
+
+def parquet_of(content: bytes) -> pa.Table:
+    return parquet.read_table(io.BytesIO(content))
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "value"),
+    [(pa.int32(), pa.int64(), 5_000_000_000), (pa.int16(), pa.int32(), 70_000), (pa.float32(), pa.float64(), 0.1)],
+)
+def test_a_parquet_column_that_becomes_wider_goes_on(lake: Lake, narrow: Any, wide: Any, value: Any) -> None:
+    relay = lake.relay(format="parquet")
+    relay(typed(narrow, 1, 1))
+    relay(typed(wide, 2, value))
+    lake.relay(format="parquet")(typed(narrow, 3, 3, 2))
+    tables = {table["id"][0].as_py(): table for table in map(parquet_of, lake.files().values())}
+    assert [tables[one].schema.field("n").type for one in (1, 2, 3)] == [narrow, wide, wide]
+    assert [tables[one]["n"][0].as_py() for one in (1, 2, 3)] == [1, value, 3]
+
+
+def test_a_type_that_does_not_fit_lands_under_another_path(lake: Lake) -> None:
+    """As the error says; there it is the type from then on."""
+    lake.relay(format="parquet")(typed(pa.int64(), 1, 1))
+    late = typed(pa.string(), 2, "late", 2)
+    for _ in range(2):
+        with pytest.raises(PollerError, match="of the type string now") as refused:
+            lake.relay(format="parquet")(late)
+        assert "another path" in refused.value.next_step
+    lake.relay(format="parquet", path="{poller}-v2")(late)
+    lake.relay(format="parquet", path="{poller}-v2")(typed(pa.string(), 3, "later", 2))
+    files = {name: parquet_of(content) for name, content in lake.files("orders").items()}
+    landed = sorted((name.partition("/")[0], table["id"][0].as_py()) for name, table in files.items() if len(table))
+    assert landed == [("orders", 1), ("orders-v2", 2), ("orders-v2", 3)]
+    assert all(table.schema.metadata is None for table in files.values())
 
 
 def test_parquet_needs_a_source_with_arrow(lake: Lake) -> None:
