@@ -471,11 +471,11 @@ class ExactSource(Source, Protocol):
     """A source of which a handler may have values as the database wrote them, where Python's would say less."""
 
     exact: bool
-    """Whether rows have `JsonText` and `IntervalText`. A poller sets it, as its handler asks (`wants_exact_values`)."""
+    """True if rows have `JsonText` and `IntervalText`. A poller sets it, as its handler asks (`wants_exact_values`)."""
 
 
 def wants_exact_values(handler: object) -> bool:
-    """Whether a handler takes values as the database wrote them: it says so by an attribute `exact_values = True`."""
+    """True if a handler takes values as the database wrote them: it says so by an attribute `exact_values = True`."""
     return getattr(handler, "exact_values", False) is True
 
 

@@ -37,7 +37,7 @@ class Relay(ABC, Generic[SettingsT]):
     """
 
     exact_values: ClassVar[bool] = False
-    """Whether rows come with values as the database wrote them: see `poller.ports.wants_exact_values`."""
+    """True if rows come with values as the database wrote them: see `poller.ports.wants_exact_values`."""
 
     def __init__(
         self, settings: SettingsT, *, environ: Mapping[str, str] | None = None, folder: Path | None = None

@@ -93,7 +93,7 @@ class SqlRelay(Relay[SqlSettings]):
         return self._checked(lambda target: [*target.security(self.environ), *target.checkup()])
 
     def check_columns(self, columns: tuple[str, ...]) -> list[Finding]:
-        """Whether the table has a column for each, and can take its value."""
+        """An error for a column that the table lacks, or that takes no value of a row."""
         return self._checked(lambda target: target.check_columns(columns))
 
     def _checked(self, look: Callable[[Target], list[Finding]]) -> list[Finding]:

@@ -107,7 +107,7 @@ def described(failed: SQLAlchemyError) -> str:
 
 
 def _waited_too_long(original: Any) -> bool:
-    """Whether the driver gave up on the answer to a statement: MySQL has no time limit for statements that write."""
+    """True if the driver gave up on the answer to a statement: MySQL has no time limit for statements that write."""
     return codes(original)[1] == _LOST and "timed out" in str(original)
 
 

@@ -77,7 +77,7 @@ class Database:
 
     @property
     def exact(self) -> bool:
-        """Whether JSON and intervals are read as marked text."""
+        """True if JSON and intervals are read as marked text."""
         return self._setup.form == "exact"
 
     @exact.setter

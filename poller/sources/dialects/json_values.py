@@ -113,7 +113,7 @@ def _checking() -> Any:
 
 
 def has_months(text: str) -> bool:
-    """Whether PostgreSQL's text of an interval counts months or years, which are no number of days."""
+    """True if PostgreSQL's text of an interval counts months or years, which are no number of days."""
     return "mon" in text or "year" in text
 
 

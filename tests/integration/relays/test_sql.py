@@ -448,7 +448,7 @@ def slow(request: pytest.FixtureRequest, databases: dict[str, Engine]) -> Iterat
             connection.execute(text(statement))
     yield engine
     with engine.begin() as connection:
-        connection.execute(text("DROP TABLE copy"))
+        connection.execute(text("DROP TABLE IF EXISTS copy, poller_fence, poller_applied"))
         if request.param == "postgres":
             connection.execute(text("DROP FUNCTION slowly"))
 
