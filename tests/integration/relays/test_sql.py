@@ -419,7 +419,7 @@ def test_connections_that_were_ended_meanwhile_are_replaced(postgres_db: str) ->
 
 
 def test_a_row_that_another_locks_comes_again_soon(target: Engine, made: Any) -> None:
-    write, hurried = made(), made(timeout="1s")  # only the one that the lock holds up: a busy machine takes its second
+    write, hurried = made(), made(timeout="3s")  # only the one that the lock holds up: a busy machine takes its second
     write(batch(row(1)))
     with target.begin() as other:
         other.execute(text("UPDATE copy SET version = 5"))
@@ -454,10 +454,10 @@ def slow(request: pytest.FixtureRequest, databases: dict[str, Engine]) -> Iterat
 
 
 def test_a_statement_that_takes_too_long_is_a_failure(slow: Engine) -> None:
-    write = relay("sql", url=url_of(slow), table="copy", key_columns=["id"], timeout="1s")
+    write = relay("sql", url=url_of(slow), table="copy", key_columns=["id"], timeout="2s")
     result = called(write, batch(row(1), row(2, "slow"), row(3)))
     assert (result.end, result.named) == ("raised", ()), "attempts are counted, so that the batch is divided"
-    assert "did not take a batch within 1s" in str(result.error)
+    assert "did not take a batch within 2s" in str(result.error)
     assert "`timeout`" in str(result.error)
     assert "not available" not in str(result.error)
     assert called(write, batch(row(1), row(3))).error is None
@@ -471,7 +471,7 @@ def test_a_row_that_takes_too_long_holds_up_no_other(slow: Engine, tmp_path: Pat
         connection.execute(text("CREATE TABLE copy (id INTEGER PRIMARY KEY, name TEXT, version INTEGER)"))
         connection.execute(text("INSERT INTO copy VALUES (1, 'a', 1), (2, 'slow', 1), (3, 'c', 1), (4, 'd', 1)"))
     engine.dispose()
-    write = relay("sql", url=url_of(slow), table="copy", key_columns=["id"], timeout="1s")
+    write = relay("sql", url=url_of(slow), table="copy", key_columns=["id"], timeout="2s")
     options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1, "retry_backoff": "500ms"}
     table = SqlSource(source, table="copy", cursor_column="id", cursor_kind="integer+pk", pk_columns=["id"])
     with Poller("orders", source=table, store=MemoryStore(), app_name="shop", **options) as orders:
