@@ -176,7 +176,8 @@ class AppConfig(Options):
     """Where checkpoints and leases are kept."""
 
     connections: int = Field(default=4, ge=1, le=1000)
-    """The most connections that this process has to one database as one user, for all pollers that read from it."""
+    """The most connections that this process has to one database as one user, for all pollers that read from it. To all
+    databases of one server it has at most half of those that others leave."""
 
     telemetry: Literal["otlp", "azure-monitor", "prometheus"] | None = None
     """Where `poller run`, `poller dispatch` and Functions export metrics and traces to; each needs the extra of its

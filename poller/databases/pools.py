@@ -4,10 +4,16 @@ A source borrows a connection for a sample and its page, and gives it back after
 read the next page below the same bound *keeps* its connection: it stays the source's until another one waits for it. So
 a handler that runs for long holds none, and sources that are alone lose nothing.
 
-The connections rest in SQLAlchemy's `QueuePool`, the last used on top, and are made when they are needed. How many
-there may be is decided here, first come, first served: who finds all in use waits, and is refused after a while. A
-connection is not tested before it is lent: that would cost a statement each time. The source reads again, once, where
-its connection died while it rested; with it all that rested are replaced.
+Connections are made when they are needed, and rest here, the last used on top. How many there may be is decided first
+come, first served: who finds all in use waits, and is refused after a while. A connection is not tested before it is
+lent: that would cost a statement each time. The source reads again, once, where its connection died while it rested;
+with it all that rested are replaced.
+
+A server takes so many connections, to whatever databases. So all pools of one server have a share of it together: half
+of what others leave, and as many as one pool may have, as far as they are there. It is asked on a new connection, and
+again after `ASKED_FOR`, or when connections died: it may have been started again with another number. Where nothing is
+left, what has rested for the longest in another pool is closed for whoever waits. What a server refuses all the same (a
+pooler's own limit, say) is found out by its refusals.
 
 This does NOT hold for engines that a program made itself, nor for SQLite, whose connections cost nothing: those sources
 have a connection of their own.
@@ -16,17 +22,21 @@ have a connection of their own.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Any
-from weakref import WeakValueDictionary, finalize
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from weakref import WeakSet, WeakValueDictionary, finalize
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 
 from poller import forks
 from poller.databases import samplers, urls
+from poller.databases.room import Room, Scope, refused_for_room, room_of
 from poller.errors import SourceUnavailable
 
 DEFAULT = 4
@@ -35,6 +45,14 @@ MOST = 1_000
 """No pool has more: see `connections` in poller.toml."""
 STATEMENTS_KEPT = 4_000
 """Compiled statements of all sources of a pool, about five each."""
+ASKED_FOR = 300.0
+"""Seconds after which a server is asked again how many connections it takes, when one is made."""
+BRAKE = 60.0
+"""Seconds for which there are no more connections than a server refused to exceed."""
+RETRY = 0.1
+"""Seconds after which a refused connection is tried again: a server needs a moment for those that were closed."""
+Scoped: TypeAlias = tuple[Scope, str | None]
+"""The server's connections, a user's, or those to a database."""
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mssql": 1433, "oracle": 1521}
 _SESSION = "poller_session"
 
@@ -109,39 +127,223 @@ class Loan:
         self.ended = self.soiled = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """A connection that rests. `since`: on the monotonic clock."""
+
+    connection: Connection
+    session: Session
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Leave to use one connection: `rest`, or a new one, once `closes` are closed."""
+
+    rest: _Rest | None = None
+    closes: tuple[Connection, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """`place`: set before `woken` is."""
+
+    pool: Pool
+    woken: threading.Event = field(default_factory=threading.Event)
+    place: _Place | None = None
+
+
+class PooledServer:
+    """What the pools of this process have of one server, by its address."""
+
+    def __init__(self) -> None:
+        self.pools: WeakSet[Pool] = WeakSet()
+        self._serves = self._serves_again = False
+        self._start()
+        forks.in_child(self._start)
+
+    def _start(self) -> None:
+        self.lock = threading.RLock()  # re-entrant: a garbage-collected source leaves in any thread, at any point
+        self.waiting: deque[_Waiter] = deque()
+        self.pools = WeakSet(self.pools)
+        self._serves = self._serves_again = False
+        self._limits: dict[Scoped, int] = {}
+        self._brakes: dict[Scoped, tuple[int, float]] = {}
+        self.tight = False
+        """Whether there may be more connections than there should be."""
+
+    def open_in(self, scope: Scoped) -> int:
+        """How many connections are open, or about to be: of all users, of one, or to one database."""
+        return sum(pool.open for pool in self.pools if scope in pool.scopes)
+
+    def limit(self, scope: Scoped) -> float:
+        """How many may be open."""
+        most, until = self._brakes.get(scope, (0, -math.inf))
+        asked = self._limits.get(scope, math.inf)
+        return min(asked, most) if time.monotonic() < until else asked
+
+    def is_over(self, pool: Pool, more: int = 0) -> list[Scoped]:
+        """In what there are too many, with so many more of this pool. One pool may always have one."""
+        return [
+            scope
+            for scope in pool.scopes
+            if (found := self.open_in(scope)) + more > self.limit(scope) and (found or not more)
+        ]
+
+    def doubt(self) -> None:
+        """Ask again with the next new connections."""
+        for pool in self.pools:
+            pool.asked = -math.inf
+
+    def learn(self, pool: Pool, connection: Connection) -> None:
+        """Ask over a new connection, where that has its time. Raises: what the driver raises where that broke."""
+        now = time.monotonic()
+        if now < pool.asked + ASKED_FOR:
+            return
+        pool.asked = now
+        found = room_of(connection, pool.family)
+        with self.lock:
+            for scope in pool.scopes:
+                self._limits.pop(scope, None)
+            for name, room in found.items():
+                self._limits[pool.scope(name)] = self._share(pool.scope(name), room)
+            self.tight = True
+            self.serve()
+
+    def _share(self, scope: Scoped, room: Room) -> int:
+        mine = [pool for pool in self.pools if scope in pool.scopes]
+        left = room.most - max(0, room.in_use - sum(pool.open for pool in mine))
+        return max(1, min(left, max(left // 2, *(pool.connections * pool.each for pool in mine))))
+
+    def refused(self, pool: Pool, name: Scope) -> bool:
+        """The server made no connection, since there are so many. Whether this process has others that can make room
+        for it."""
+        scope = pool.scope(name)
+        found = self.open_in(scope)
+        if found:
+            self._brakes[scope] = found, time.monotonic() + BRAKE
+            self.tight = True
+        self.doubt()
+        return bool(found)
+
+    def place(self, pool: Pool) -> _Place | None:
+        """A place for this pool, if there is one."""
+        if pool.lent >= pool.connections:
+            return pool.taken_back()
+        rest = _popped(pool.rests)
+        if rest is not None:
+            pool.lent += 1
+            return _Place(rest)
+        closes: list[Connection] = []
+        while over := self.is_over(pool, pool.each):
+            kept = None if closes else pool.taken_back()
+            if kept is not None:
+                return kept
+            closed = self._closed_for(pool, over)
+            if closed is None:
+                for one in closes:  # each needs the room of several, and there was that of one
+                    _drop(one)
+                return None
+            closes.append(closed)
+        pool.lent += 1
+        return _Place(closes=tuple(closes))
+
+    def _closed_for(self, pool: Pool, scopes: list[Scoped]) -> Connection | None:
+        """What rested for the longest in another pool that counts in all of these; else what a source keeps."""
+        others = [one for one in self.pools if one is not pool and all(scope in one.scopes for scope in scopes)]
+        for one in sorted(others, key=lambda one: one.rests_since):
+            rest = _popped(one.rests, 0)
+            if rest is not None:
+                return rest.connection
+        for one in others:
+            kept = one.taken_back()
+            if kept is not None:
+                one.lent -= 1
+                return kept.closes[0] if kept.rest is None else kept.rest.connection
+        return None
+
+    def serve(self) -> None:
+        """Give what places there are to those that wait, the first first. Also while it is at work, where the garbage
+        collector closes a source."""
+        self._serves_again = True
+        if self._serves:
+            return
+        self._serves = True
+        try:
+            while self._serves_again:
+                self._serves_again = False
+                for waiter in list(self.waiting):
+                    waiter.place = self.place(waiter.pool)
+                    if waiter.place is not None:
+                        self.waiting.remove(waiter)
+                        waiter.woken.set()
+        finally:
+            self._serves = False
+
+
 class Pool:
     """The connections to one database as one user. Safe to use from several threads.
 
     Args:
-        engine: with a `QueuePool` of `MOST` connections. place: for messages, without a secret.
+        engine: without a pool of its own. place: for messages, without a secret. server: that of its database.
 
     Attributes:
         connections: how many it may have. dispatched: whether a dispatcher has one more, which it shares with nobody: a
             look must not wait for a page.
+        each: so many sessions each may have: a source of tables may open a second one beside it.
+        scopes: in what its connections count: among those of the server, of its user, and of its database.
+        lent, rests: those in use, or kept by a source, or about to be opened; those that rest. asked: when the server
+            was asked, on the monotonic clock.
     """
 
-    def __init__(self, engine: Engine, place: str) -> None:
+    def __init__(self, engine: Engine, place: str, server: PooledServer) -> None:
         self.engine = engine
         self.connections = 0
         self.dispatched = False
+        self.each = 1
+        self.server = server
+        name = engine.url.get_backend_name()
+        self.family = "mysql" if name == "mariadb" else name
+        self.scopes: tuple[Scoped, ...] = (
+            ("server", None),
+            ("user", engine.url.username),
+            ("database", engine.url.database),
+        )
         self._place = place
         self._generation = 0
         self._users: dict[int, finalize[[int], object]] = {}
+        self.rests: list[_Rest] = []
+        self.asked = -math.inf
         self._start()
+        server.pools.add(self)
         sa.event.listen(engine, "close", _closed)
         forks.in_child(self._reset_after_fork)
 
     def _start(self) -> None:
-        self._lock = threading.RLock()  # re-entrant: a garbage-collected source leaves in any thread, at any point
-        self._waiting: deque[threading.Event] = deque()
         self._kept: dict[Loan, None] = {}
-        self._lent = 0
+        self.rests = []
+        self.lent = 0
+        self.asked = -math.inf
 
     def _reset_after_fork(self) -> None:
         """In a child process: the connections are the parent's."""
-        forks.keep(*self._kept)
+        forks.keep(*self._kept, *(rest.connection for rest in self.rests))
         self._start()
         urls.abandon(self.engine)
+
+    @property
+    def open(self) -> int:
+        """How many sessions it has, or is about to have."""
+        return (self.lent + len(self.rests)) * self.each
+
+    @property
+    def rests_since(self) -> float:
+        """Since when what has rested for the longest does."""
+        return next((rest.since for rest in self.rests), math.inf)
+
+    def scope(self, name: Scope) -> Scoped:
+        """That of its scopes."""
+        return next(scope for scope in self.scopes if scope[0] == name)
 
     def allow(self, connections: int) -> None:
         """Let it have so many connections; the most that a source allows counts."""
@@ -149,7 +351,7 @@ class Pool:
 
     def join(self, user: object) -> None:
         """Somebody uses the pool, until `leave` or the end of its life."""
-        with self._lock:
+        with self.server.lock:
             if id(user) not in self._users:
                 self._users[id(user)] = ended = finalize(user, self._leave, id(user))
                 ended.atexit = False
@@ -159,7 +361,7 @@ class Pool:
         self._leave(id(user))
 
     def _leave(self, user: int) -> None:
-        with self._lock:
+        with self.server.lock:
             ended = self._users.pop(user, None)
             if ended is None:
                 return
@@ -170,7 +372,13 @@ class Pool:
         for loan in forgotten:
             if self.resume(loan):
                 self.give_back(loan)
-        self.engine.pool.dispose()
+        self._close_rests()
+
+    def _close_rests(self) -> None:
+        while (rest := _popped(self.rests)) is not None:
+            _drop(rest.connection)
+        with self.server.lock:
+            self.server.serve()
 
     # ----------------------------------------------------------------------------------------------------- lending
 
@@ -181,118 +389,175 @@ class Pool:
             opened: sets up a new session. patience: for so many seconds at most it waits for one.
         Raises: SourceUnavailable where all are in use for so long; what the driver and `opened` raise.
         """
-        self._admit(patience)
-        try:
-            return self._lend(opened)
-        except BaseException:
-            self._pass_on()
-            raise
+        ends = time.monotonic() + patience
+        place = self._admit(patience)
+        while True:
+            try:
+                return self._lend(place, opened)
+            except BaseException as error:
+                if not self._may_come_again(error, ends):
+                    raise
+                time.sleep(RETRY)
+                try:
+                    place = self._admit(ends - time.monotonic())
+                except SourceUnavailable:
+                    raise error from None
+
+    def _may_come_again(self, error: BaseException, ends: float) -> bool:
+        """No connection was made; whether one may be, once others of this process make room for it."""
+        name = refused_for_room(error)
+        with self.server.lock:
+            self.lent -= 1
+            again = name is not None and self.server.refused(self, name) and time.monotonic() + RETRY < ends
+            self.server.serve()
+        return again
 
     def give_back(self, loan: Loan) -> None:
         """It rests, for whoever comes next."""
-        if self._ends(loan):
-            loan.session.fresh = False
-            _return(loan.connection)
-            self._pass_on()
-            if not self._users:  # it was closed by another thread meanwhile
-                self.engine.pool.dispose()
+        if not self._ends(loan):
+            return
+        loan.session.fresh = False
+        with self.server.lock:
+            rests = bool(self._users)  # else it was closed by another thread meanwhile
+            if rests and self.server.tight:
+                rests = not self.server.is_over(self)
+                self.server.tight = not rests
+            if rests:
+                self.lent -= 1
+                self.rests.append(_Rest(loan.connection, loan.session, time.monotonic()))
+                self.server.serve()
+        if not rests:
+            self._let_go(loan)
 
     def discard(self, loan: Loan) -> None:
         """It is closed: it is broken, or nobody knows what state it is in."""
         if self._ends(loan):
-            _drop(loan.connection)
-            self._pass_on()
+            self._let_go(loan)
+
+    def _let_go(self, loan: Loan) -> None:
+        _drop(loan.connection)
+        with self.server.lock:
+            self.lent -= 1
+            self.server.serve()
 
     def keep(self, loan: Loan) -> bool:
         """Leave it with the borrower, who does not use it now, until another one wants it; False where one waits for
         it already, and it must be given back."""
-        with self._lock:
-            if self._waiting or loan.ended or not self._users:
+        with self.server.lock:
+            if self.server.waiting or loan.ended or not self._users:
                 return False
             self._kept[loan] = None
             return True
 
     def resume(self, loan: Loan) -> bool:
         """Use a kept one again; False where another one has it now."""
-        with self._lock:
+        with self.server.lock:
             if loan not in self._kept:
                 return False
             del self._kept[loan]
             return True
 
+    def taken_back(self) -> _Place | None:
+        """The place of a connection that a source keeps, the longest kept first."""
+        for kept in list(self._kept):
+            if self.resume(kept):
+                kept.ended, kept.session.fresh = True, False
+                if kept.soiled:
+                    return _Place(closes=(kept.connection,))
+                return _Place(_Rest(kept.connection, kept.session, 0.0))
+        return None
+
     def renew(self) -> None:
         """One died while it rested: all others that rest now are replaced when they are wanted."""
-        with self._lock:
+        with self.server.lock:
             self._generation += 1
+            self.server.doubt()
 
-    def _admit(self, patience: float) -> None:
-        with self._lock:
-            if not self._waiting:
-                if self._lent < self.connections:
-                    self._lent += 1
-                    return
-                for kept in list(self._kept):  # the first is kept the longest
-                    if self.resume(kept):
-                        kept.ended, kept.session.fresh = True, False
-                        _drop(kept.connection) if kept.soiled else _return(kept.connection)  # nobody is waited for
-                        return
-            turn = threading.Event()
-            self._waiting.append(turn)
+    def _admit(self, patience: float) -> _Place:
+        with self.server.lock:
+            if not any(one.pool is self for one in self.server.waiting):
+                place = self.server.place(self)
+                if place is not None:
+                    return place
+            waiter = _Waiter(self)
+            self.server.waiting.append(waiter)
         try:
-            if turn.wait(patience):
-                return
+            waiter.woken.wait(max(0.0, patience))
         except BaseException:
-            if self._gives_up(turn):
-                self._pass_on()
+            place = self._given(waiter)
+            if place is not None:
+                self._give_up(place)
             raise
-        if self._gives_up(turn):
-            return
-        raise SourceUnavailable(
-            f"All {self.connections} connections of this process to {self._place} are in use, for {patience:g} s.",
-            next_step="Raise `connections` in poller.toml, run fewer pollers at once, or find out why their queries"
-            " take so long.",
-        )
+        place = self._given(waiter)
+        if place is None:
+            raise self._all_in_use(patience)
+        return place
 
-    def _gives_up(self, turn: threading.Event) -> bool:
-        """Wait no longer; whether it got a place in this very moment."""
-        with self._lock:
-            if turn.is_set():
-                return True
-            self._waiting.remove(turn)
-            return False
+    def _given(self, waiter: _Waiter) -> _Place | None:
+        """Wait no longer; the place that it got, also in this very moment."""
+        with self.server.lock:
+            if waiter.place is None:
+                self.server.waiting.remove(waiter)
+            return waiter.place
+
+    def _give_up(self, place: _Place) -> None:
+        for connection in (*place.closes, *(() if place.rest is None else (place.rest.connection,))):
+            _drop(connection)
+        with self.server.lock:
+            self.lent -= 1
+            self.server.serve()
+
+    def _all_in_use(self, patience: float) -> SourceUnavailable:
+        with self.server.lock:
+            mine = self.lent >= self.connections
+            open_ones = self.server.open_in(self.scopes[0])
+        if mine:
+            return SourceUnavailable(
+                f"All {self.connections} connections of this process to {self._place} are in use, for {patience:g} s.",
+                next_step="Raise `connections` in poller.toml, run fewer pollers at once, or find out why their queries"
+                " take so long.",
+            )
+        return SourceUnavailable(
+            f"All {open_ones} connections that this process may have to the server of {self._place} are in use, for"
+            f" {patience:g} s.",
+            next_step="Raise the server's max_connections, or the limit of this user or database; run fewer pollers at"
+            " once, or find out why their queries take so long.",
+        )
 
     def _ends(self, loan: Loan) -> bool:
         """Whether it ends now; False where it has ended, as where a source is closed while it reads."""
-        with self._lock:
+        with self.server.lock:
             before, loan.ended = loan.ended, True
             return not before
 
-    def _pass_on(self) -> None:
-        """A place is free: for the one that waits the longest."""
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._lent -= 1
-
-    def _lend(self, opened: Callable[[Connection], Session]) -> Loan:
-        while True:
-            connection = self.engine.connect()
-            try:
-                session = Session.of(connection)
-                if session is not None and session.generation == self._generation:
-                    return Loan(connection, session)
-                if session is None:
-                    generation = self._generation
-                    session = opened(connection)
-                    session.generation = generation
-                    session.settle(connection)
-                    session.enter()
-                    return Loan(connection, session)
-            except BaseException:
-                _drop(connection)
-                raise
+    def _lend(self, place: _Place, opened: Callable[[Connection], Session]) -> Loan:
+        for closed in place.closes:
+            _drop(closed)
+        rest = place.rest
+        if rest is not None:
+            if rest.session.generation == self._generation:
+                return Loan(rest.connection, rest.session)
+            _drop(rest.connection)
+        generation = self._generation
+        connection = self.engine.connect()
+        try:
+            session = opened(connection)
+            session.generation = generation
+            session.settle(connection)
+            self.server.learn(self, connection)
+            session.enter()
+        except BaseException:
             _drop(connection)
+            raise
+        return Loan(connection, session)
+
+
+def _popped(rests: list[_Rest], at: int = -1) -> _Rest | None:
+    """In one step: the garbage collector may close a source, and what rests, at any point."""
+    try:
+        return rests.pop(at)
+    except IndexError:
+        return None
 
 
 def _return(connection: Connection) -> None:
@@ -323,6 +588,7 @@ class _Pools:
     def _start(self) -> None:
         self.lock = threading.Lock()
         self.known: WeakValueDictionary[Hashable, Pool] = WeakValueDictionary()
+        self.servers: WeakValueDictionary[Hashable, PooledServer] = WeakValueDictionary()
 
     def _start_again(self) -> None:
         self.lock = threading.Lock()
@@ -332,20 +598,31 @@ _POOLS = _Pools()
 
 
 def pool_of(
-    url: URL, make: Callable[[], Engine], *, place: str, connections: int = DEFAULT, beside: Hashable = ()
+    url: URL,
+    make: Callable[[], Engine],
+    *,
+    place: str,
+    connections: int = DEFAULT,
+    beside: Hashable = (),
+    server: Hashable = None,
 ) -> Pool:
     """The pool for a URL: the same for all that name the same driver, server, database, user, password and options.
 
     Args:
         make: makes its engine, where there is none. place: for messages. connections: how many it may have.
-        beside: what else distinguishes its sessions.
+        beside: what else distinguishes its sessions. server: the same for all databases of one server; None: as the
+            URL names it.
     Raises: what `make` raises.
     """
     key = (_key(urls.with_installed_driver(url)), beside)
     with _POOLS.lock:
         pool = _POOLS.known.get(key)
         if pool is None:
-            pool = _POOLS.known[key] = Pool(make(), place)
+            address = server if server is not None else (url.get_backend_name(), (url.host or "").lower(), url.port)
+            shared = _POOLS.servers.get(address)
+            if shared is None:
+                shared = _POOLS.servers[address] = PooledServer()
+            pool = _POOLS.known[key] = Pool(make(), place, shared)
         pool.allow(connections)
         return pool
 

@@ -71,6 +71,8 @@ def assemble(url: str | URL | Engine, o: Options, connections: int) -> Assembly:
             next_step="Give the URL, or remove `identity`.",
         )
     pool = None if given else make_pool(parsed, dialect, o.query_timeout, connections, identity)
+    if pool is not None and o.format == "arrow" and dialect.family == "postgresql":
+        pool.each = 2  # ADBC's stands beside it
 
     def engine() -> Engine:
         if isinstance(url, Engine):

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from sqlalchemy.engine import URL, Engine
-from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.pool import NullPool
 
 from poller.databases import pools, tokens, urls
 from poller.databases.pools import Pool
@@ -53,16 +53,15 @@ def make_pool(
             dialect,
             timeout,
             identity,
-            poolclass=QueuePool,
-            pool_size=pools.MOST,
-            max_overflow=0,
-            pool_use_lifo=True,
+            poolclass=NullPool,  # they rest in ours
             pool_reset_on_return=None,
             isolation_level="AUTOCOMMIT",
             query_cache_size=pools.STATEMENTS_KEPT,
         )
 
-    return pools.pool_of(url, make, place=place(identify(url)), connections=connections, beside=identity)
+    found = identify(url)
+    server = found.dialect, found.host, found.port
+    return pools.pool_of(url, make, place=place(found), connections=connections, beside=identity, server=server)
 
 
 def _engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity | None, **options: Any) -> Engine:

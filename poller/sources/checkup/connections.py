@@ -1,25 +1,14 @@
-"""How many connections a process may have, beside what the server takes; and whose sessions hold up the bound."""
+"""How many connections a process may have, beside what its server takes; and whose sessions hold up the bound."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from sqlalchemy.exc import DBAPIError
-
+from poller.databases.pools import Pool
+from poller.databases.room import room_of
 from poller.model.finding import Finding, ok, warn
 from poller.sources.checkup.subject import Subject
 
-_POSTGRESQL = """
-SELECT CAST(current_setting('max_connections') AS integer)
-       - CAST(current_setting('superuser_reserved_connections') AS integer)
-       - CAST(coalesce(current_setting('reserved_connections', true), '0') AS integer),
-       (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
-       (SELECT datconnlimit FROM pg_database WHERE datname = current_database()),
-       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
-"""
-_MYSQL = "SELECT @@global.max_connections, @@session.max_user_connections"
-_MYSQL_IN_USE = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
 _WRITES = """
 SELECT current_user, (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR EXISTS (
          SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -32,30 +21,44 @@ READER = "poller_reader"
 """The name of the user that is proposed."""
 
 
-@dataclass(frozen=True)
-class _Room:
-    """How many connections the user may have, and how many clients of all users have one now."""
-
-    most: int
-    in_use: int
-
-
 def connections(subject: Subject) -> list[Finding]:
-    """Whether the pool fits into what the server takes, and how often."""
+    """Whether the pools fit into what the server takes, and how often."""
     pool = subject.session.database.pool
-    room = None if pool is None else _room(subject)
-    if pool is None or room is None:
+    room = {} if pool is None else room_of(subject.session.database.connection(), subject.family)
+    if pool is None or not room:
         return []
-    needs, each = pool.connections, ""
-    if subject.family == "postgresql" and subject.options.format == "arrow":
-        needs, each = 2 * needs, f' (2 for each of {pool.connections}: format = "arrow")'
+    most = min(one.most for one in room.values())
+    in_use = f"{room['server'].in_use} are in use by all"
+    mine = [one for one in pool.server.pools if one.scope("user") == pool.scope("user")]
+    if len(mine) > 1:
+        return [_of_several(mine, most, in_use)]
+    needs, each = pool.connections * pool.each, ""
+    if pool.each > 1:
+        each = f' ({pool.each} for each of {pool.connections}: format = "arrow")'
     if pool.dispatched:
         needs, each = needs + 1, f"{each}, 1 of them for the dispatcher"
-    facts = f"a process has at most {needs} to this database{each}, and the server takes {room.most} of this user"
-    if needs > room.most:
-        fits = max(1, (room.most - pool.dispatched) * pool.connections // (needs - pool.dispatched))
+    facts = f"a process has at most {needs} to this database{each}, and the server takes {most} of this user"
+    if needs > most:
+        fits = max(1, (most - pool.dispatched) * pool.connections // (needs - pool.dispatched))
         return [warn("connections", f"{facts[0].upper()}{facts[1:]}: they do not fit.", f"connections = {fits}")]
-    return [ok("connections", f"{facts}, {room.in_use} are in use by all: {room.most // needs} processes fit")]
+    return [ok("connections", f"{facts}, {in_use}: {most // needs} processes fit")]
+
+
+def _of_several(mine: list[Pool], most: int, in_use: str) -> Finding:
+    """Of one user in several databases of the server."""
+    needs = sum(one.connections * one.each + one.dispatched for one in mine)
+    databases = len({one.scope("database") for one in mine})
+    facts = f"a process has at most {needs} to {databases} databases of this server, and it takes {most} of this user"
+    if needs <= most:
+        return ok("connections", f"{facts}, {in_use}: {most // needs} processes fit")
+    facts += f", of which a process has at most {max(1, most // 2)} at once and leaves as many to others"
+    if databases <= most // 2:
+        return ok("connections", f"{facts}: what rests in one database is closed for another; {in_use}")
+    return warn(
+        "connections",
+        f"{facts[0].upper()}{facts[1:]}: most looks at a database need a new connection.",
+        "Raise max_connections, put a pooler such as PgBouncer before the server, or look less often (`schedule`).",
+    )
 
 
 def readers(subject: Subject) -> list[Finding]:
@@ -84,24 +87,6 @@ def readers(subject: Subject) -> list[Finding]:
             f" own ({made}) and set {setting}",
         )
     ]
-
-
-def _room(subject: Subject) -> _Room | None:
-    try:
-        if subject.family == "postgresql":
-            most, of_user, of_database, in_use = subject.fact(_POSTGRESQL).rows[0]
-            limits = [int(one) for one in (of_user, of_database) if one is not None and int(one) >= 0]
-        elif subject.family == "mysql":
-            most, of_user = subject.fact(_MYSQL).rows[0]
-            in_use = subject.fact(_MYSQL_IN_USE).rows[0][1]
-            limits = [int(of_user)] if int(of_user) else []
-        else:
-            return None
-    except DBAPIError as refused:
-        if refused.connection_invalidated:
-            raise
-        return None  # a server that only has the protocol
-    return _Room(min([int(most), *limits]), int(in_use))
 
 
 def _postgresql(subject: Subject) -> tuple[str, bool]:

@@ -38,6 +38,8 @@ _NUMBERS = {
     1227: Fault.FORBIDDEN,
     1401: Fault.FORBIDDEN,  # MySQL 8: XA RECOVER without XA_RECOVER_ADMIN
     1040: Fault.UNREACHABLE,
+    1203: Fault.UNREACHABLE,  # as many connections as this user may have
+    1226: Fault.UNREACHABLE,
     2002: Fault.UNREACHABLE,
     2003: Fault.UNREACHABLE,
     2005: Fault.UNREACHABLE,

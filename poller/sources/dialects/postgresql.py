@@ -64,6 +64,7 @@ _SQLSTATES = {
 }
 
 _CONNECTING = (
+    ("too many connections for", Fault.UNREACHABLE),  # role "x", or database "x"
     ("password authentication failed", Fault.LOGIN),
     ("no password supplied", Fault.LOGIN),
     ("no pg_hba.conf entry", Fault.LOGIN),

@@ -122,7 +122,7 @@ def test_the_first_to_wait_for_a_connection_gets_it_first(url: str) -> None:
         with ThreadPoolExecutor() as threads, using(first):
             for at in range(4):
                 threads.submit(read, at)
-                wait_until(lambda: len(pool._waiting) == len(threads._threads), "its turn")
+                wait_until(lambda: len(pool.server.waiting) == len(threads._threads), "its turn")
     assert served == [0, 1, 2, 3]
 
 

@@ -1,0 +1,238 @@
+"""A database per tenant: the pools of one server share what it takes, and each of its databases is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from poller import SourceUnavailable
+from poller.databases import pools
+from poller.sources import SqlSource
+from tests.integration.sources.tables import drain, execute, family, make_orders, orders
+from tests.support.postgres import PostgresServer
+from tests.support.server import DatabaseServer
+from tests.support.services import wait_until
+
+NINE = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
+MOST = 10
+"""The server's, beside those that are reserved for superusers."""
+USER = {
+    "postgresql": [
+        "create user {} password 'x' connection limit {}",
+        "grant pg_read_all_data, pg_read_all_stats to {}",
+    ],
+    "mysql": ["create user {} identified by 'x' with max_user_connections {}", "grant select, process on *.* to {}"],
+}
+LIMIT = {
+    "postgresql": "alter user {} connection limit {}",
+    "mysql": "alter user {} with max_user_connections {}",
+}
+SESSIONS = {
+    "postgresql": "select pid from pg_stat_activity where usename = '{}'",
+    "mysql": "select id from information_schema.processlist where user = '{}'",
+}
+ENDS = {"postgresql": "select pg_terminate_backend({})", "mysql": "kill {}"}
+
+
+class Tenants:
+    """Databases of one server, all with the same table, and a user who reads them."""
+
+    def __init__(self, server: DatabaseServer, number: int, *, limit: int) -> None:
+        self.server = server
+        self.urls = [server.new_database() for _ in range(number)]
+        self.family = family(self.urls[0])
+        self.user = "tenants_" + str(sa.make_url(self.urls[0]).database)[-12:]
+        for url in self.urls:
+            make_orders(url, NINE)
+        for statement in USER[self.family]:
+            self.do(statement.format(self.user, limit))
+
+    def do(self, statement: str) -> None:
+        execute(self.urls[0], statement)
+
+    def limit(self, most: int) -> None:
+        """The user may have so many connections from here on."""
+        self.do(LIMIT[self.family].format(self.user, most))
+
+    def source(self, at: int, **options: Any) -> SqlSource:
+        url = sa.make_url(self.urls[at]).set(username=self.user, password="x")
+        return orders(url, **{"bound": "auto", **options})
+
+    def sessions(self) -> list[int]:
+        with sa.create_engine(self.urls[0], poolclass=sa.NullPool).connect() as connection:
+            return list(connection.exec_driver_sql(SESSIONS[self.family].format(self.user)).scalars())
+
+    def end(self) -> None:
+        """As a server that was started again."""
+        for number in self.sessions():
+            self.do(ENDS[self.family].format(number))
+        wait_until(lambda: not self.sessions(), "the end of all sessions")
+
+    def drop(self) -> None:
+        for statement in ["drop owned by {}"] * (self.family == "postgresql") + ["drop user {}"]:
+            self.do(statement.format(self.user))
+        for url in self.urls:
+            self.server.drop_database(url)
+
+
+@pytest.fixture(scope="module")
+def small_server() -> Iterator[PostgresServer]:
+    """One that takes few connections."""
+    with PostgresServer.start({"max_connections": str(MOST + 3), "superuser_reserved_connections": "3"}) as server:
+        yield server
+
+
+@pytest.fixture
+def tenants(small_server: PostgresServer) -> Iterator[Tenants]:
+    made = Tenants(small_server, 12, limit=-1)
+    yield made
+    made.drop()
+
+
+@pytest.fixture(params=["postgres_server", "mariadb_server"])
+def limited(request: pytest.FixtureRequest) -> Iterator[Tenants]:
+    """Three databases, and a user who may have two connections."""
+    made = Tenants(request.getfixturevalue(request.param), 3, limit=2)
+    yield made
+    made.drop()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as made:
+        yield made
+
+
+def sources(stack: ExitStack, tenants: Tenants, **options: Any) -> list[SqlSource]:
+    made = [tenants.source(at, **options) for at in range(len(tenants.urls))]
+    for one in made:
+        stack.callback(one.close)
+    return made
+
+
+def test_more_databases_than_connections_are_all_read(tenants: Tenants, stack: ExitStack) -> None:
+    """And leave half of them to others."""
+    made = sources(stack, tenants)
+    for _ in range(3):
+        assert [len(drain(one, 4)) for one in made] == [9] * 12
+        assert len(tenants.sessions()) <= MOST // 2
+
+
+def test_twelve_databases_at_once_wait_for_each_other(tenants: Tenants, stack: ExitStack) -> None:
+    slow = "select o.* from orders o join (select true s from pg_sleep(0.2)) s on s.s"
+    made = sources(stack, tenants, table=None, query=slow, bound="none")
+    with ThreadPoolExecutor(12) as threads:
+        read = list(threads.map(lambda one: len(one.page(None, 20).rows), made))
+    assert read == [9] * 12
+    assert len(tenants.sessions()) <= MOST // 2
+
+
+def test_what_a_source_keeps_is_closed_for_another_database(tenants: Tenants, stack: ExitStack) -> None:
+    """After full pages, which leave a connection with each source until others need it."""
+    made = sources(stack, tenants, bound="none")
+    first = [one.page(None, 4) for one in made]
+    assert len(tenants.sessions()) <= MOST // 2
+    rest = [len(one.next_page(page.cursors[-1], 9).rows) for one, page in zip(made, first, strict=True)]
+    assert rest == [5] * 12
+
+
+def test_who_finds_no_room_on_the_server_is_told_what_to_raise(tenants: Tenants, stack: ExitStack) -> None:
+    made = sources(stack, tenants, bound="none", query_timeout="200ms")
+    with ExitStack() as using:
+        for one in made[: MOST // 2]:
+            using.enter_context(one._session.database.lasting())
+            one.page(None, 4)
+        with pytest.raises(SourceUnavailable, match=rf"All {MOST // 2} connections .* server of") as refused:
+            made[-1].page(None, 4)
+        assert "max_connections" in refused.value.next_step
+    assert len(made[-1].page(None, 20).rows) == 9
+
+
+def test_what_others_take_is_found_out_by_refusals(tenants: Tenants, stack: ExitStack) -> None:
+    """They came after the server was asked: one that rests makes room."""
+    made = sources(stack, tenants, bound="none")
+    for one in made[:3]:
+        one.page(None, 20)
+    url = sa.make_url(tenants.urls[0])
+    with ExitStack() as others:
+        for _ in range(MOST - 3):
+            others.enter_context(
+                psycopg.connect(host=url.host, port=url.port, user=tenants.user, password="x", dbname=url.database)
+            )
+        assert [len(one.page(None, 20).rows) for one in made] == [9] * 12
+        assert len(tenants.sessions()) <= MOST
+
+
+def test_a_users_own_limit_is_kept_over_all_databases(limited: Tenants, stack: ExitStack) -> None:
+    made = sources(stack, limited)
+    for _ in range(2):
+        assert [len(drain(one, 4)) for one in made] == [9] * 3
+        assert len(limited.sessions()) <= 2
+
+
+def test_a_server_that_comes_back_with_less_is_asked_again(limited: Tenants, stack: ExitStack) -> None:
+    limited.limit(20)
+    made = sources(stack, limited)
+    assert [len(drain(one, 4)) for one in made] == [9] * 3
+    assert len(limited.sessions()) == 3
+    limited.limit(1)
+    limited.end()
+    for _ in range(2):
+        assert [len(drain(one, 4)) for one in made] == [9] * 3
+        assert len(limited.sessions()) == 1
+
+
+def test_a_limit_that_was_raised_is_seen_in_time(
+    limited: Tenants, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sources(stack, limited)
+    assert [len(drain(one, 4)) for one in made] == [9] * 3
+    assert len(limited.sessions()) <= 2
+    limited.limit(20)
+    monkeypatch.setattr(pools, "ASKED_FOR", 0.0)
+    assert [len(drain(one, 4)) for one in [*made, *made]] == [9] * 6
+    assert len(limited.sessions()) == 3
+
+
+def test_a_password_that_is_changed_takes_over_from_the_old(limited: Tenants, stack: ExitStack) -> None:
+    """The pools of the old one close what rests there for those of the new one."""
+    old = sources(stack, limited)
+    assert [len(drain(one, 4)) for one in old] == [9] * 3
+    change = {"postgresql": "alter user {} password 'y'", "mysql": "set password for {} = password('y')"}
+    limited.do(change[limited.family].format(limited.user))
+    for url in limited.urls:
+        new = orders(sa.make_url(url).set(username=limited.user, password="y"), bound="auto")
+        stack.callback(new.close)
+        assert len(drain(new, 4)) == 9
+    assert len(limited.sessions()) <= 2
+
+
+def test_check_counts_all_databases_of_the_server(limited: Tenants, stack: ExitStack) -> None:
+    made = sources(stack, limited)
+    found = {one.check: one for one in made[0].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
+    assert found.severity == "warn"
+    assert "3 databases of this server" in found.message
+    assert "it takes 2 of this user, of which a process has at most 1 at once" in found.message
+    limited.limit(100)
+    made[0].close()
+    found = {one.check: one for one in made[0].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
+    assert (found.severity, "12 to 3 databases" in found.message) == ("ok", True), found.message
+    assert "8 processes fit" in found.message
+
+
+def test_a_users_limit_that_others_use_up_is_an_outage(limited: Tenants, stack: ExitStack) -> None:
+    """No wrong login, and no wrong query."""
+    source = limited.source(0, bound="none", query_timeout="200ms")
+    stack.callback(source.close)
+    url = sa.make_url(limited.urls[1]).set(username=limited.user, password="x")
+    for _ in range(2):
+        stack.enter_context(sa.create_engine(url, poolclass=sa.NullPool).connect())
+    with pytest.raises(SourceUnavailable, match="cannot be reached"):
+        source.page(None, 20)
