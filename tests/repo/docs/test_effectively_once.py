@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sqlite3
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,11 +19,7 @@ PAGE = "docs/effectively-once.md"
 
 
 def test_the_example_prints_what_the_page_says(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "shop.db") as db:
-        db.execute(
-            "CREATE TABLE orders (id INTEGER PRIMARY KEY, total REAL, updated_at TEXT DEFAULT CURRENT_TIMESTAMP)"
-        )
-        db.execute("INSERT INTO orders VALUES (1, 99.5, '2026-01-01 00:00:00')")
+    """In an empty folder."""
     printed = run([sys.executable, "-c", blocks(PAGE, "python")[0].text], tmp_path)
     assert printed.splitlines() == ["handler_failed delivered", "1 sale"]
 
