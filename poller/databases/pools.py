@@ -215,12 +215,12 @@ class PooledServer:
         left = room.most - max(0, room.in_use - sum(pool.open for pool in mine))
         return max(1, min(left, max(left // 2, *(pool.connections * pool.each for pool in mine))))
 
-    def refused(self, pool: Pool, name: Scope) -> bool:
+    def refused(self, pool: Pool, name: Scope, *, closed: bool) -> bool:
         """The server made no connection, since there are so many. Whether this process has others that can make room
-        for it."""
+        for it. `closed`: one was closed for it just now, which the server may not have noticed."""
         scope = pool.scope(name)
         found = self.open_in(scope)
-        if found:
+        if found and not closed:
             self._brakes[scope] = found, time.monotonic() + BRAKE
             self.tight = True
         self.doubt()
@@ -315,7 +315,8 @@ class Pool:
         self.rests: list[_Rest] = []
         self.asked = -math.inf
         self._start()
-        server.pools.add(self)
+        with server.lock:
+            server.pools.add(self)
         sa.event.listen(engine, "close", _closed)
         forks.in_child(self._reset_after_fork)
 
@@ -395,7 +396,7 @@ class Pool:
             try:
                 return self._lend(place, opened)
             except BaseException as error:
-                if not self._may_come_again(error, ends):
+                if not self._may_come_again(error, ends, closed=bool(place.closes)):
                     raise
                 time.sleep(RETRY)
                 try:
@@ -403,12 +404,13 @@ class Pool:
                 except SourceUnavailable:
                     raise error from None
 
-    def _may_come_again(self, error: BaseException, ends: float) -> bool:
+    def _may_come_again(self, error: BaseException, ends: float, *, closed: bool) -> bool:
         """No connection was made; whether one may be, once others of this process make room for it."""
         name = refused_for_room(error)
         with self.server.lock:
             self.lent -= 1
-            again = name is not None and self.server.refused(self, name) and time.monotonic() + RETRY < ends
+            again = name is not None and self.server.refused(self, name, closed=closed)
+            again = again and time.monotonic() + RETRY < ends
             self.server.serve()
         return again
 

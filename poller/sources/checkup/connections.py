@@ -29,7 +29,8 @@ def connections(subject: Subject) -> list[Finding]:
         return []
     most = min(one.most for one in room.values())
     in_use = f"{room['server'].in_use} are in use by all"
-    mine = [one for one in pool.server.pools if one.scope("user") == pool.scope("user")]
+    with pool.server.lock:
+        mine = [one for one in pool.server.pools if one.scope("user") == pool.scope("user")]
     if len(mine) > 1:
         return [_of_several(mine, most, in_use)]
     needs, each = pool.connections * pool.each, ""
