@@ -251,16 +251,20 @@ class App:
         return health.model_copy(update={"warnings": [warning]})
 
     def _beside_us(self) -> Beside | None:
-        """Another configuration under this name, looked for once a minute at most; None if that is not known."""
+        """Another configuration under this name, looked for once a minute at most, by one thread; None if that is not
+        known."""
         from poller.journal.configurations import Configurations
 
         known = self._noticed
-        if known is None or self.runtime.monotonic() >= known[0]:
-            found = None
-            with suppress(StoreError):
-                found = Configurations(self.store, self.config, self.runtime).beside()
-            known = self._noticed = self.runtime.monotonic() + 60.0, found
-        return known[1]
+        if (known is None or self.runtime.monotonic() >= known[0]) and self._noticing.acquire(blocking=False):
+            try:
+                found = None
+                with suppress(StoreError):
+                    found = Configurations(self.store, self.config, self.runtime).beside()
+                known = self._noticed = self.runtime.monotonic() + 60.0, found
+            finally:
+                self._noticing.release()
+        return None if known is None else known[1]
 
     @cached_property
     def _health(self) -> KeptHealth:
@@ -326,6 +330,7 @@ class App:
     def _reset_after_fork(self) -> None:
         """In a child process: another thread of the parent may have held the lock."""
         self._lock = threading.RLock()
+        self._noticing = threading.Lock()
 
     def close(self) -> None:
         """Let go of all connections and of all handlers' processes."""
