@@ -84,12 +84,16 @@ def test_the_former_handlers_are_put_back() -> None:
 def test_a_closing_terminal_asks_and_abandons_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell that ends signals its jobs, and the system its terminal's processes."""
     signalled = Signalled(monkeypatch, at=[7.0, 8.0, 9.0])
-    with stopped_by_signals(now=signalled.now) as stop:
-        signal.raise_signal(signal.SIGHUP)
-        assert stop.is_set()
-        signal.raise_signal(signal.SIGHUP)
-        with pytest.raises(SystemExit):
-            signal.raise_signal(signal.SIGTERM)
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+    try:
+        with stopped_by_signals(now=signalled.now) as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop.is_set()
+            signal.raise_signal(signal.SIGHUP)
+            with pytest.raises(SystemExit):
+                signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, former)
     assert [line.split()[1] for line in signalled.said] == ["stopping", "abandoned"]
 
 
