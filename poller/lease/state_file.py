@@ -177,7 +177,7 @@ class StateFile:
         if copy is None:
             name = self.poller_name
             raise StateCorrupt(
-                f"The {self.location} is gone, but it ran before: {name} had a state document, and it was deleted.",
+                f"The {self.location} is gone, but it ran before: it was deleted.",
                 document=self.name,
                 next_step=f"Restore it: poller reset-to-checkpoint {name} FILE (a backup or an export). Without one, "
                 f"say where to go on: poller reset-to-cursor {name} --value TEXT --pk COLUMN=VALUE, or poller "

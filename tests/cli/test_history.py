@@ -20,12 +20,11 @@ def kinds(console: Console, *arguments: str) -> list[str]:
 
 def test_what_operators_did_newest_last(project: Project) -> None:
     console = ran(project)
-    assert kinds(console) == []
-    assert "nothing was recorded" in console.run("history", "orders").out
+    assert kinds(console) == ["created"]
     console.done("pause", "orders", "--yes", "--reason", "deploy")
     console.done("resume", "orders", "--yes")
     console.done("reset-to-beginning", "orders", "--yes")
-    assert kinds(console) == ["pause", "resume", "reset-to-beginning"]
+    assert kinds(console) == ["created", "pause", "resume", "reset-to-beginning"]
     assert kinds(console, "--limit", "2") == ["resume", "reset-to-beginning"]
     screen = console.run("history", "orders").out
     assert "deploy" in screen
@@ -55,7 +54,7 @@ def test_the_order_is_the_trails_where_times_are_too_coarse(project: Project) ->
             store.append(
                 TRAIL, json.dumps({"id": f"{number}", "kind": f"{number}", "at": f"2026-01-01T00:00:{second}Z"})
             )
-    assert kinds(console) == ["3", "0", "1", "2", "4"], "3 was copied from the document late"
+    assert kinds(console)[:-1] == ["3", "0", "1", "2", "4"], "3 was copied from the document late"
 
 
 def test_the_next_writer_copies_what_an_interrupted_command_left(project: Project) -> None:
@@ -71,7 +70,7 @@ def test_history_is_shown_of_a_document_that_is_gone(project: Project) -> None:
     console = ran(project)
     console.done("pause", "orders", "--yes")
     console.put("broken")
-    assert kinds(console) == ["pause"]
+    assert kinds(console) == ["created", "pause"]
 
 
 def test_a_value_in_the_trail_that_fills_a_screen_is_cut(project: Project) -> None:
@@ -82,4 +81,4 @@ def test_a_value_in_the_trail_that_fills_a_screen_is_cut(project: Project) -> No
     with console.store() as store:
         store.append(TRAIL, json.dumps({"id": long, "kind": long, "by": long, "reason": long, "at": long, **sides}))
     assert len(console.run("history", "orders").out) < 5_000
-    assert console.run("history", "orders", "--json").json["records"][0]["before"] == sides["before"]
+    assert console.run("history", "orders", "--json").json["records"][-1]["before"] == sides["before"]

@@ -45,7 +45,7 @@ def _error(fields: _Fields) -> str:
 
 
 def _began(fields: _Fields) -> str:
-    start = f" (start_from is {fields['start_from']})" if fields.get("start_from") else ""
+    start = f", as configured ({fields['start_from']})" if fields.get("start_from") else ""
     return f"no state document and no trace of one: it begins at {fields['cursor'] or 'the beginning'}{start}"
 
 

@@ -59,7 +59,8 @@ var roles = {
 // Rows that failed are whole rows: https://learn.microsoft.com/azure/role-based-access-control/conditions-format
 var notQuarantine = '((!(ActionMatches{\'Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read\'} AND NOT SubOperationMatches{\'Blob.List\'})) OR (@Resource[Microsoft.Storage/storageAccounts/blobServices/containers/blobs:path] StringNotLike \'quarantine/*\'))'
 
-// Never state/, audit/ or control/: without its document a poller begins anew.
+// Never state/, audit/ or control/. Without its document a poller stops, and an operator says where it goes on; the
+// audit trail is what shows that there was a document: without both a poller begins again where start_from says.
 var kept = concat(
   [{ prefix: 'backups', days: backupDays }],
   quarantineDays > 0 ? [{ prefix: 'quarantine', days: quarantineDays }] : [],

@@ -134,7 +134,7 @@ PLANS = st.builds(
     breaks=st.booleans(),
     touches=st.integers(0, 4),
     cold=st.booleans(),
-    week=st.sampled_from((0.0, 0.5, 1.0, 3.0)),
+    week=st.sampled_from((0.0, 0.1, 1.0, 3.0)),
     meddling=st.sampled_from(("none", "none", "none", "deleted", "corrupted")),
 )
 QUIET = (HealthCheck.too_slow, HealthCheck.data_too_large)
