@@ -61,7 +61,7 @@ _ENCODED = (
     r"(?:(?!%40)[^\s\"'&]){1,256}(?=%40)"
 )
 
-# What services call by an address that nobody may know: Slack's, Discord's and Teams' webhooks.
+# Addresses that are secrets as a whole: Slack's, Discord's and Teams' webhooks.
 _WEBHOOK = (
     r"hooks\.slack\.com/(?:services|workflows|triggers)/|/services/T\w{1,32}/B\w{1,32}/|/webhooks/\d{1,32}/|"
     r"\.office\.com/webhook(?:b2)?/|/webhookb2/|/incomingwebhook/"

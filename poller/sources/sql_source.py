@@ -199,7 +199,7 @@ class SqlSource:
                 raise
             # What the file says may have come out of a setting, and is never repeated.
             raise SourceError(
-                f"{self._options.what}: start_from is no value of column {self._options.cursor_column}.",
+                f"{self._options.what}: start_from is not a value of column {self._options.cursor_column}.",
                 table=refused.table,
                 column=refused.column,
                 next_step=refused.next_step,

@@ -263,7 +263,7 @@ def test_who_asks_is_one_line_and_keeps_the_address_it_came_from(mine: Shop) -> 
 
 
 @pytest.mark.parametrize("by", ["", " \n", "\u200b", "\u2060\ufeff \u00ad", "\u3164", "\u2800\u115f"])
-def test_a_name_that_nobody_can_see_is_none(mine: Shop, by: str) -> None:
+def test_an_invisible_name_is_refused(mine: Shop, by: str) -> None:
     before = mine.document()
     refused = mine.change("pause", by=by)
     assert refused.status == 422

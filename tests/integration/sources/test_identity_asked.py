@@ -129,7 +129,7 @@ def test_a_document_that_describes_no_source_is_continued(
     assert shop.state.source is not None, "it is described from then on"
 
 
-def test_a_fingerprint_of_another_source_is_refused_without_a_description(schemas: str) -> None:
+def test_another_sources_fingerprint_alone_is_refused(schemas: str) -> None:
     shop = Shop()
     shop.tick(path(schemas, "ta"))
     undescribed(shop)
@@ -137,7 +137,7 @@ def test_a_fingerprint_of_another_source_is_refused_without_a_description(schema
         shop.tick(path(schemas, "tb"))
 
 
-def test_where_the_server_cannot_be_asked_a_fingerprint_is_not_judged(schemas: str) -> None:
+def test_a_fingerprint_is_not_judged_without_the_server(schemas: str) -> None:
     shop = Shop()
     shop.tick(path(schemas, "ta"))
     undescribed(shop)

@@ -136,7 +136,7 @@ def test_a_path_is_as_good_as_its_text(orders: Poller, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["\u200b", " \u2060\n", "\u3164"])
-def test_a_name_that_nobody_can_see_is_not_recorded(
+def test_an_invisible_name_is_not_recorded(
     orders: Poller, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     def recorded() -> str:
