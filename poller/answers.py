@@ -121,8 +121,8 @@ class Limited(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def close(self) -> None:
-        """Close the connections now. urllib3 leaves that to whoever frees the last reference to a pool, and after an
-        error answer that is the garbage collector."""
+        """Close the connections now. urllib3 leaves that to the code that frees the last reference to a pool, and after
+        an error answer that is the garbage collector."""
         for manager in (self.poolmanager, *self.proxy_manager.values()):
             for key in manager.pools.keys():  # noqa: SIM118 - it is no mapping that can be iterated
                 pool = manager.pools.get(key)

@@ -42,7 +42,7 @@ _OURS = frozenset({"content-type", "content-length", "idempotency-key", "host", 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 SLOW = 3
-"""So many requests in a row that take too long are no outage, if a smaller one may be answered."""
+"""So many requests in a row that take too long are not an outage if a smaller one may be answered."""
 _REFERENCE = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+", re.ASCII)
 """The characters of a URI reference."""
 

@@ -98,7 +98,7 @@ class FormWatch:
 
 
 def is_odd(form: TextForm, column: str) -> tuple[str, dict[str, str]]:
-    """The condition for a value that is no text of the form (`TextForm.pattern` in SQL), and what it binds."""
+    """The condition for a value that is not a text of the form (`TextForm.pattern` in SQL), and what it binds."""
     text = f"{_YEAR}-{_TWO}-{_TWO}"
     if form.separator:
         text += form.separator + ":".join([_TWO] * (3 if form.seconds else 2))

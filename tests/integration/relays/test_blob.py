@@ -210,8 +210,8 @@ def test_a_type_that_does_not_fit_lands_under_another_path(lake: Lake) -> None:
     lake.relay(format="parquet", path="{poller}-v2")(late)
     lake.relay(format="parquet", path="{poller}-v2")(typed(pa.string(), 3, "later", 2))
     files = {name: parquet_of(content) for name, content in lake.files("orders").items()}
-    landed = sorted((name.partition("/")[0], table["id"][0].as_py()) for name, table in files.items() if len(table))
-    assert landed == [("orders", 1), ("orders-v2", 2), ("orders-v2", 3)]
+    found = sorted((name.partition("/")[0], table["id"][0].as_py()) for name, table in files.items() if len(table))
+    assert found == [("orders", 1), ("orders-v2", 2), ("orders-v2", 3)]
     assert all(table.schema.metadata is None for table in files.values())
 
 

@@ -127,7 +127,7 @@ def test_an_answer_between_two_timeouts_ends_their_count(endpoint: Endpoint, sta
 
 
 def test_what_is_wrong_with_tls_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outage, as nobody there is: a certificate that ran out is replaced."""
+    """It is an outage: an expired certificate is replaced by the operator of the endpoint."""
     files = certificates(tmp_path)
     with Endpoint(files).serving() as endpoint:
         result = called(relay("http", url=f"{endpoint.url}?code={SECRET}"), batch())
@@ -148,7 +148,7 @@ def test_a_source_of_events_is_a_uri_reference(endpoint: Endpoint, source: str) 
 
 
 @pytest.mark.parametrize("source", ["our shop", "/shop/ä", "http://[x", "a#b#c", "50%", "<shop>"])
-def test_what_is_no_uri_reference_is_refused_with_its_key(source: str) -> None:
+def test_what_is_not_a_uri_reference_is_refused_with_its_key(source: str) -> None:
     with pytest.raises(ConfigError, match="URI reference") as refused:
         relay("http", url="http://127.0.0.1/", event_source=source)
     assert "event_source" in str(refused.value)
