@@ -15,8 +15,9 @@ def page_of(handed: Sequence[Dealt]) -> Page:
     """These rows, of one page or of several, as a page of their own."""
     rows: list[Row] = []
     tables: list[Table | None] = []
-    for page, dealt in groupby(handed, key=itemgetter(0)):
-        whole, places = page.rows.page, [at for _, at in dealt]
+    read = [page.again.get(at, (page.rows, at)) if page.again else (page.rows, at) for page, at in handed]
+    for source, dealt in groupby(read, key=itemgetter(0)):
+        whole, places = source.page, [at for _, at in dealt]
         fresh = whole.rows.take(places) if isinstance(whole.rows, FreshRows) else None
         rows += [copied(whole.rows[at]) for at in places] if fresh is None else fresh
         tables.append(None if whole.table is None else whole.table.take(places))

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from itertools import accumulate, repeat
+from itertools import accumulate, islice, repeat
 from types import TracebackType
 from typing import Self
 
@@ -25,7 +25,7 @@ from poller.delivery.lane import Dealt, InHand, Lane
 from poller.delivery.lane_ends import LaneEnds
 from poller.delivery.leased import LeasedDelivery, Seat
 from poller.delivery.progress import Progress
-from poller.delivery.reader import Reader
+from poller.delivery.reader import KEPT_FOR, Reader
 from poller.delivery.recorder import Recorder
 from poller.delivery.rows import PageRows, places
 from poller.delivery.sizes import rows_that_fit
@@ -79,6 +79,8 @@ class Lanes:
         self._ends = LaneEnds(context, self._tenure, recorder, committer, progress, self._watermark)
         self._begun = 0
         """Batches begun, and not landed."""
+        self._calls_before = 0
+        """How many calls were begun before this round."""
         self._space = LARGEST_BODY
         """Bytes of the document for rows in hand, all of which may have to be listed at once."""
         self._largest_entry = 0
@@ -110,7 +112,7 @@ class Lanes:
         self._committer.settle()
         self._delivery.begin_writes()  # the page was read
         self._watermark.begin()
-        self._begun, self._stuck, calls = 0, False, self._progress.calls
+        self._begun, self._stuck, self._calls_before = 0, False, self._progress.calls
         self._space, self._largest_entry = LARGEST_BODY, 0
         self._committer.notify = self._reader.notify = self._look
         self._deal(chosen, rows, self._tenure.state.checkpoint.position)
@@ -128,7 +130,7 @@ class Lanes:
             self._at_work.clear()
             self._versions.clear()
             self._ends.clear()
-        return self._progress.calls > calls
+        return self._progress.calls > self._calls_before
 
     # --- the tick's thread -----------------------------------------------------------------------------------------
 
@@ -282,6 +284,11 @@ class Lanes:
         return max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
 
     def _begin(self, lane: Lane, size: int) -> bool:
+        while stale := self._stale_pages(lane, size):
+            if not self._read_again(stale[0]):
+                return False
+        if not lane.waiting:
+            return True  # they have gone
         handed = lane.take(size, self._key_of)
         entries = self._listable(lane, handed)
         if not handed:
@@ -306,6 +313,40 @@ class Lanes:
             return False
         self._begun += 1
         lane.begin(InHand(lane.number, batch, handed, entries, lambda: self._delivery.run(batch)))
+        return True
+
+    def _stale_pages(self, lane: Lane, size: int) -> list[DealtPage]:
+        """The pages of a lane's next rows whose rows were read too long ago. The first rows of a round are young: they
+        were read for it."""
+        oldest = self._context.runtime.monotonic() - KEPT_FOR
+        if self._progress.calls == self._calls_before or not self._watermark.is_older_than(oldest):
+            return []
+        pages = dict.fromkeys(page for page, _ in islice(lane.waiting, size))
+        return [page for page in pages if page.read_at < oldest]
+
+    def _read_again(self, page: DealtPage) -> bool:
+        """Take the rows of a page that wait as they are now; those that have left their cursors are passed over. False:
+        a row came between, or it is not known what became of them; then the round ends, and the tick reads them."""
+        waiting = sorted(
+            at for rows in (*(lane.waiting for lane in self._lanes), self._kept_back) for one, at in rows if one is page
+        )
+        first, last = waiting[0], waiting[-1]
+        self._delivery.begin_page()
+        again = self._reader.again(page.cursor_before(first), self._tenure.state, last - first + 2)
+        self._delivery.begin_writes()
+        gone = page.renew(again, waiting)
+        if gone is None:
+            self._stuck = True
+            for lane in self._lanes:
+                lane.waiting.clear()
+            self._kept_back.clear()
+            return False
+        if gone:
+            left = set(gone)
+            for lane in self._lanes:
+                self._leave([one for one in lane.waiting if one[0] is page and one[1] in left])
+                lane.waiting = deque(one for one in lane.waiting if one[0] is not page or one[1] not in left)
+            self._kept_back = deque(one for one in self._kept_back if one[0] is not page or one[1] not in left)
         return True
 
     def _listable(self, lane: Lane, handed: list[Dealt]) -> int:
@@ -334,7 +375,7 @@ class Lanes:
             if hand.handled is None:
                 raise hand.error or AssertionError("a call that is over has a result or an error")
             failed = hand.handled.error is not None
-            rows = [page.rows.facts[at] for page, at in hand.rows] if failed else []
+            rows = [page.row(at) for page, at in hand.rows] if failed else []
             call = self._calls.ended(hand.batch, rows, hand.handled)
             self._watermark.batch_id = call.batch_id
             done, listed = (len(hand.rows), frozenset[str]()) if call.failure is None else self._ends.judge(rows, call)

@@ -173,6 +173,18 @@ class Reader:
         limit = self._limit(batches, wide=wide)
         return self._taken(self._read(after, limit, again=True), after, state, wide=wide)
 
+    def again(self, after: Cursor | None, state: State, count: int) -> PageRows:
+        """Rows that were handed on and not begun, as they are now: so many behind a cursor. What is read ahead stays.
+
+        Raises: as `first`.
+        """
+        if self._ahead is not None and self._ahead.task is not None:
+            self._ahead.task.join()  # the source is used by one thread at a time
+        read = self._read(after, count, again=True)
+        if read.described is not None:
+            check_fingerprint(self._context.name, state, self._context.source)
+        return PageRows(self._context.source, read.page, after, count, read_at=read.at)
+
     @property
     def has_more(self) -> bool:
         """Whether there are rows behind the page that is held."""
@@ -322,4 +334,5 @@ class Reader:
             alone=self.rest,
             beyond=lambda: whole[first + size :],
             is_wide=wide,
+            read_at=read.at,
         )

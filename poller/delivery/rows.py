@@ -76,6 +76,7 @@ class _RowsOfPage(Sequence[RowOfPage]):
         self._page = page
         self.places = places
         self._made = made
+        self._longest: Cursor | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -92,9 +93,14 @@ class _RowsOfPage(Sequence[RowOfPage]):
         return self._made.setdefault(place, RowOfPage(self._source, self._page, place)) if row is None else row
 
     def longest(self) -> Cursor:
-        """See `poller.model.aside.MeasuredRows`."""
-        cursors = self._page.cursors[self.places.start : self.places.stop]
-        return cursors.longest() if isinstance(cursors, MeasuredRows) else max(cursors, key=Cursor.size)
+        """See `poller.model.aside.MeasuredRows`. Measured once."""
+        if self._longest is None:
+            cursors = self._page.cursors[self.places.start : self.places.stop]
+            if isinstance(cursors, MeasuredRows):
+                self._longest = cursors.longest()
+            else:
+                self._longest = max(cursors, key=Cursor.size)
+        return self._longest
 
 
 def places(rows: Sequence[RowFacts]) -> Sequence[int]:
@@ -118,6 +124,7 @@ class PageRows:
         after: the cursor. facts: the rows, in order. was_cut: whether there are more that do not count.
         is_wide: whether they are those of a page, for several lanes.
         memory, made, columns: what a commit of them stores of the source.
+        read_at: when they were there, on the runtime's monotonic clock.
     """
 
     def __init__(
@@ -133,8 +140,10 @@ class PageRows:
         alone: Callable[[], None] = lambda: None,
         beyond: Callable[[], Sequence[Cursor]] = tuple,
         is_wide: bool = False,
+        read_at: float = 0.0,
     ) -> None:
         self.source = source
+        self.read_at = read_at
         self.page = page
         self.after = after
         self.memory = memory
@@ -185,6 +194,29 @@ class PageRows:
             return self.page.cursors[begin:end]
         left_out = set(places(without))
         return [self.page.cursors[at] for at in range(begin, end) if at not in left_out]
+
+    def only(self, places: Sequence[int]) -> PageRows:
+        """These of the rows; the others need not be kept."""
+        ordering = self.page.ordering
+        keys = None if ordering is None else [ordering[at] for at in places]
+        page = replace(self.page.take(places), ordering=keys)
+        return PageRows(self.source, page, self.after, len(places), read_at=self.read_at)
+
+    def found_in(self, again: PageRows, first: int, last: int) -> dict[int, int] | None:
+        """Where rows from one place to another stand in a page that was read again behind the row before them, by their
+        places; the others have left their cursors. None if it does not say so: a row came between, or the page ends
+        before."""
+        known = {_place(cursor): at for at, cursor in enumerate(self.page.cursors[first:], first)}
+        found: dict[int, int] = {}
+        for place, cursor in enumerate(again.page.cursors):
+            at = known.get(_place(cursor))
+            if at is None:
+                return None
+            if at <= last:
+                found[at] = place
+            if at >= last:
+                return found
+        return None
 
     def reach(self, cursor: Cursor) -> int:
         """How many of the rows stand at or before a cursor, by the database's order. For the cursor of a row that is

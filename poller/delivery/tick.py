@@ -20,7 +20,7 @@ from poller.delivery.lanes import Lanes
 from poller.delivery.leased import POLL, LeasedDelivery
 from poller.delivery.preflight import refusal_of, stopped_by
 from poller.delivery.progress import Progress
-from poller.delivery.reader import Reader
+from poller.delivery.reader import KEPT_FOR, Reader
 from poller.delivery.recorder import Recorder
 from poller.delivery.result import Outcome, TickResult
 from poller.delivery.retries import Retries
@@ -329,7 +329,8 @@ class Tick:
         cursor, state = self.progress.reached, delivery.tenure.state
         wide = self._may_use_lanes(state)
         delivery.begin_page()
-        if rows.after is not cursor or rows.was_cut or rows.is_wide:
+        is_old = self.runtime.monotonic() - rows.read_at > KEPT_FOR
+        if rows.after is not cursor or rows.was_cut or rows.is_wide or is_old:
             rows = self.reader.rows(cursor, state, batches=self._batches_left(), wide=wide)
         return self._chosen(rows, state, wide=wide and rows.is_wide)
 

@@ -7,7 +7,7 @@ tenure ends before (`model.lanes`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +16,7 @@ from poller.delivery.context import Context
 from poller.delivery.progress import Progress
 from poller.delivery.rows import PageRows, RowOfPage, places
 from poller.model import lane_ruling, ruling
+from poller.model.aside import RowFacts
 from poller.model.cursor import Cursor
 from poller.model.document import LanesDone, State
 from poller.model.handover import Plan
@@ -38,6 +39,8 @@ class DealtPage:
         beyond: of lanes that did everything up to a cursor at or behind its end, as the document says, that cursor.
         passed: how many of its rows the checkpoint has passed, once what was sent has landed.
         calls: calls that ended, by the place of the last row that they did.
+        read_at: when those of its rows that wait were read. again: of rows that were read again, by their places, that
+            page and where they stand in it. gone: places of rows that had left their cursors then.
     """
 
     def __init__(
@@ -50,6 +53,9 @@ class DealtPage:
         self.lanes = [lane_of_key(key, lanes) for key in self.keys]
         self.pks = rows.pks() if keyed else []
         self.passed = 0
+        self.read_at = rows.read_at
+        self.again: dict[int, tuple[PageRows, int]] = {}
+        self.gone: list[int] = []
         self.became = bytearray(len(chosen.passes))
         if not chosen.is_plain:
             self.became = bytearray([PASSED_OVER]) * len(chosen.passes)
@@ -67,6 +73,31 @@ class DealtPage:
         left, named = self.became.find(LEFT, self.passed), self.became.find(NAMED, self.passed)
         return min((at for at in (left, named) if at >= 0), default=len(self.became))
 
+    def row(self, at: int) -> RowOfPage:
+        """A row as it was read last."""
+        rows, place = self.again.get(at, (self.rows, at)) if self.again else (self.rows, at)
+        return rows.facts[place]
+
+    def renew(self, again: PageRows, waiting: Sequence[int]) -> list[int] | None:
+        """Take rows that wait, by their places in order, from a page that was read again behind the row before them.
+
+        The places of those that have left their cursors, which are passed over; None if that page does not say so, or
+        if a row is of another lane now."""
+        found = self.rows.found_in(again, waiting[0], waiting[-1])
+        if found is None:
+            return None
+        there = [at for at in waiting if at in found]
+        fresh = again.only([found[at] for at in there])
+        if fresh.keys() != [self.keys[at] for at in there]:
+            return None
+        gone = [at for at in waiting if at not in found]
+        for at in gone:
+            self.became[at] = PASSED_OVER
+        self.gone += gone
+        self.again.update((at, (fresh, place)) for place, at in enumerate(there))
+        self.read_at = again.read_at
+        return gone
+
     @property
     def is_whole(self) -> bool:
         """Whether all rows of the page were dealt."""
@@ -76,6 +107,11 @@ class DealtPage:
     def end(self) -> Cursor:
         """The cursor behind its last row."""
         return self.chosen.passes[-1].cursor
+
+    @property
+    def without(self) -> Sequence[RowFacts]:
+        """The rows that nobody handled now: those that a lane has done already, and those that had gone."""
+        return [*self.chosen.done, *(self.rows.facts[at] for at in self.gone)] if self.gone else self.chosen.done
 
     def cursor_before(self, at: int) -> Cursor | None:
         """The cursor before a row."""
@@ -123,6 +159,10 @@ class Watermark:
     def is_left(self) -> bool:
         """Whether rows that were dealt are not passed."""
         return bool(self._pages)
+
+    def is_older_than(self, moment: float) -> bool:
+        """Whether rows of a page that is not passed were read before that."""
+        return any(page.read_at < moment for page in self._pages)
 
     @property
     def dealt(self) -> int:
@@ -177,7 +217,7 @@ class Watermark:
             batch_id=batch_id,
             after=page.cursor_before(begin),
             to=to,
-            cursors=page.rows.cursors(end, begin=begin, without=page.chosen.done),
+            cursors=page.rows.cursors(end, begin=begin, without=page.without),
             positions=end - begin,
             calls=calls,
         )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from poller.delivery.reader import KEPT_FOR
 from poller.errors import SourceUnavailable
 from poller.handler.batch import Batch
 from poller.observability import LeaseLostEvent
 from poller.ports import Page
-from tests.integration.runner.fakes import Table, World, Worlds, row
+from tests.integration.runner.fakes import Table, World, Worlds, row, stamp_of
+from tests.integration.runner.laned import Laned, laned
 
 
 def pages(world: World) -> list[int]:
@@ -135,3 +138,104 @@ def test_the_source_is_one_threads_at_a_time(worlds: Worlds) -> None:
     for seconds in (1, 4, 7):
         world.tick(world.busy(seconds))
     assert world.delivered == list(range(1, 91))
+
+
+STALE = KEPT_FOR + 0.1 + 3.0
+"""Seconds: what was read so long ago is old, beside a tenth for a page and one call."""
+
+
+def _aging(world: Laned, then: Callable[[int], None] = lambda number: None) -> Callable[[Batch], None]:
+    """A handler that takes three seconds, and then does that with the number of its call. Each row says when it was
+    read."""
+
+    def reading() -> None:
+        for one in world.table.rows:
+            one["read"] = world.world.runtime.monotonic()
+
+    def handle(batch: Batch) -> None:
+        then(len(world.calls))
+
+    world.table.reading = reading
+    return world.handler(handle, seconds=dict.fromkeys(range(1, 1_000), 3.0))
+
+
+def _ages(world: Laned) -> list[float]:
+    return [call.begin - row["read"] for call in world.calls for row in call.batch.rows]
+
+
+@pytest.mark.parametrize("keyed", [0, 20], ids=["by the key columns", "by a column"])
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+def test_no_row_is_handed_over_long_after_it_was_read(worlds: Worlds, lanes: int, keyed: int) -> None:
+    world = laned(worlds, 100, concurrency=lanes, customers=keyed, tick_timeout="20m", handler_timeout="1m")
+    result = world.world.tick(_aging(world))
+    assert (result.rows, world.checkpoint, world.lost) == (100, 100, [])
+    assert max(_ages(world)) <= STALE
+    assert sorted(world.begun) == list(range(1, 101))
+    assert world.overtaken(lambda number: number % (keyed or 1_000)) == []
+
+
+CHANGES: dict[str, Callable[[Laned], Any]] = {
+    "a row is updated": lambda world: world.table.rows[79].update(status="cancelled"),
+    "a row is deleted": lambda world: world.table.rows.pop(79),
+    "a row moves behind": lambda world: world.table.rows[79].update(updated_at=stamp_of(200), status="cancelled"),
+    "a row appears between": lambda world: world.table.rows.append({**row(300, at=stamp_of(80)), "customer": ""}),
+    "many rows move": lambda world: [
+        one.update(updated_at=stamp_of(200 + at)) for at, one in enumerate(world.table.rows[59:94])
+    ],
+    "a lane's last row is deleted": lambda world: world.table.rows.pop(),
+}
+
+
+@pytest.mark.parametrize("keyed", [0, 20], ids=["by the key columns", "by a column"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_rows_that_wait_in_a_lane_are_handed_over_as_they_are_now(worlds: Worlds, change: str, keyed: int) -> None:
+    world = laned(worlds, 100, customers=keyed, tick_timeout="20m", handler_timeout="1m")
+
+    changed = False
+
+    def then(calls: int) -> None:
+        nonlocal changed
+        if not changed and calls > 1:
+            changed = True
+            CHANGES[change](world)
+
+    handle = _aging(world, then)
+    world.world.tick(handle)
+    world.world.tick(handle)
+    expected = {(one["id"], one["updated_at"]) for one in world.table.rows}
+    handed = [version for call in world.calls for version in call.rows]
+    assert (set(handed), len(handed)) == (expected, len(expected)), "each version once, none that has gone"
+    assert {one.get("status") for call in world.calls for one in call.batch.rows if one["id"] == 80} <= {
+        next((one.get("status") for one in world.table.rows if one["id"] == 80), None)
+    }
+    assert (world.lost, max(_ages(world)) <= STALE) == ([], True)
+    last = max((one["updated_at"], one["id"]) for one in world.table.rows)[1]
+    assert world.checkpoint == last
+
+
+def test_rows_that_are_searched_for_one_that_fails_are_read_again(worlds: Worlds) -> None:
+    """Each call takes longer than rows may be old, and changes all of them."""
+    world = worlds(rows=8, batch_size=8, on_poison="quarantine", max_attempts=1, tick_timeout="20m")
+    handed: list[set[int]] = []
+
+    def handle(batch: Batch) -> None:
+        if batch.retry:  # from its record
+            return
+        handed.append({one["total"] for one in batch})
+        for one in world.table.rows:
+            one["total"] = len(handed)
+        world.runtime.sleep(6)
+        if any(one["id"] == 5 for one in batch):
+            raise ValueError("no such customer")
+
+    for one in world.table.rows:
+        one["total"] = 0
+    world.table.page = lambda after, limit: _copied(Table.page(world.table, after, limit))  # type: ignore[method-assign]
+    for _ in range(2):
+        world.tick_when_due(handle)
+    assert len(handed) == 5
+    assert handed == [{calls} for calls in range(len(handed))]
+
+
+def _copied(page: Page) -> Page:
+    return Page([dict(one) for one in page.rows], page.cursors, page.bound)

@@ -82,7 +82,78 @@ LANES_FAILING = (
 )
 """On schedules whose rows fail."""
 
+_WAITED = "tests/integration/runner/test_read_ahead.py::"
+_AS_NOW = "test_rows_that_wait_in_a_lane_are_handed_over_as_they_are_now"
+
 OF_TESTS = (
+    Mutant(
+        "rows that waited long in a lane are not read again",
+        (Edit("delivery/lanes.py", "return [page for page in pages if page.read_at < oldest]", "return []"),),
+        "test_no_row_is_handed_over_long_after_it_was_read",
+        test=f"{_WAITED}test_no_row_is_handed_over_long_after_it_was_read[5-by the key columns]",
+    ),
+    Mutant(
+        "a row that was read again is handed over as it was",
+        (
+            Edit(
+                "delivery/handed.py",
+                "page.again.get(at, (page.rows, at)) if page.again else (page.rows, at)",
+                "(page.rows, at)",
+            ),
+        ),
+        _AS_NOW,
+        test=f"{_WAITED}{_AS_NOW}[a row is updated-by the key columns]",
+    ),
+    Mutant(
+        "a row that still stands is passed over when it is read again",
+        (
+            Edit(
+                "delivery/watermark.py",
+                "gone = [at for at in waiting if at not in found]",
+                "gone = [at for at in waiting if at not in found or at == waiting[-1]]",
+            ),
+        ),
+        _AS_NOW,
+        test=f"{_WAITED}{_AS_NOW}[a row is updated-by the key columns]",
+    ),
+    Mutant(
+        "a row that has gone is handed over as it was",
+        (
+            Edit(
+                "delivery/watermark.py",
+                "there = [at for at in waiting if at in found]",
+                "there = waiting = [at for at in waiting if at in found]",
+            ),
+        ),
+        _AS_NOW,
+        test=f"{_WAITED}{_AS_NOW}[a row is deleted-by the key columns]",
+    ),
+    Mutant(
+        "a row that came between those that wait is passed unseen",
+        (
+            Edit(
+                "delivery/rows.py",
+                "            if at is None:\n                return None\n",
+                "            if at is None:\n                continue\n",
+            ),
+        ),
+        _AS_NOW,
+        test=f"{_WAITED}{_AS_NOW}[a row appears between-by the key columns]",
+    ),
+    Mutant(
+        "lanes list more rows than the document has space for",
+        (Edit("delivery/lanes.py", "fit = sum(1 for size in sizes if size <= space)", "fit = len(sizes)"),),
+        "test_lanes_have_no_more_rows_in_hand_than_can_be_listed",
+        test="tests/integration/runner/test_long_cursors.py"
+        "::test_lanes_have_no_more_rows_in_hand_than_can_be_listed[more rows than the document has space for]",
+    ),
+    Mutant(
+        "a record that cannot be read counts as a failure of its row",
+        (Edit("delivery/retries.py", 'failure, Report("later", seconds=self._wait(row, unread)))', "failure)"),),
+        "test_a_record_that_cannot_be_read_holds_up_its_key_only",
+        test="tests/integration/runner/test_retries.py"
+        "::test_a_record_that_cannot_be_read_holds_up_its_key_only[unavailable-1]",
+    ),
     Mutant(
         "an older version of a row in another lane is not waited for",
         (Edit("delivery/lanes.py", "                else:\n                    return\n", ""),),
