@@ -27,7 +27,7 @@ class HistoryRecord(ResultModel):
 
     id: str
     kind: str
-    """takeover, lease_lost, halt, or an operator's command."""
+    """created, seen, takeover, lease_lost, halt, or an operator's command."""
     at: str | None = None
     by: str | None = None
     reason: str | None = None
