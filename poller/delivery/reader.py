@@ -92,9 +92,13 @@ class _Ahead:
         if thrown is not None:
             raise thrown
 
+    def wait(self) -> None:
+        """Return when the page was read, or could not be."""
+        self._over.wait()
+
     def result(self) -> _Read:
         """The page, once it was read. Raises: what reading it raised."""
-        self._over.wait()
+        self.wait()
         if self.error is not None:
             raise self.error
         if self.read is None:
@@ -178,8 +182,8 @@ class Reader:
 
         Raises: as `first`.
         """
-        if self._ahead is not None and self._ahead.task is not None:
-            self._ahead.task.join()  # the source is used by one thread at a time
+        if self._ahead is not None:
+            self._ahead.wait()  # the source is used by one thread at a time
         read = self._read(after, count, again=True)
         if read.described is not None:
             check_fingerprint(self._context.name, state, self._context.source)

@@ -78,8 +78,8 @@ FAILING = (
         (
             Edit(
                 "delivery/tick.py",
-                "batch_first = again or (state.retrying is not None and bool(chosen.passes))",
-                "batch_first = again",
+                "batch_first = turn or (state.retrying is not None and bool(chosen.passes))",
+                "batch_first = turn",
             ),
         ),
         "is tried after a killed try",

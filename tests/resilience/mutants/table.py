@@ -261,8 +261,8 @@ FURTHER = (
         (
             Edit(
                 "lease/state_file.py",
-                "        copy = self.read()\n        if copy is None:\n            raise StateCorrupt(",
-                "        copy = None\n        if copy is None:\n            raise StateCorrupt(",
+                "        copy = self.read()\n        if copy is None:\n            name = ",
+                "        copy = None\n        if copy is None:\n            name = ",
             ),
         ),
         "finds the document corrupt",
