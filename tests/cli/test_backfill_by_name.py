@@ -93,6 +93,7 @@ def test_one_paused_at_work_ends_after_its_batch_and_resumes(project: Project) -
     finished(console.run(*arguments, "--yes", "--json"))
     assert ids(project) == IN_RANGE
     assert [one["kind"] for one in console.run("history", name, "--json").json["records"]] == [
+        "created",
         "pause",
         "resume",
         "backfill",
@@ -281,7 +282,10 @@ def test_on_servers_it_costs_an_idle_poller_nothing(
     assert end(process).code == 3
     mark = azurite.mark()
     assert project.run("run", "--once").code == 0
-    assert [(r.method, "state/shop/orders.json" in r.path) for r in azurite.requests(since=mark)] == [("GET", True)]
+    asked = [(r.method, "state/shop/orders.json" in r.path) for r in azurite.requests(since=mark)]
+    assert asked == [("GET", True), ("GET", False)], (
+        "the document, and the first look of a process whether it has a trail"
+    )
     done(project, *day, code=3)
     done(project, "resume", "replay", "--yes")
     assert done(project, *day, schema="backfill").json["finished"] is True
