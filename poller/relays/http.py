@@ -25,6 +25,7 @@ from poller.config.options import Options, Text
 from poller.config.types import PositiveDuration, Size
 from poller.errors import ConfigError
 from poller.handler.batch import Batch
+from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
 from poller.ports import Row
 from poller.relays.base import Relay
@@ -41,8 +42,6 @@ _NO_ROWS_FAULT = frozenset({401, 403, 407})
 _OURS = frozenset({"content-type", "content-length", "idempotency-key", "host", "accept-encoding", "transfer-encoding"})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
-SLOW = 3
-"""So many requests in a row that take too long are not an outage if a smaller one may be answered."""
 _REFERENCE = re.compile(r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+", re.ASCII)
 """The characters of a URI reference."""
 
@@ -81,8 +80,8 @@ class HttpSettings(Options):
 
     timeout: PositiveDuration = timedelta(seconds=30)
     """How long the endpoint may take: until it is connected, and then for its whole answer, with a second more for each
-    100,000 bytes of it. If it is too slow for a request with several rows three times in a row, the batch fails, so
-    that smaller ones are tried; for one row it stays an outage."""
+    100,000 bytes of it. If it is too slow for a request with several rows, the batch fails, so that after
+    `max_attempts` smaller ones are tried; for one row it is an outage."""
 
     @field_validator("url")
     @classmethod
@@ -141,8 +140,6 @@ class HttpRelay(Relay[HttpSettings]):
         self._headers = {**settings.headers, **{name: self._secret(name) for name in settings.headers_env}}
         self._check_transport()
         self._sessions = Sessions(self._url)
-        self._too_slow = 0
-        """How many requests in a row took longer than the timeout."""
 
     def __call__(self, batch: Batch) -> None:
         """Raises: RetryLater (an outage), Refused, LeaseLost."""
@@ -218,17 +215,16 @@ class HttpRelay(Relay[HttpSettings]):
                 self._url, data=request.body, headers=headers, timeout=limit, allow_redirects=False, stream=True
             ) as answer:
                 body = read_body(answer, until)
-                self._too_slow = 0
                 self._judge(batch, request, answer, body)
         except (requests.RequestException, OSError) as failed:  # its text may quote the address
-            self._too_slow = self._too_slow + 1 if was_slow(failed) else 0
-            if self._too_slow >= SLOW and len(request.rows) > 1:
+            slow, within = was_slow(failed), format_duration(self.settings.timeout)
+            if slow and len(request.rows) > 1:
                 raise Refused(
-                    f"{self._place} did not answer a request with {len(request.rows)} rows in time,"
-                    f" {self._too_slow} times in a row.",
+                    f"{self._place} did not answer a request with {len(request.rows)} rows within {within}.",
                     next_step="Smaller batches are tried. Set a smaller batch_size or a longer timeout.",
                 ) from None
-            raise retry_later(f"{self._place} gave no answer ({without_address(failed)})") from None
+            why = f"none within {within}" if slow else without_address(failed)
+            raise retry_later(f"{self._place} gave no answer ({why})") from None
 
     # ---------------------------------------------------------------------------------------------- what comes back
 

@@ -40,11 +40,13 @@ def read_body(answer: requests.Response, until: float) -> bytes:
 
 
 def was_slow(failed: Exception) -> bool:
-    """True if the endpoint was connected, and its answer took longer than the timeout."""
+    """True if the endpoint was connected, and took longer than the timeout for the request or for its answer."""
     import requests
-    from urllib3.exceptions import ReadTimeoutError
+    from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
     reason = failed.args[0] if failed.args else None
+    if isinstance(reason, ProtocolError):
+        return any(isinstance(one, TimeoutError) for one in reason.args)
     return isinstance(failed, requests.ReadTimeout | TimeoutError) or isinstance(reason, ReadTimeoutError)
 
 
