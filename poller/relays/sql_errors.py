@@ -69,7 +69,7 @@ def fault_of(failed: SQLAlchemyError) -> Fault:
     if not isinstance(failed, DBAPIError):
         return "row" if isinstance(failed, StatementError) else "table"
     original: Any = failed.orig
-    if _waited_too_long(original):
+    if failed.statement is not None and _waited_too_long(original):  # without one it is the server that does not greet
         return "slow"
     if failed.connection_invalidated:
         return "outage"
@@ -84,7 +84,8 @@ def fault_of(failed: SQLAlchemyError) -> Fault:
     if isinstance(failed, DataError | IntegrityError):
         return "row"
     # A driver's own word: that no connection can be made, or that a value has no form there.
-    return "outage" if type(original).__name__ in {"OperationalError", "InterfaceError"} else "row"
+    names = {kind.__name__ for kind in type(original).__mro__}
+    return "outage" if names & {"OperationalError", "InterfaceError"} else "row"
 
 
 def described(failed: SQLAlchemyError) -> str:

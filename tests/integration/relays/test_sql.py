@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -366,6 +367,16 @@ def test_a_server_that_is_down_is_no_rows_fault(driver: str) -> None:
     shown = f"{result.error} {write!r} {write.settings!r} {write.checkup()}"
     assert SECRET not in shown
     assert write.checkup()[-1].severity == "error"
+
+
+@pytest.mark.parametrize("driver", ["postgresql+psycopg", "mysql+pymysql"])
+def test_a_server_that_does_not_greet_is_no_rows_fault(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hangs, or what stands before it accepts connections for it."""
+    monkeypatch.setattr("poller.relays.sql_target.CONNECT", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"{driver}://u:{SECRET}@127.0.0.1:{silent.getsockname()[1]}/shop"
+        result = called(relay("sql", url=url, table="copy", key_columns=["id"], timeout="1s"), batch(row(1)))
+    assert (result.end, result.named, result.seconds) == ("later", (), 30.0)
 
 
 def test_a_postgresql_that_vanishes_is_not_waited_for_all_day() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pymysql.err
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -37,3 +38,16 @@ def test_a_statement_that_takes_too_long_is_no_outage(number: int, text: str, fa
     failed.connection_invalidated = number == 2013
 
     assert fault_of(failed) == fault
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query (timed out)"),
+        psycopg.errors.ConnectionTimeout("connection timeout expired"),
+    ],
+    ids=["pymysql", "psycopg"],
+)
+def test_a_server_that_accepts_and_says_nothing_is_an_outage(error: Exception) -> None:
+    """No statement was sent, so none took too long."""
+    assert fault_of(OperationalError(None, None, error)) == "outage"
