@@ -124,6 +124,8 @@ def test_what_is_no_message_of_ours_is_dropped(queued: Folder, body: bytes, capl
 
 
 def test_a_failed_tick_fails_its_invocation(queued: Folder) -> None:
+    backs_off = 'handler = "handlers:on_orders"\nretry_backoff = "1m"'
+    queued.pollers[0] = queued.pollers[0].replace('handler = "handlers:on_orders"', backs_off)
     worker = queued.worker()
 
     def fails(batch: object) -> None:
