@@ -14,14 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 
 from poller.config import AppConfig
 from poller.config.types import is_name
 from poller.errors import StoreDenied, StoreError, WriteConflict
+from poller.model.limits import read_json
 from poller.model.stamps import stamp
 from poller.observability import PollerEvent, TwoApps
 from poller.ports import Found, Runtime, StateStore
@@ -34,9 +37,11 @@ TOGETHER = timedelta(minutes=15)
 GONE = timedelta(minutes=12)
 FORGOTTEN = timedelta(days=1)
 """A hint that was not renewed for so long is removed."""
-MOST_NAMES, MOST_HINTS, LARGEST = 500, 20, 100_000
-"""Pollers that a hint names; hints that are read; bytes of one."""
+MOST_NAMES, MOST_HINTS, MOST_LISTED, LARGEST = 500, 20, 1_000, 100_000
+"""Pollers that a hint names; hints that are read beside the own one; documents that are listed for them; bytes of a
+hint."""
 
+_DIGEST = re.compile("[0-9a-f]{32}")
 _ROWS = {"schema_name", "table", "query", "cursor_column", "pk_columns", "filter"}
 
 
@@ -145,7 +150,7 @@ class Configurations:
         return Beside(self._app_name, min(since for _, since in others), tuple(sorted(there)))
 
     def _renew(self) -> None:
-        name = f"{self._prefix}{self._digest}.json"
+        name = self._name(self._digest)
         found = self._store.read(name)
         now = found.server_time
         if now is None:  # a store without a clock: ages are not known
@@ -162,20 +167,29 @@ class Configurations:
 
     def _hints(self) -> list[Hint]:
         """Of configurations that work."""
-        names = [name for name in self._store.names(self._prefix) if name.endswith(".json")]
-        ours = f"{self._prefix}{self._digest}.json"
+        listed = map(self._digest_in, islice(self._store.names(self._prefix), MOST_LISTED))
+        others = (digest for digest in listed if digest is not None and digest != self._digest)
         alive = []
-        for name in sorted(names, key=lambda name: name != ours)[:MOST_HINTS]:
+        for digest in [self._digest, *islice(others, MOST_HINTS)]:
+            name = self._name(digest)
             found = self._store.read(name)
             if not isinstance(found, Found) or found.server_time is None or found.modified_at is None:
                 continue
             age = found.server_time - found.modified_at
             if age >= FORGOTTEN:
                 self._forget(name, found.tag)
-            hint = self._parsed(name.removeprefix(self._prefix).removesuffix(".json"), found)
+            hint = self._parsed(digest, found)
             if hint is not None and age < GONE:
                 alive.append(hint)
         return alive
+
+    def _name(self, digest: str) -> str:
+        return f"{self._prefix}{digest}.json"
+
+    def _digest_in(self, name: str) -> str | None:
+        """The digest in the name of a hint; None for another document, which is left alone."""
+        digest = name.removeprefix(self._prefix).removesuffix(".json")
+        return digest if _DIGEST.fullmatch(digest) and name == self._name(digest) else None
 
     def _forget(self, name: str, tag: str) -> None:
         with suppress(WriteConflict, StoreDenied):
@@ -185,11 +199,11 @@ class Configurations:
     def _parsed(digest: str, found: Found) -> Hint | None:
         """What a hint says; None if it is not ours to read."""
         try:
-            said = json.loads(found.body) if len(found.body) <= LARGEST else None
+            said = read_json(found.body, LARGEST)
             if not isinstance(said, dict) or said["v"] != 1 or found.modified_at is None:
                 return None
             since = datetime.fromisoformat(said["since"])
             names = tuple(name for name in said["pollers"][:MOST_NAMES] if isinstance(name, str) and is_name(name))
             return Hint(digest, min(since, found.modified_at), found.modified_at, names)
-        except (ValueError, TypeError, LookupError, RecursionError):
+        except (ValueError, TypeError, LookupError):
             return None

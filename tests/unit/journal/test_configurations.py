@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from poller.app import load_app
 from poller.config import AppConfig
 from poller.journal.configurations import Configurations, digest_of
 from poller.observability import PollerEvent, TwoApps
-from poller.ports import Found, Timeout, Written
+from poller.ports import Found, Missing, Timeout, Unchanged, Written
 from poller.stores import MemoryStore, SqlStore
 from tests.support.dispatching import Clock
 
@@ -66,6 +67,23 @@ class Counting(MemoryStore):
     def write(self, name: str, body: bytes, *, if_tag: str | None, timeout: Timeout | None = None) -> Written:
         self.writes[name] += 1
         return super().write(name, body, if_tag=if_tag, timeout=timeout)
+
+
+class Crowded(MemoryStore):
+    """A store whose every folder holds 50,000 documents more."""
+
+    listed_names = reads = 0
+
+    def names(self, prefix: str) -> Iterator[str]:
+        for number in range(50_000):
+            self.listed_names += 1
+            yield f"{prefix}{number:032x}.json"
+
+    def read(
+        self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
+    ) -> Found | Unchanged | Missing:
+        self.reads += 1
+        return super().read(name, unless=unless, timeout=timeout)
 
 
 def test_two_apps_under_one_name_notice_each_other() -> None:
@@ -139,14 +157,37 @@ def test_a_hint_holds_no_secret() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"\xff", b"{}", b'{"v": 1}', b'{"v": 1, "since": "x", "pollers": []}', b"[" * 90_000],
-    ids=range(7),
+    [b"", b"[]", b"\xff", b"{}", b'{"v": 1}', b'{"v": 1, "since": "x", "pollers": []}', b"[" * 90_000, b" " * 900_000],
+    ids=range(8),
 )
 def test_a_hint_full_of_garbage_is_no_other_app(body: bytes) -> None:
     town = Town()
-    town.store.write("configurations/shop/other.json", body, if_tag=None)
+    town.store.write(f"configurations/shop/{'a' * 32}.json", body, if_tag=None)
     town.work(town.process(ORDERS), minutes=30)
     assert town.heard == []
+
+
+def test_of_countless_hints_few_are_listed_and_read() -> None:
+    town = Town()
+    store, looked = Crowded(town.clock), 0
+    orders = Configurations(store, ORDERS, town.clock)
+    while looked < 3:
+        if orders.due():
+            orders.keep(town.hear)
+            looked += 1
+        town.clock.passes(10)
+    assert town.heard == []
+    assert store.listed_names <= 3 * 2_000
+    assert store.reads <= 3 * 25
+
+
+def test_a_document_beside_the_hints_is_left_alone() -> None:
+    town = Town()
+    beside = "configurations/shop/notes.json"
+    town.store.write(beside, b'{"v": 1, "since": "2020-01-01T00:00:00Z", "pollers": []}', if_tag=None)
+    town.clock.passes(25 * 3600)
+    town.work(town.process(ORDERS), minutes=1)
+    assert isinstance(town.store.read(beside), Found)
 
 
 def test_a_hint_of_a_day_ago_is_removed() -> None:
