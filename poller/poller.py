@@ -224,9 +224,9 @@ class Poller:
 
     def unfinished(self) -> str | None:
         """Whether there is something to do before its schedule's next moment, and nobody is at work: the version of the
-        document that says so. Rows are left, in this process or another, for lack of time, after a failed call, or
-        because a tick was ended; a row that was set aside may be tried; or a moment of its schedule was missed. One
-        conditional GET, and no look at the table.
+        document that says so, and which moment was missed. Rows are left, in this process or another, for lack of time,
+        after a failed call, or because a tick was ended; a row that was set aside may be tried; or a moment of its
+        schedule was missed. One conditional GET, and no look at the table.
 
         Raises: StoreUnavailable, StoreDenied, StateCorrupt.
         """

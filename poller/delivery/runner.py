@@ -64,19 +64,23 @@ class Runner:
             copy = file.read()
         finally:
             ours.release()
-        if copy is None or not self._wants_a_tick(copy.state):
+        if copy is None or not copy.availability(file.timing, self.context.runtime.monotonic()).free:
             return None
-        return copy.tag if copy.availability(file.timing, self.context.runtime.monotonic()).free else None
+        return self._reason(copy.state, copy.tag)
 
-    def _wants_a_tick(self, state: State) -> bool:
-        """True if its document says that it has something to do before its schedule's next moment."""
+    def _reason(self, state: State, tag: str) -> str | None:
+        """What its document says that there is to do before its schedule's next moment. A tick may fail to write that a
+        moment was made up for, so the next one that is missed is another reason, though the document is the same."""
         context = self.context
         now, limits = context.file.clock.now(), context.options.limits
         if state.control.paused or state.control.halted or backoff.waits_until(state, now, limits.backoff) is not None:
-            return False
-        if state.unfinished or context.schedule.owed(state.looked_at, context.runtime.utcnow()):
-            return True
-        return aside.due(aside.parking_ended(state), now, limits=limits) is not None
+            return None
+        wall = context.runtime.utcnow()
+        if context.schedule.owed(state.looked_at, wall):
+            return f"{tag} {context.schedule.next_after(wall):%Y-%m-%dT%H:%M:%S}"
+        if state.unfinished or aside.due(aside.parking_ended(state), now, limits=limits) is not None:
+            return tag
+        return None
 
     def _finished(self, result: TickResult) -> TickResult:
         facts = result.as_json()

@@ -39,7 +39,7 @@ class Sweep:
     def __init__(self) -> None:
         self._pollers: dict[Poller, Handler | None] = {}
         self._nothing_at: dict[Poller, str] = {}
-        """The version of a document that says that there is something to do, though there is not."""
+        """What `unfinished` said though there was nothing to do."""
         self._busy = Lock()
 
     def __bool__(self) -> bool:

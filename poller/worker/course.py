@@ -72,7 +72,7 @@ class Course(Generic[P]):
         self._moment: datetime | None = None
         """When its schedule falls due, or its pause ends: a turn before that is for what was left or missed."""
         self._nothing_at: str | None = None
-        """The version of its document that says that there is something to do, though there is not."""
+        """What `unfinished` said though there was nothing to do."""
 
     # --- turns -----------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Course(Generic[P]):
         return moment if self._leaving is None else min(moment, self.poller.runtime.utcnow() + BETWEEN)
 
     def _left(self) -> str | None:
-        """The version of its document, if that says that something was left or missed and no worker holds the lease."""
+        """What its document says was left or missed, if no worker holds the lease."""
         try:
             left = None if self._leaving is None else self._leaving.unfinished()
         except PollerError as error:

@@ -233,6 +233,20 @@ def test_a_clock_set_back_in_an_outage_loses_no_night() -> None:
     assert [number for _, number in shop.seen] == [1]
 
 
+def test_each_moment_that_was_missed_is_one_to_make_up_for() -> None:
+    """Though the document is as it was: a look after the first one may have failed to write."""
+    shop = Shop().had_a_night()
+    poller = shop.poller()
+    assert poller.unfinished() is None
+    shop.clock.sleep(DAY)
+    first = poller.unfinished()
+    shop.clock.sleep(3600)
+    assert first is not None
+    assert poller.unfinished() == first
+    shop.clock.sleep(DAY)
+    assert poller.unfinished() not in (None, first)
+
+
 def test_a_night_is_written_down_once() -> None:
     shop = Shop().had_a_night()
     before = shop.store.writes
