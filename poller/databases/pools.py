@@ -12,8 +12,9 @@ with it all that rested are replaced.
 A server takes so many connections, to whatever databases. So all pools of one server have a share of it together: half
 of what others leave, and as many as one pool may have, as far as they are there. It is asked on a new connection, and
 again after `ASKED_FOR`, or when connections died: it may have been started again with another number. Where nothing is
-left, what has rested for the longest in another pool is closed for whoever waits. What a server refuses all the same (a
-pooler's own limit, say) is found out by its refusals.
+left, what has rested for the longest in another pool is closed for whoever waits; those that need one connection do not
+pass one that needs two, for `FIRST_FOR`. What a server refuses all the same (a pooler's own limit, say) is found out by
+its refusals.
 
 This does NOT hold for engines that a program made itself, nor for SQLite, whose connections cost nothing: those sources
 have a connection of their own.
@@ -49,6 +50,9 @@ ASKED_FOR = 300.0
 """Seconds after which a server is asked again how many connections it takes, when one is made."""
 BRAKE = 60.0
 """Seconds for which there are no more connections than a server refused to exceed."""
+FIRST_FOR = 2.0
+"""Seconds for which no connection is made for those behind one that needs the room of several. After that they pass it:
+queries that hang may keep that room from it for long."""
 RETRY = 0.1
 """Seconds after which a refused connection is tried again: a server needs a moment for those that were closed."""
 Scoped: TypeAlias = tuple[Scope, str | None]
@@ -146,9 +150,11 @@ class _Place:
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    """`place`: set before `woken` is."""
+    """`place`: set before `woken` is. `first`: since when those behind it are held up, if it needs the room of
+    several."""
 
     pool: Pool
+    first: float = math.inf
     woken: threading.Event = field(default_factory=threading.Event)
     place: _Place | None = None
 
@@ -272,11 +278,18 @@ class PooledServer:
         try:
             while self._serves_again:
                 self._serves_again = False
+                taken: set[Scoped] = set()
                 for waiter in list(self.waiting):
+                    if not taken.isdisjoint(waiter.pool.scopes):
+                        continue
                     waiter.place = self.place(waiter.pool)
                     if waiter.place is not None:
                         self.waiting.remove(waiter)
                         waiter.woken.set()
+                    elif waiter.pool.each > 1 and waiter.pool.lent < waiter.pool.connections:
+                        waiter.first = min(waiter.first, time.monotonic())
+                        if time.monotonic() < waiter.first + FIRST_FOR:
+                            taken.update(self.is_over(waiter.pool, waiter.pool.each))
         finally:
             self._serves = False
 
@@ -477,14 +490,18 @@ class Pool:
 
     def _admit(self, patience: float) -> _Place:
         with self.server.lock:
-            if not any(one.pool is self for one in self.server.waiting):
+            if not self.server.waiting:
                 place = self.server.place(self)
                 if place is not None:
                     return place
             waiter = _Waiter(self)
             self.server.waiting.append(waiter)
+            self.server.serve()
+        ends = time.monotonic() + patience
         try:
-            waiter.woken.wait(max(0.0, patience))
+            while not waiter.woken.wait(max(0.0, min(FIRST_FOR, ends - time.monotonic()))) and time.monotonic() < ends:
+                with self.server.lock:
+                    self.server.serve()
         except BaseException:
             place = self._given(waiter)
             if place is not None:

@@ -214,6 +214,48 @@ def test_a_password_that_is_changed_takes_over_from_the_old(limited: Tenants, st
     assert len(limited.sessions()) <= 2
 
 
+@pytest.mark.parametrize("waits", [60.0, 0.05], ids=["in its turn", "not for ever"])
+def test_a_source_that_needs_two_connections_is_not_passed_over(
+    waits: float, postgres_server: PostgresServer, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its format is Arrow. Others that come later take no place from it; if none becomes free for long, they do."""
+    monkeypatch.setattr(pools, "FIRST_FOR", waits)
+    tenants = Tenants(postgres_server, 4, limit=2)
+    stack.callback(tenants.drop)
+    slow = "select o.* from orders o join (select true s from pg_sleep(0.2)) s on s.s"
+    plain = [tenants.source(at, bound="none") for at in (0, 1)]
+    arrow = tenants.source(2, bound="none", format="arrow")
+    late = tenants.source(3, bound="none", table=None, query=slow)
+    read: list[SqlSource] = []
+
+    def read_all(source: SqlSource) -> None:
+        with source._session.database.lasting():
+            assert len(source.page(None, 20).rows) == 9
+            read.append(source)
+
+    for one in (*plain, arrow, late):
+        stack.callback(one.close)
+    pool = plain[0]._session.database.pool
+    assert pool is not None
+    threads = stack.enter_context(ThreadPoolExecutor(2))
+    with ExitStack() as second:
+        second.enter_context(plain[0]._session.database.lasting())
+        plain[0].page(None, 4)
+        with ExitStack() as first:
+            first.enter_context(plain[1]._session.database.lasting())
+            plain[1].page(None, 4)
+            ends = [threads.submit(read_all, arrow)]
+            wait_until(lambda: len(pool.server.waiting) == 1, "the first in line")
+            ends.append(threads.submit(read_all, late))
+            wait_until(lambda: len(pool.server.waiting) == 2, "the second in line")
+        if waits < 1:
+            wait_until(lambda: read == [late], "a place for the second")
+        assert arrow not in read
+    for end in ends:
+        end.result(60)
+    assert read == ([arrow, late] if waits > 1 else [late, arrow])
+
+
 def test_check_counts_all_databases_of_the_server(limited: Tenants, stack: ExitStack) -> None:
     made = sources(stack, limited)
     found = {one.check: one for one in made[0].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
