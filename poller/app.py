@@ -295,6 +295,9 @@ class App:
                 made.append(poller)
                 with suppress(PollerError):  # on this thread, as `run` imports it; why it cannot be is a finding
                     _ = poller.handler
+        for name in self.pollers:  # what the others need of a server counts too
+            with suppress(PollerError):
+                self.poller(name)
         with once.command():
             looks = [look_into(one, load_handler=partial(_handler, one), folder=one.origin.folder) for one in made]
             found = side_by_side(looks, connections=self.config.connections)

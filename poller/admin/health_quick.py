@@ -59,7 +59,7 @@ class QuickLooks:
         subject = source.subject
         with self._lock:
             if subject.database not in self._databases:
-                self._databases[subject.database] = threading.Lock(), Lookout(subject, TIMEOUT)
+                self._databases[subject.database] = threading.Lock(), Lookout(subject, TIMEOUT, timedelta(seconds=TURN))
             turn, lookout = self._databases[subject.database]
         if not turn.acquire(timeout=TURN):
             return False
@@ -69,6 +69,7 @@ class QuickLooks:
                 return prepared is None or not lookout.waits(prepared, state.checkpoint.cursor, None)
             return False
         finally:
+            lookout.rest()
             turn.release()
 
     def close(self) -> None:

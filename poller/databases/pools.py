@@ -10,11 +10,11 @@ lent: that would cost a statement each time. The source reads again, once, where
 with it all that rested are replaced.
 
 A server takes so many connections, to whatever databases. So all pools of one server have a share of it together: half
-of what others leave, and as many as one pool may have, as far as they are there. It is asked on a new connection, and
-again after `ASKED_FOR`, or when connections died: it may have been started again with another number. Where nothing is
-left, what has rested for the longest in another pool is closed for whoever waits; those that need one connection do not
-pass one that needs two, for `FIRST_FOR`. What a server refuses all the same (a pooler's own limit, say) is found out by
-its refusals.
+of what others leave, and as many as one pool may have, as far as they are there. It is asked on a new connection (until
+then there are `DEFAULT` at most), and again after `ASKED_FOR`, or when connections died: it may have been started again
+with another number. Where nothing is left, what has rested for the longest in another pool is closed for whoever waits;
+those that need one connection do not pass one that needs two, for `FIRST_FOR`. What a server refuses all the same (a
+pooler's own limit, say) is found out by its refusals.
 
 This does NOT hold for engines that a program made itself, nor for SQLite, whose connections cost nothing: those sources
 have a connection of their own.
@@ -175,6 +175,8 @@ class PooledServer:
         self._serves = self._serves_again = False
         self._limits: dict[Scoped, int] = {}
         self._brakes: dict[Scoped, tuple[int, float]] = {}
+        self.asked = False
+        """Whether it said how many it takes, or does not say it; until then there are few connections."""
         self.tight = False
         """Whether there may be more connections than there should be."""
 
@@ -185,7 +187,7 @@ class PooledServer:
     def limit(self, scope: Scoped) -> float:
         """How many may be open."""
         most, until = self._brakes.get(scope, (0, -math.inf))
-        asked = self._limits.get(scope, math.inf)
+        asked = self._limits.get(scope, math.inf if self.asked else DEFAULT)
         return min(asked, most) if time.monotonic() < until else asked
 
     def is_over(self, pool: Pool, more: int = 0) -> list[Scoped]:
@@ -209,6 +211,7 @@ class PooledServer:
         pool.asked = now
         found = room_of(connection, pool.family)
         with self.lock:
+            self.asked = True
             for scope in pool.scopes:
                 self._limits.pop(scope, None)
             for name, room in found.items():
@@ -301,8 +304,8 @@ class Pool:
         engine: without a pool of its own. place: for messages, without a secret. server: that of its database.
 
     Attributes:
-        connections: how many it may have. dispatched: whether a dispatcher has one more, which it shares with nobody: a
-            look must not wait for a page.
+        connections: how many it may have. dispatched: whether a dispatcher has one more, in a pool of its own: a look
+            must not wait for a page. looks: whether this is the pool of such looks.
         each: so many sessions each may have: a source of tables may open a second one beside it.
         scopes: in what its connections count: among those of the server, of its user, and of its database.
         lent, rests: those in use, or kept by a source, or about to be opened; those that rest. asked: when the server
@@ -312,7 +315,7 @@ class Pool:
     def __init__(self, engine: Engine, place: str, server: PooledServer) -> None:
         self.engine = engine
         self.connections = 0
-        self.dispatched = False
+        self.dispatched = self.looks = False
         self.each = 1
         self.server = server
         name = engine.url.get_backend_name()

@@ -1,4 +1,8 @@
-"""Whether rows wait, asked of many databases at once, each over one connection that is kept.
+"""Whether rows wait, asked of many databases at once, each over one connection.
+
+It is kept for the next round unless another database of the server needs it: a server may have more databases than it
+takes connections. Where all are in use for as long as a round asks, the database is asked later; the second time in
+succession it is said to have given no answer, so that workers look at it.
 
 A database that does not answer holds up no other: each is asked on a thread of its own, and a round waits for none
 longer than `LONGEST`. Pollers that it did not come to are asked first the next time, since they are due for longest.
@@ -35,7 +39,7 @@ TOLD = 4
 Answer = Literal["rows", "none", "unknown", "failed", "away", "later"]
 """`unknown`: rows wait, and it is not known whether they are below the bound. `failed`: no answer, or not in time.
 `away`: nor this one, as the whole database does not answer, and enough others are `failed`. `later`: there was no time
-to ask."""
+to ask, or no connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class _Database:
 
     lookout: Lookout
     task: Task | None = None
+    passed_over: bool = False
+    """Whether the last round found no connection to it."""
     prepared: dict[str, tuple[object, Prepared]] = field(default_factory=dict)
 
     @property
@@ -106,7 +112,9 @@ class DatabaseProber:
         """Ask one database on a thread of its own; its answers appear in the second value."""
         database = self._databases.get(url)
         if database is None:
-            database = self._databases[url] = _Database(Lookout(group[0][1].subject, TIMEOUT))
+            database = self._databases[url] = _Database(
+                Lookout(group[0][1].subject, TIMEOUT, timedelta(seconds=LONGEST))
+            )
         elif database.hangs:
             return None, {}
         found: dict[str, Answer] = {}
@@ -115,6 +123,13 @@ class DatabaseProber:
         return database, found
 
     def _ask(self, database: _Database, group: list[tuple[Question, SqlSource]], found: dict[str, Answer]) -> None:
+        try:
+            self._ask_each(database, group, found)
+        finally:
+            database.lookout.rest()
+
+    def _ask_each(self, database: _Database, group: list[tuple[Question, SqlSource]], found: dict[str, Answer]) -> None:
+        passed_over, database.passed_over = database.passed_over, False
         ends = self._runtime.monotonic() + LONGEST
         bounds: dict[Hashable, Bound] = {}
         for at, (question, source) in enumerate(group):
@@ -124,6 +139,10 @@ class DatabaseProber:
             try:
                 found[question.poller] = _answer(database, question, source, bounds)
             except NoAnswer as none:
+                if none.unasked and not passed_over:
+                    database.passed_over = True
+                    found.update((one.poller, "later") for one, _ in group[at:])
+                    return
                 if none.everywhere:
                     return  # nobody else of this database is answered either
                 found[question.poller] = "failed"

@@ -33,7 +33,7 @@ class Database:
     """A source's connection. Used by one thread at a time.
 
     With a `pool` it is borrowed at the first statement of a piece of work, and given back by `end_work`. Without one it
-    is held until `close`.
+    is held until `close`. `patience`: how long it waits for one of the pool; default: `timeout`.
     """
 
     def __init__(
@@ -44,11 +44,13 @@ class Database:
         *,
         form: Form = "parsed",
         pool: Pool | None = None,
+        patience: timedelta | None = None,
     ) -> None:
         self.engine = engine
         self.dialect = dialect
         self.timeout = timeout
         self.pool = pool
+        self._patience = (timeout if patience is None else patience).total_seconds()
         self._setup = SessionSetup(engine, dialect, timeout, form)
         self._usual: Form = form
         self.may_set = False
@@ -177,7 +179,7 @@ class Database:
                 self._forget_connection()
         if self._loan is None:
             pool.join(self)
-            loan = self._opened(lambda: pool.borrow(self._setup.of_pooled, self.timeout.total_seconds()))
+            loan = self._opened(lambda: pool.borrow(self._setup.of_pooled, self._patience))
             self._loan, self._session, self._connection = loan, loan.session, loan.connection
             self._driver, self.rested = loan.connection.connection.driver_connection, not loan.session.fresh
             self._setup.adjust(loan.connection, self._driver, loan.session)
@@ -327,13 +329,13 @@ class Database:
             self.pool.discard(loan)
 
     def restore(self) -> None:
-        """Of a held connection: give its session the settings back that what ran in it may have changed; where that
-        cannot be, another is opened when it is needed."""
+        """Give the session in use the settings back that what ran in it may have changed; where that cannot be, another
+        is opened when it is needed."""
         connection, session = self._connection, self._session
         if connection is None or session is None or self.dialect.family == "sqlite":
             return
         if not self._setup.restore(connection, session):
-            self._close_held()
+            self.discard()
 
     def _forget_connection(self) -> None:
         self._connection = self._driver = self._session = self._loan = None

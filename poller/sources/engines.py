@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import timedelta
 from typing import Any
 
@@ -38,10 +38,18 @@ def make_engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identi
 
 
 def make_pool(
-    url: URL, dialect: Dialect, timeout: timedelta, connections: int, identity: Identity | None = None
+    url: URL,
+    dialect: Dialect,
+    timeout: timedelta,
+    connections: int,
+    identity: Identity | None = None,
+    *,
+    of: Hashable = (),
 ) -> Pool | None:
     """The process's pool for this URL; None for SQLite, whose connections cost nothing, and which locks per process.
 
+    Args:
+        of: whose pool it is, if it is not that of all sources.
     Raises: as `make_engine`.
     """
     if dialect.family == "sqlite":
@@ -61,7 +69,8 @@ def make_pool(
 
     found = identify(url)
     server = found.dialect, found.host, found.port
-    return pools.pool_of(url, make, place=place(found), connections=connections, beside=identity, server=server)
+    beside = identity, of
+    return pools.pool_of(url, make, place=place(found), connections=connections, beside=beside, server=server)
 
 
 def _engine(url: URL, dialect: Dialect, timeout: timedelta, identity: Identity | None, **options: Any) -> Engine:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from poller.databases.tokens import NoToken
 from poller.entra import Identity
-from poller.errors import ConfigError, SourceError
+from poller.errors import ConfigError, SourceError, SourceUnavailable
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources.columns import Column, Family
@@ -26,7 +26,7 @@ from poller.sources.connection import Database
 from poller.sources.dialects.base import Dialect
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
-from poller.sources.engines import make_engine
+from poller.sources.engines import make_engine, make_pool
 from poller.sources.options import Options
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.inspection import Inspection
@@ -41,11 +41,13 @@ _WHOLE_DATABASE = frozenset({"timestamp+pk", "xid8+pk", "rowversion+pk"})
 
 
 class NoAnswer(Exception):
-    """The database did not say whether rows wait. `everywhere`: nor will it for any other source, now."""
+    """The database did not say whether rows wait. `everywhere`: nor will it for any other source, now; `unasked`: since
+    this process got no connection to it."""
 
-    def __init__(self, *, everywhere: bool) -> None:
+    def __init__(self, *, everywhere: bool, unasked: bool = False) -> None:
         super().__init__()
         self.everywhere = everywhere
+        self.unasked = unasked
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,25 @@ class Prepared:
 class Lookout:
     """One connection to one database. Used by one thread at a time.
 
+    It comes out of a pool of its own, so that no look waits for a page of a source. The pool has its share of the
+    server's connections as all others have (`poller.databases.pools`): one that rests may be closed for another
+    database. What was learned of the bound outlives it.
+
     Args:
-        first: any of the sources; all others are of its `database`. timeout: of each statement.
+        first: any of the sources; all others are of its `database`. timeout: of each statement. patience: how long it
+            waits for a connection.
     """
 
-    def __init__(self, first: Subject, timeout: timedelta) -> None:
+    def __init__(self, first: Subject, timeout: timedelta, patience: timedelta) -> None:
         url, dialect = first.url, first.dialect
-        engine = url if isinstance(url, Engine) else make_engine(url, dialect, timeout, first.identity)
-        self._database = Database(engine, dialect, timeout)
+        pool = None
+        if not isinstance(url, Engine):
+            pool = make_pool(url, dialect, timeout, 1, first.identity, of=object())
+        if pool is not None:
+            pool.looks, engine = True, pool.engine
+        else:
+            engine = url if isinstance(url, Engine) else make_engine(url, dialect, timeout, first.identity)
+        self._database = Database(engine, dialect, timeout, pool=pool, patience=patience)
         self._bounds: dict[Hashable, tuple[CurrentBound, Prepared]] = {}
 
     def prepare(self, subject: Subject, stored: object, kind: str | None) -> Prepared | None:
@@ -129,8 +142,9 @@ class Lookout:
         taken, first = self._bounds[one.way]
         try:
             bound: Bound = self._answered(first.subject, lambda: taken.sample(first.known, first.statements))
-        except NoAnswer:
-            del self._bounds[one.way]
+        except NoAnswer as none:
+            if not none.everywhere:  # what `first` reads may be gone
+                del self._bounds[one.way]
             raise
         return bound
 
@@ -145,6 +159,11 @@ class Lookout:
 
         waits: bool = self._answered(one.subject, ask)
         return waits
+
+    def rest(self) -> None:
+        """Nothing more is asked for now: another database may need the connection."""
+        with self._database.using:
+            self._database.rest()
 
     def close(self) -> None:
         """Close the connection. May be used again afterwards."""
@@ -163,15 +182,18 @@ class Lookout:
         return answer
 
     def _asked(self, work: Callable[[], Any]) -> Any:
-        was_open = self._database.is_open
         with self._database.using:
+            self._database.begin_work()
             try:
                 return work()
             except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
                 fault = self._fault(error)
-            except (SourceError, ConfigError):
-                raise NoAnswer(everywhere=not self._database.is_open) from None
-            if fault is Fault.DISCONNECTED and was_open:
+            except (SourceError, ConfigError) as error:
+                away = not self._database.is_open
+                unasked = away and self._database.pool is not None and isinstance(error, SourceUnavailable)
+                raise NoAnswer(everywhere=away, unasked=unasked) from None
+            if fault is Fault.DISCONNECTED and self._database.rested:
+                self._database.renew()
                 try:
                     return work()
                 except (SQLAlchemyError, *CONVERSION_ERRORS) as error:
@@ -181,7 +203,7 @@ class Lookout:
             raise NoAnswer(everywhere=fault in _NO_DATABASE) from None
 
     def _fault(self, error: Exception) -> Fault:
-        self._database.close()
+        self._database.discard()
         if isinstance(error, NoToken):
             return Fault.LOGIN
         if not isinstance(error, DBAPIError):

@@ -27,29 +27,37 @@ def connections(subject: Subject) -> list[Finding]:
     room = {} if pool is None else room_of(subject.session.database.connection(), subject.family)
     if pool is None or not room:
         return []
-    most = min(one.most for one in room.values())
-    in_use = f"{room['server'].in_use} are in use by all"
     with pool.server.lock:
-        mine = [one for one in pool.server.pools if one.scope("user") == pool.scope("user")]
-    if len(mine) > 1:
-        return [_of_several(mine, most, in_use)]
-    needs, each = pool.connections * pool.each, ""
+        pools = [one for one in pool.server.pools if not one.looks]
+    in_use = f"{room['server'].in_use} are in use by all"
+    counted = {scope: [one for one in pools if pool.scope(scope) in one.scopes] for scope in room}
+    tightest = min(room, key=lambda scope: room[scope].most / _needs(counted[scope]))
+    mine, most = counted[tightest], room[tightest].most
+    whom = " of this user" if len({one.scope("user") for one in mine}) == 1 else ""
+    if len({one.scope("database") for one in mine}) > 1:
+        return [_of_several(mine, f"{most}{whom}", most, in_use)]
+    needs, asking, each = _needs(mine), sum(one.dispatched for one in mine), ""
     if pool.each > 1:
         each = f' ({pool.each} for each of {pool.connections}: format = "arrow")'
-    if pool.dispatched:
-        needs, each = needs + 1, f"{each}, 1 of them for the dispatcher"
-    facts = f"a process has at most {needs} to this database{each}, and the server takes {most} of this user"
+    if asking:
+        each = f"{each}, {asking} of them for the dispatcher"
+    facts = f"a process has at most {needs} to this database{each}, and the server takes {most}{whom}"
     if needs > most:
-        fits = max(1, (most - pool.dispatched) * pool.connections // (needs - pool.dispatched))
+        fits = max(1, (most - asking) * pool.connections // (needs - asking))
         return [warn("connections", f"{facts[0].upper()}{facts[1:]}: they do not fit.", f"connections = {fits}")]
     return [ok("connections", f"{facts}, {in_use}: {most // needs} processes fit")]
 
 
-def _of_several(mine: list[Pool], most: int, in_use: str) -> Finding:
-    """Of one user in several databases of the server."""
-    needs = sum(one.connections * one.each + one.dispatched for one in mine)
+def _needs(pools: list[Pool]) -> int:
+    """So many connections these have at most, with a dispatcher's."""
+    return sum(one.connections * one.each + one.dispatched for one in pools)
+
+
+def _of_several(mine: list[Pool], takes: str, most: int, in_use: str) -> Finding:
+    """Of several databases of the server."""
+    needs = _needs(mine)
     databases = len({one.scope("database") for one in mine})
-    facts = f"a process has at most {needs} to {databases} databases of this server, and it takes {most} of this user"
+    facts = f"a process has at most {needs} to {databases} databases of this server, and it takes {takes}"
     if needs <= most:
         return ok("connections", f"{facts}, {in_use}: {most // needs} processes fit")
     facts += f", of which a process has at most {max(1, most // 2)} at once and leaves as many to others"

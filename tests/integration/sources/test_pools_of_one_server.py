@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,73 +15,16 @@ import pytest
 import sqlalchemy as sa
 
 from poller import SourceUnavailable
+from poller.app import load_app
 from poller.databases import pools
 from poller.sources import SqlSource
-from tests.integration.sources.tables import drain, execute, family, make_orders, orders
+from tests.integration.sources.tables import drain, orders
+from tests.integration.sources.tenants import Tenants
+from tests.support.azurite import Azurite
 from tests.support.postgres import PostgresServer
-from tests.support.server import DatabaseServer
-from tests.support.services import wait_until
 
-NINE = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 MOST = 10
 """The server's, beside those that are reserved for superusers."""
-USER = {
-    "postgresql": [
-        "create user {} password 'x' connection limit {}",
-        "grant pg_read_all_data, pg_read_all_stats to {}",
-    ],
-    "mysql": ["create user {} identified by 'x' with max_user_connections {}", "grant select, process on *.* to {}"],
-}
-LIMIT = {
-    "postgresql": "alter user {} connection limit {}",
-    "mysql": "alter user {} with max_user_connections {}",
-}
-SESSIONS = {
-    "postgresql": "select pid from pg_stat_activity where usename = '{}'",
-    "mysql": "select id from information_schema.processlist where user = '{}'",
-}
-ENDS = {"postgresql": "select pg_terminate_backend({})", "mysql": "kill {}"}
-
-
-class Tenants:
-    """Databases of one server, all with the same table, and a user who reads them."""
-
-    def __init__(self, server: DatabaseServer, number: int, *, limit: int) -> None:
-        self.server = server
-        self.urls = [server.new_database() for _ in range(number)]
-        self.family = family(self.urls[0])
-        self.user = "tenants_" + str(sa.make_url(self.urls[0]).database)[-12:]
-        for url in self.urls:
-            make_orders(url, NINE)
-        for statement in USER[self.family]:
-            self.do(statement.format(self.user, limit))
-
-    def do(self, statement: str) -> None:
-        execute(self.urls[0], statement)
-
-    def limit(self, most: int) -> None:
-        """The user may have so many connections from here on."""
-        self.do(LIMIT[self.family].format(self.user, most))
-
-    def source(self, at: int, **options: Any) -> SqlSource:
-        url = sa.make_url(self.urls[at]).set(username=self.user, password="x")
-        return orders(url, **{"bound": "auto", **options})
-
-    def sessions(self) -> list[int]:
-        with sa.create_engine(self.urls[0], poolclass=sa.NullPool).connect() as connection:
-            return list(connection.exec_driver_sql(SESSIONS[self.family].format(self.user)).scalars())
-
-    def end(self) -> None:
-        """As a server that was started again."""
-        for number in self.sessions():
-            self.do(ENDS[self.family].format(number))
-        wait_until(lambda: not self.sessions(), "the end of all sessions")
-
-    def drop(self) -> None:
-        for statement in ["drop owned by {}"] * (self.family == "postgresql") + ["drop user {}"]:
-            self.do(statement.format(self.user))
-        for url in self.urls:
-            self.server.drop_database(url)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +77,32 @@ def test_twelve_databases_at_once_wait_for_each_other(tenants: Tenants, stack: E
         read = list(threads.map(lambda one: len(one.page(None, 20).rows), made))
     assert read == [9] * 12
     assert len(tenants.sessions()) <= MOST // 2
+
+
+def test_a_server_is_asked_before_it_is_full(tenants: Tenants, stack: ExitStack) -> None:
+    """All databases at once, of a process that has just started: nobody is refused, and others get in."""
+    refused: list[str] = []
+
+    def note(context: sa.ExceptionContext) -> None:
+        refused.append(str(context.original_exception))
+
+    sa.event.listen(sa.Engine, "handle_error", note)
+    stack.callback(sa.event.remove, sa.Engine, "handle_error", note)
+    made = sources(stack, tenants, bound="none")
+    begins = threading.Barrier(12)
+
+    def read(one: SqlSource) -> int:
+        begins.wait()
+        return len(one.page(None, 20).rows)
+
+    with ExitStack() as others, ThreadPoolExecutor(12) as threads:
+        url = sa.make_url(tenants.urls[0])
+        for _ in range(MOST - 5):
+            others.enter_context(
+                psycopg.connect(host=url.host, port=url.port, user=tenants.user, password="x", dbname=url.database)
+            )
+        assert list(threads.map(read, made)) == [9] * 12
+    assert refused == []
 
 
 def test_what_a_source_keeps_is_closed_for_another_database(tenants: Tenants, stack: ExitStack) -> None:
@@ -267,6 +238,31 @@ def test_check_counts_all_databases_of_the_server(limited: Tenants, stack: ExitS
     found = {one.check: one for one in made[0].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
     assert (found.severity, "12 to 3 databases" in found.message) == ("ok", True), found.message
     assert "8 processes fit" in found.message
+
+
+def test_a_user_per_database_shares_the_servers_connections(tenants: Tenants, stack: ExitStack) -> None:
+    made = [orders(url, bound="auto") for url in tenants.urls[:2]]
+    made += [tenants.source(at) for at in (2, 3)]
+    for one in made:
+        stack.callback(one.close)
+    found = {one.check: one for one in made[3].checkup(None, lambda: datetime.now(UTC)).findings}["connections"]
+    assert f"16 to 4 databases of this server, and it takes {MOST}, of which" in found.message
+
+
+def test_a_check_of_one_poller_counts_all_that_are_configured(
+    tenants: Tenants, tmp_path: Path, azurite: Azurite, container: str
+) -> None:
+    lines = ['app_name = "many"', f'state = {{ container = "{container}", connection = "STORE" }}']
+    lines += ['functions.mode = "queue"', "[templates.all.source]"]
+    lines += ['table = "orders"', 'cursor_column = "updated_at"', 'pk_columns = ["id"]']
+    for at, url in enumerate(tenants.urls):
+        lines += [f"[pollers.t{at}]", 'template = "all"', f'source.url = "{url}"']
+    path = tmp_path / "poller.toml"
+    path.write_text("\n".join(lines))
+    with load_app(path, {"STORE": azurite.connection_string}, observers=()) as app:
+        (checked,) = app.check("t3")
+    found = {one.check: one for one in checked.findings}["connections"]
+    assert "at most 60 to 12 databases of this server" in found.message
 
 
 def test_a_users_limit_that_others_use_up_is_an_outage(limited: Tenants, stack: ExitStack) -> None:

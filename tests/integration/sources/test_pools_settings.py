@@ -71,7 +71,7 @@ def test_only_functions_that_nobody_knows_cost_a_reset(postgres_db: str, conditi
 def test_what_a_probed_filter_sets_hides_no_other_row(url: str) -> None:
     """A dispatcher asks all sources of a database over one connection."""
     with closing(orders(url)) as plain, closing(orders(url, filter="changed() = 1")) as changing:
-        lookout = Lookout(plain.subject, timedelta(seconds=30))
+        lookout = Lookout(plain.subject, timedelta(seconds=30), timedelta(seconds=30))
         try:
             first, second = (lookout.prepare(one.subject, None, None) for one in (plain, changing))
             assert first is not None
