@@ -29,6 +29,12 @@ _STEPS = {
     " mysqlconnector ssl_verify_identity=true, with mariadbconnector ssl_verify_cert=true).",
     "mssql": "Add Encrypt=yes&TrustServerCertificate=no to the options of the URL, with ODBC Driver 17 or 18.",
 }
+_REPAIRS = {
+    "postgresql": "sslrootcert in the options of the URL must name the authority that signed the server's certificate,"
+    " its host a name of the certificate, and the server must have ssl = on.",
+    "mysql": "ssl_ca in the options of the URL must name the authority that signed the server's certificate, its host a"
+    " name of the certificate, and the server must have ssl_cert and ssl_key.",
+}
 
 
 def is_loopback(host: str) -> bool:
@@ -78,6 +84,11 @@ def judge(url: URL, environ: Mapping[str, str]) -> tuple[list[str], str] | None:
 def advice(url: URL) -> str:
     """What makes a connection to such a database verify the server."""
     return _STEPS[_family(url)]
+
+
+def repair(url: URL) -> str:
+    """What must hold so that TLS with such a database does not fail."""
+    return _REPAIRS[_family(url)]
 
 
 def _family(url: URL) -> str:

@@ -82,7 +82,7 @@ class SqlRelay(Relay[SqlSettings]):
         target = self._of_this_process()
         try:
             self._write(batch, target)
-        except SQLAlchemyError as refused:
+        except (SQLAlchemyError, OSError) as refused:  # the latter: of a file that the URL names
             failed = self._judged(refused, target)
         else:
             return
@@ -104,7 +104,7 @@ class SqlRelay(Relay[SqlSettings]):
             return look(target)
         except ConfigError as wrong:
             return [error("relay", f"`relay.{wrong.key}` {wrong.message}", wrong.next_step)]
-        except SQLAlchemyError as failed:
+        except (SQLAlchemyError, OSError) as failed:
             judged = self._judged(failed, target)
             return [error("relay", f"{judged}.", "Look at the relay's url, and whether the server runs.")]
 
@@ -181,16 +181,18 @@ class SqlRelay(Relay[SqlSettings]):
                     raise
                 named.fail(row, described(refused))
 
-    def _judged(self, failed: SQLAlchemyError, target: Target) -> Exception:
+    def _judged(self, failed: SQLAlchemyError | OSError, target: Target) -> Exception:
         """What is raised instead, without the driver's own words: they may quote rows."""
-        from poller.relays.sql_errors import described, fault_of
+        from poller import tls
+        from poller.relays.sql_errors import described, fault_of, said_of_tls
 
         fault, said = fault_of(failed), described(failed)
         if fault == "conflict":
             return retry_later(f"another transaction of the {target.place} stood in the way: {said}", CONFLICT_PAUSE)
         target.forget()  # the table, or what the server takes at once, may be another when it is back
         if fault == "outage":
-            return retry_later(f"the {target.place} is not available: {said}")
+            step = f". {tls.repair(target.engine.url).removesuffix('.')}" if said_of_tls(failed) else ""
+            return retry_later(f"the {target.place} is not available: {said}{step}")
         if fault == "slow":
             return TookTooLong(target.place, self.settings.timeout, said)
         return NotTaken(f"The {target.place} refused a batch: {said}")

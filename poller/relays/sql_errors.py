@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
@@ -58,20 +59,30 @@ _TABLE_NUMBERS = frozenset({1046, 1051, 1054, 1064, 1072, 1091, 1142, 1143, 1146
 _SQLITE_CONFLICTS = frozenset({5, 6})
 _SQLITE_OUTAGES = frozenset({7, 8, 10, 11, 13, 14, 15, 23, 26})
 """Out of memory, read-only, I/O, damaged, full, cannot be opened, locking, not permitted, no database."""
+_TLS_NUMBERS = frozenset({2026, 3159})
+"""Of MySQL and MariaDB: the client's failure of TLS, and a server that takes no connection without it."""
+_TLS = re.compile(
+    r"SSL error: (?!unexpected eof)[^\n]+|server does not support SSL[^\n]*"
+    r"|server certificate [^\n]+ does not match host name [^\n]+|root certificate file [^\n]+ does not exist"
+    r"|could not (?:read|load|get) [^\n]*certificate[^\n]*",
+    re.IGNORECASE,
+)
+"""libpq's words. Of a connection that was lost it says "SSL" too: that is nothing that anyone has to change."""
+_LOST_IN_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 _CODE = re.compile(r"[A-Za-z0-9_]{1,63}", re.ASCII)
 
 
-def fault_of(failed: SQLAlchemyError) -> Fault:
+def fault_of(failed: SQLAlchemyError | OSError) -> Fault:
     """`row`: another row might be taken. `outage`: the same might be taken later. `conflict`: at once. `table`: what
     was asked cannot be done there, whatever the row. `slow`: it took too long; fewer rows, or others, might not."""
-    if isinstance(failed, NoToken | NoConnectionFree):
+    if isinstance(failed, NoToken | NoConnectionFree | OSError):
         return "outage"
     if not isinstance(failed, DBAPIError):
         return "row" if isinstance(failed, StatementError) else "table"
     original: Any = failed.orig
     if failed.statement is not None and _waited_too_long(original):  # without one it is the server that does not greet
         return "slow"
-    if failed.connection_invalidated:
+    if failed.connection_invalidated or said_of_tls(failed):
         return "outage"
     state, number = codes(original)
     sqlite = getattr(original, "sqlite_errorcode", None)
@@ -88,11 +99,33 @@ def fault_of(failed: SQLAlchemyError) -> Fault:
     return "outage" if names & {"OperationalError", "InterfaceError"} else "row"
 
 
-def described(failed: SQLAlchemyError) -> str:
+def said_of_tls(failed: SQLAlchemyError | OSError) -> str:
+    """What is wrong with TLS, if that is why there is no connection; else empty. Names and files, never a value."""
+    original: Any = getattr(failed, "orig", None) or failed
+    reason = getattr(original, "original_exception", original)
+    if isinstance(reason, ssl.SSLError) and not isinstance(reason, _LOST_IN_TLS):
+        return getattr(reason, "verify_message", "") or reason.reason or type(reason).__name__
+    if isinstance(original, OSError):
+        return ""
+    state, number = codes(original)
+    if number in _TLS_NUMBERS:
+        return str(original.args[-1])
+    if state is not None or type(original).__name__ != "OperationalError":
+        return ""
+    found = _TLS.search(str(original))
+    return "" if found is None else found[0].removeprefix("SSL error: ")
+
+
+def described(failed: SQLAlchemyError | OSError) -> str:
     """What may be said of it: the kind of error, its code, and which constraint or column it is about; never a
     value."""
     if isinstance(failed, NoToken):
         return failed.message
+    said = said_of_tls(failed)
+    if said:
+        return f"TLS failed: {said}"
+    if isinstance(failed, FileNotFoundError | PermissionError):
+        return f"a file that the options of its URL name cannot be read ({type(failed).__name__})"
     original: Any = getattr(failed, "orig", None)
     if original is None:
         return type(failed).__name__

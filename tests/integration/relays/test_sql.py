@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, inspect, text
+from sqlalchemy import Column, Engine, Integer, MetaData, Table, create_engine, event, inspect, make_url, text
 
 from poller import Batch, ConfigError, Poller, load_app
 from poller.handler.batch import Standing
@@ -23,6 +23,8 @@ from poller.relays.base import Relay
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.relays.endpoint import called
+from tests.support import entra
+from tests.support.certificates import certificates
 from tests.support.mariadb import MariaDbServer
 from tests.support.server import DatabaseServer
 from tests.support.services import free_port, wait_until
@@ -377,6 +379,42 @@ def test_a_server_that_does_not_greet_is_no_rows_fault(driver: str, monkeypatch:
         url = f"{driver}://u:{SECRET}@127.0.0.1:{silent.getsockname()[1]}/shop"
         result = called(relay("sql", url=url, table="copy", key_columns=["id"], timeout="1s"), batch(row(1)))
     assert (result.end, result.named, result.seconds) == ("later", (), 30.0)
+
+
+@pytest.mark.parametrize(("kind", "option"), [("postgres", "sslrootcert"), ("mariadb", "ssl_ca")])
+def test_what_is_wrong_with_tls_is_said(kind: str, option: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """It is an outage: a person replaces the certificate, or the file that the URL names, and all rows come again."""
+    plain: DatabaseServer = request.getfixturevalue(f"{kind}_server")
+    with getattr(entra, kind)() as server:
+        own = make_url(server.url)
+        wrong = {
+            "authority": own.update_query_dict({option: str(certificates(tmp_path).authority)}),
+            "name": own.set(host="localhost"),
+            "no TLS": make_url(plain.url).update_query_dict(own.query),
+            "file": own.update_query_dict({option: str(tmp_path / "none.pem")}),
+        }
+        for what, url in wrong.items():
+            write = relay("sql", url=url.render_as_string(hide_password=False), table="copy", key_columns=["id"])
+            result = called(write, batch(row(1)))
+            assert (result.end, result.named) == ("later", ()), what
+            for said in (str(result.error), write.checkup()[-1].message):
+                if (what, kind) == ("file", "mariadb"):  # before anything is asked over TLS
+                    assert "a file that the options of its URL name" in said
+                else:
+                    assert f"TLS failed: {SAID[kind, what]}" in said
+                    assert f"{option} in the options of the URL must name" in said
+            write.close()
+
+
+SAID = {
+    ("postgres", "authority"): "certificate verify failed",
+    ("postgres", "name"): "server certificate for",
+    ("postgres", "no TLS"): "server does not support SSL",
+    ("postgres", "file"): "root certificate file",
+    ("mariadb", "authority"): "",
+    ("mariadb", "name"): "Hostname mismatch",
+    ("mariadb", "no TLS"): "SSL is required but the server",
+}
 
 
 def test_a_postgresql_that_vanishes_is_not_waited_for_all_day() -> None:

@@ -22,6 +22,7 @@ from tests.integration.sources.tables import drain, orders
 from tests.integration.sources.tenants import Tenants
 from tests.support.azurite import Azurite
 from tests.support.postgres import PostgresServer
+from tests.support.services import wait_until
 
 MOST = 10
 """The server's, beside those that are reserved for superusers."""
