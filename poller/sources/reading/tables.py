@@ -90,6 +90,10 @@ class _Select:
         shown = self.statements.showing([kind.select(name) for name, kind in quoted], after)
         return shown.select(self.interval, limit, exact=self.exact)
 
+    def is_of_others(self, oids: Sequence[int]) -> bool:
+        """True if a result, by the oids of its columns' types, shows that the table's columns have other types."""
+        return any(not kind.cast and oid != kind.oid for kind, oid in zip(self.columns.kinds, oids, strict=False))
+
     def odd(self, table: Any) -> str | None:
         """The column whose values a table cannot hold."""
         for at, (name, kind) in enumerate(zip(self.columns.names, self.columns.kinds, strict=True)):
@@ -264,6 +268,8 @@ class TableSession(Session):
         hold."""
         self._described = None
         found = self.database.run(*asked.sql(limit))
+        if not found.rows and asked.is_of_others([int(one[1]) for one in found.description]):
+            return None  # no row under these types need not be none
         self.database.page_held_text = found.any_text or bool(self.database.page_held_text)
         values = list(zip(*found.rows, strict=True)) or [()] * len(asked.kinds)
         arrays = []

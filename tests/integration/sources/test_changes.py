@@ -185,6 +185,16 @@ def test_a_columns_zone_stops_also_where_the_session_has_another(postgres_db: st
     stopped(both(f"{postgres_db}?options=-ctimezone%3DAsia/Tokyo", change), "has a time zone now")
 
 
+@pytest.mark.parametrize("form", ["rows", "arrow"])
+def test_no_row_under_other_types_is_not_taken_for_none(postgres_db: str, form: str) -> None:
+    """As dates, all rows of the cursor's day sort below it: the page has none, and the error must come all the same."""
+    if form == "arrow":
+        pytest.importorskip("pyarrow")
+    make_orders(postgres_db, STAMPS)
+    change = "alter table orders alter updated_at type date"
+    stopped(both(postgres_db, lambda: execute(postgres_db, change), format=form), "dates now")
+
+
 def test_sqlite_text_rewritten_in_another_form_stops(sqlite_url: str) -> None:
     make_orders(sqlite_url, STAMPS)
     change = "update orders set updated_at = replace(updated_at, ' ', 'T') || 'Z'"
