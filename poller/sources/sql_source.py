@@ -197,9 +197,12 @@ class SqlSource:
         except SourceError as refused:
             if wanted not in refused.message:
                 raise
-            # What the file says may have come out of a setting, and is never repeated.
+            # What the file says may have come out of a setting, and is never repeated: only why it is none.
+            said = refused.message.replace(repr(wanted), "`start_from`")
+            if said == refused.message:  # it is quoted in another form
+                said = f"{self._options.what}: `start_from` is not a value of column {self._options.cursor_column}."
             raise SourceError(
-                f"{self._options.what}: start_from is not a value of column {self._options.cursor_column}.",
+                said,
                 table=refused.table,
                 column=refused.column,
                 next_step=refused.next_step,
