@@ -93,6 +93,8 @@ class Dialect:
     """Whether a date that no calendar has may be stored; its text may be read back as NULL."""
     forced: ClassVar[frozenset[str]] = frozenset()
     """Driver arguments that a URL cannot change: with another value, values are read wrongly."""
+    catalog_first: ClassVar[str] = ""
+    """A statement after which the catalog is shown whole, whatever a function in a view has set."""
     conversion_breaks: ClassVar[bool] = True
     """Whether a connection is unusable after a value that the driver could not convert: the rest was not read."""
     scalar_codes: ClassVar[frozenset[int]] = frozenset()

@@ -87,6 +87,7 @@ class MySql(Dialect):
     takes_z: ClassVar[bool] = False
     holds_impossible_dates: ClassVar[bool] = True
     forced: ClassVar[frozenset[str]] = frozenset({"use_unicode"})
+    catalog_first: ClassVar[str] = "SET SESSION sql_select_limit = DEFAULT"
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:

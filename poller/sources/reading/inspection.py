@@ -80,9 +80,6 @@ def inspect_source(
     described: Records | None = None
     refused: DBAPIError | None = None
     seen: Hashable = None
-    provable = inspector is not None and _is_base_table(inspector, options)
-    if inspector is not None and not provable:
-        reflected = _reflect(inspector, options)  # first: a view may call a function that changes what is answered
     try:  # before anything else is asked: what is changed meanwhile, a page shows
         chosen = "*" if inspector is None else ", ".join(by_name.values())
         described = database.run(database.dialect.limited(chosen, f"FROM {relation.sql}", 0))
@@ -92,7 +89,9 @@ def inspect_source(
             raise
         refused = error  # what is missing is named below
     if inspector is not None:
-        reflected = reflected or _reflect(inspector, options)
+        if database.dialect.catalog_first:
+            database.connection().exec_driver_sql(database.dialect.catalog_first)
+        reflected = _reflect(inspector, options)
         names = tuple(reflected)
     else:
         names = described.names if described is not None else ()
@@ -115,6 +114,7 @@ def inspect_source(
         keys=options.pk_columns,
         described=described,
     )
+    provable = inspector is not None and _is_base_table(inspector, options)
     if inspector is not None and provable:
         _refuse_weak_key(inspector, options, reflected or {})
     columns = database.dialect.columns(look, database.run)
