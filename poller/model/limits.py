@@ -49,9 +49,8 @@ def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
     """Parse JSON.
 
     Raises: NotBoundedJson for more than `largest` bytes, `MOST_VALUES` values, `DEEPEST` levels or `LONGEST_INTEGER`
-    digits; for a name
-    that occurs twice in one object, numbers that are not finite and halves of surrogate pairs, none of which could be
-    written back unchanged; and for other text than JSON.
+    digits; for a name that occurs twice in one object, numbers that are not finite and halves of surrogate pairs, none
+    of which could be written back unchanged; and for other text than JSON.
     """
     if len(body) > largest:
         raise NotBoundedJson(f"is larger than {largest:,} bytes")
@@ -77,7 +76,8 @@ def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
     return data
 
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""One without an end goes to the end of the text: else each quote in it would be searched for an end once more."""
 
 
 def _values(text: bytes) -> int:

@@ -192,6 +192,7 @@ def test_commas_and_brackets_in_a_text_are_no_values() -> None:
             EXAMPLE.replace(b'"version": 1', b'"x": [' + b"1," * 450_000 + b'1], "version": 1'),
             "more than 400,000 values",
         ),
+        (b"[" + b"," * 420_000 + b'"' + b'\\"' * 300_000, "more than 400,000 values"),  # searched once, not per quote
         (EXAMPLE.replace(b'"version": 1', b'"x": NaN, "version": 1'), "a number that is not finite"),
         (EXAMPLE.replace(b'"version": 1', b'"x": -1e999, "version": 1'), "a number that is not finite"),
         (EXAMPLE.replace(b'"version": 1', b'"x": "\\ud800", "version": 1'), "is not JSON"),
