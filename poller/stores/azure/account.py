@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -126,6 +127,8 @@ def check_transport(connection_string: str, service: Service = "blob") -> None:
     )
 
 
+_SERVICES = frozenset({"blob", "dfs", "queue", "table"})
+"""Each host of an account has one of these behind the account's name, in every cloud."""
 USE_PRIMARY = (
     "Use the account's primary address, the one without -secondary; after a fail-over it leads to the other region."
 )
@@ -134,9 +137,20 @@ USE_PRIMARY = (
 def is_secondary(url: str) -> bool:
     """True if a client's address is the read-only copy of an account in another region: it accepts no write."""
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    account = parts.path.split("/")[1] if is_loopback(host) and parts.path else host.split(".")[0]
-    return account.lower().endswith("-secondary")
+    host, path = parts.hostname or "", parts.path.strip("/").split("/")
+    first, *others = host.split(".")
+    if not _SERVICES.isdisjoint(others):
+        return first.lower().endswith("-secondary")
+    # An emulator has the account in the path; a domain of one's own, which may have any name, only a container.
+    return (len(path) > 1 or _is_address(host)) and path[0].lower().endswith("-secondary")
+
+
+def _is_address(host: str) -> bool:
+    """True if it is an IP address or this machine: no domain of one's own."""
+    try:
+        return bool(ip_address(host))
+    except ValueError:
+        return is_loopback(host)
 
 
 def check_primary(url: str) -> None:

@@ -128,7 +128,7 @@ class TableStore:
     def _checked(cls, connect: Callable[[WholeAnswers], TableClient]) -> TableStore:
         try:
             entities = Entities(connect)
-            check_primary(entities.address)
+            check_primary(f"{entities.address}/{entities.name}")
             return cls(entities)
         except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
             raise ConfigError(

@@ -108,7 +108,11 @@ def test_an_invalid_setting_is_refused_without_repeating_it(environ: dict[str, s
         {"A": f"AccountName=shop-secondary;AccountKey={SECRET}"},
         {"A__accountName": "shop-secondary"},
         {"A__blobServiceUri": "https://SHOP-Secondary.z7.blob.storage.azure.net"},
+        {"A__blobServiceUri": "https://shop-secondary.blob.core.usgovcloudapi.net"},
+        {"A__blobServiceUri": "https://shop-secondary.privatelink.blob.core.windows.net"},
         {"A": f"{ACCOUNT};BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1-secondary"},
+        {"A": f"{ACCOUNT};BlobEndpoint=https://[fd00::1]:10000/devstoreaccount1-secondary"},
+        {"A": f"{ACCOUNT};BlobEndpoint=https://azurite:10000/devstoreaccount1-secondary"},
     ],
 )
 def test_the_read_only_secondary_is_refused_at_the_start(environ: dict[str, str]) -> None:
@@ -116,6 +120,21 @@ def test_the_read_only_secondary_is_refused_at_the_start(environ: dict[str, str]
         located(environ, "A")
     assert refused.value.key == "state.connection"
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://state-secondary.example.com",
+        "https://azurite-secondary:10000/devstoreaccount1",
+        "https://[fd00::1]:10000/devstoreaccount1",
+    ],
+)
+def test_a_host_of_ones_own_may_be_called_secondary(endpoint: str) -> None:
+    environ = {"A": f"{ACCOUNT};BlobEndpoint={endpoint}"}
+    assert (
+        BlobStore.from_settings("A", "state-secondary", environ).locate("x").endswith(f"state-secondary of {endpoint}")
+    )
 
 
 def test_a_connection_string_may_name_the_secondary_beside_it() -> None:
