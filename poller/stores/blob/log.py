@@ -146,6 +146,6 @@ def part_name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}.{number:06d}"
 
 
-def is_later_part(name: str) -> bool:
-    """Whether this append blob is a later part of a log."""
-    return _LATER_PART.search(name) is not None
+def log_name(part: str) -> str:
+    """The name of the log that this append blob is a part of."""
+    return _LATER_PART.sub("", part)

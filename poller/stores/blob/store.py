@@ -38,7 +38,7 @@ from poller.stores.azure.transport import WholeAnswers, seconds
 from poller.stores.blob.address import read_address
 from poller.stores.blob.checkup import examine
 from poller.stores.blob.container import Container, check_container, client_options
-from poller.stores.blob.log import BLOCKS_PER_APPEND_BLOB, BlobLog, is_later_part
+from poller.stores.blob.log import BLOCKS_PER_APPEND_BLOB, BlobLog, log_name
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -222,9 +222,10 @@ class BlobStore:
         return self._log.lines(name, limit)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """See `StateStore.names`."""
-        found = self._container.list(prefix)
-        return iter(sorted(blob.name for blob in found if not (blob.is_log and is_later_part(blob.name))))
+        """See `StateStore.names`. A log is there as long as any part of it is: a rule of the account may have deleted
+        the first."""
+        found = {log_name(blob.name) if blob.is_log else blob.name for blob in self._container.list(prefix)}
+        return iter(sorted(name for name in found if name.startswith(prefix)))
 
     def listed(self, prefix: str, *, timeout: Timeout | None = None) -> Iterator[Listed]:
         """See `ListingStore.listed`."""

@@ -69,6 +69,16 @@ def test_a_log_of_an_empty_part_gives_what_stands_before_it(container: str, azur
         assert store.lines(NAME, limit=5) == ["one"]
 
 
+def test_a_log_has_its_name_while_any_part_of_it_is_there(container: str, azurite: Azurite) -> None:
+    """A rule of the account that deletes what was not modified for long deletes the first part first."""
+    with closing(BlobStore.from_connection_string(azurite.connection_string, container, log_blocks=2)) as store:
+        for line in ("one", "two", "three"):
+            store.append(NAME, line)
+        store._container.client().delete_blob(NAME)
+        assert list(store.names(NAME)) == list(store.names("")) == [NAME]
+        assert store.lines(NAME) == ["three"]
+
+
 def test_a_process_that_starts_reads_the_end_of_the_trail_only(proxy: FaultProxy, container: str) -> None:
     """At its first acquire, for as long as an operator's change stands in the document: one LIST and one short GET."""
     change = Change(id="c1", kind="pause", by="ann")
