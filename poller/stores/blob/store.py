@@ -85,13 +85,15 @@ class BlobStore:
         client_id: str | None = None,
         credential: TokenCredential | None = None,
         log_blocks: int = BLOCKS_PER_APPEND_BLOB,
+        reads_only: bool = False,
     ) -> BlobStore:
         """Without a key: with `credential`, or else DefaultAzureCredential (`client_id`: of which identity).
+        `reads_only`: the account's read-only secondary will do.
 
         Raises: ConfigError (no https address, not a container's name).
         """
         given = default_credential(client_id) if credential is None else lambda: credential
-        return cls._with_identity(account_url, container, given, log_blocks)
+        return cls._with_identity(account_url, container, given, log_blocks, reads_only=reads_only)
 
     @classmethod
     def from_settings(cls, name: str, container: str, environ: Mapping[str, str]) -> BlobStore:
@@ -120,7 +122,7 @@ class BlobStore:
         if not found.sas:
             if found.is_own:
                 return cls.from_settings(connection, found.container, environ), found.name
-            return cls.from_identity(found.endpoint, found.container), found.name
+            return cls.from_identity(found.endpoint, found.container, reads_only=True), found.name
         options = client_options(found.container)
 
         def connect(transport: WholeAnswers) -> ContainerClient:
@@ -131,20 +133,29 @@ class BlobStore:
 
     @classmethod
     def _with_identity(
-        cls, account_url: str, container: str, credential: Callable[[], TokenCredential], log_blocks: int
+        cls,
+        account_url: str,
+        container: str,
+        credential: Callable[[], TokenCredential],
+        log_blocks: int,
+        *,
+        reads_only: bool = False,
     ) -> BlobStore:
         options = client_options(check_container(container))
 
         def connect(transport: WholeAnswers) -> ContainerClient:
             return ContainerClient(account_url, credential=credential(), transport=transport, **options)
 
-        return cls._checked(connect, log_blocks)
+        return cls._checked(connect, log_blocks, reads_only=reads_only)
 
     @classmethod
-    def _checked(cls, connect: Callable[[WholeAnswers], ContainerClient], log_blocks: int) -> BlobStore:
+    def _checked(
+        cls, connect: Callable[[WholeAnswers], ContainerClient], log_blocks: int, *, reads_only: bool = False
+    ) -> BlobStore:
         try:
             store = cls(Container(connect), log_blocks=log_blocks)
-            check_primary(store._container.client().url)
+            if not reads_only:
+                check_primary(store._container.client().url)
             return store
         except (ValueError, AzureError):  # from None: the SDK's text may quote its arguments
             raise ConfigError(

@@ -56,7 +56,7 @@ def identities(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def note(account_url: str, container: str = "", **options: object) -> BlobStore:
         found.append(account_url)
-        return made(account_url, container, credential=NoCredential())
+        return made(account_url, container, **options, credential=NoCredential())
 
     monkeypatch.setattr(BlobStore, "from_identity", note)
     return found
