@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from poller import once
 from poller.databases.pools import Pool
 from poller.databases.room import room_of
 from poller.model.finding import Finding, ok, warn
@@ -23,9 +24,12 @@ READER = "poller_reader"
 
 def connections(subject: Subject) -> list[Finding]:
     """Whether the pools fit into what the server takes, and how often."""
-    pool = subject.session.database.pool
-    room = {} if pool is None else room_of(subject.session.database.connection(), subject.family)
-    if pool is None or not room:
+    database = subject.session.database
+    pool = database.pool
+    if pool is None:
+        return []
+    room = once.ask((database.place(), "room"), lambda: room_of(database.connection(), subject.family))
+    if not room:
         return []
     with pool.server.lock:
         pools = [one for one in pool.server.pools if not one.looks]
