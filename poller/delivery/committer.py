@@ -66,7 +66,7 @@ class DoneCall:
 
 class Committer:
     """The commits of one tenure. A context manager: at its end everything that is done has landed, or the error says
-    that it did not. Used by the tick's thread; only `_work` runs in another."""
+    that it did not. Used by the tick's thread; only `_work` runs in another, or here if that one could not begin."""
 
     def __init__(self, context: Context, tenure: Tenure, progress: Progress) -> None:
         self._context = context
@@ -80,6 +80,8 @@ class Committer:
         self._error: BaseException | None = None
         self._task: Task | None = None
         self._working = False
+        self._at_work = context.runtime.lock()
+        """Held by the one thread that works."""
         self._moved: Event = context.runtime.event()
         self._crowded = False
         """Whether the handler waits for a PUT to land."""
@@ -124,6 +126,7 @@ class Committer:
             if self._working:
                 return
             self._working = True
+        self._task = None
         try:
             self._task = self._context.runtime.spawn(self._work, f"poller-committer-{self._tenure.fencing_token}")
         except RuntimeError:  # no further thread can be started
@@ -165,10 +168,20 @@ class Committer:
         full.set()
         if self._task is not None:
             self._task.join()
+        elif self.is_working:  # an interrupt (Ctrl-C) came while its thread was started: it may run, or never will
+            self._work()
         self._tell()
 
     def _work(self) -> None:
-        """PUT after PUT, until nothing waits. Who is told of the last one finds that nobody is at work any more."""
+        """PUT after PUT, until nothing waits; one thread at a time."""
+        self._at_work.acquire()
+        try:
+            self._send()
+        finally:
+            self._at_work.release()
+
+    def _send(self) -> None:
+        """See `_work`. Who is told of the last PUT finds that nobody is at work any more."""
         working = True
         while working:
             with self._lock:

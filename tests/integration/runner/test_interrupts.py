@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from poller.handler.batch import Batch
+from poller.observability import StaleCommitRefused
 from poller.ports import Page, Task
 from poller.runtime import SystemRuntime
 from tests.integration.runner.clockwork import Clockwork
-from tests.integration.runner.fakes import Table, World, Worlds, row
+from tests.integration.runner.fakes import Table, World, Worlds, add, row, settled
+from tests.integration.runner.wire import fine
 
 ROWS = 60
 
@@ -108,6 +110,43 @@ def test_ctrl_c_while_the_reader_starts_leaves_none_behind(
     assert table.now == 0
     world.tick()
     assert (table.most, world.delivered) == (1, list(range(1, ROWS + 1)))
+
+
+@pytest.mark.parametrize("begun", ["never", "later", "at once"])
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_ctrl_c_while_the_committer_starts_loses_no_commit(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch, lanes: int, begun: str
+) -> None:
+    """Whether its thread runs is not known then: what the handler has done lands once, before the lease is free."""
+    world = settled(worlds(commit="grouped", concurrency=lanes, batch_size=5))
+    add(world, 1, ROWS)
+    spawn, under_way = world.runtime.spawn, []
+
+    def interrupted(target: Callable[[], None], name: str) -> Task:
+        if not name.startswith("poller-committer"):
+            return spawn(target, name)
+        if begun != "never":
+            spawn(target, name)
+        if begun == "at once":
+            world.runtime.sleep(0.5)
+        raise KeyboardInterrupt
+
+    def slow(do: Callable[[], Any]) -> Any:
+        under_way.append(1)
+        world.runtime.sleep(1)
+        under_way.pop()
+        return do()
+
+    world.wire.write_faults.extend([fine, *[slow] * 3])  # the first takes the lease
+    with monkeypatch.context() as patch:
+        patch.setattr(world.runtime, "spawn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            world.tick(world.busy(0.1))
+    assert (under_way, world.state.lease.owner_id) == ([], None)
+    assert world.delivered != []
+    world.tick()
+    assert sorted(world.delivered) == list(range(1, ROWS + 1)), "each once"
+    assert world.emitted(StaleCommitRefused) == []
 
 
 def test_a_thread_is_waited_for_after_ctrl_c() -> None:

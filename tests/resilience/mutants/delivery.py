@@ -47,6 +47,13 @@ DELIVERY = (
         "integration/runner/test_grouped_failures.py::test_no_commit_follows_one_that_failed",
     ),
     _mutant(
+        "an interrupt while the committer starts leaves it to itself",
+        "committer.py",
+        "        elif self.is_working:",
+        "        elif False:",
+        "integration/runner/test_interrupts.py::test_ctrl_c_while_the_committer_starts_loses_no_commit",
+    ),
+    _mutant(
         "a commit that failed waits for others",
         "committer.py",
         "holds = self._crowded and self._at_once == 0 and self._error is None",
