@@ -165,7 +165,6 @@ REFUSED: dict[str, tuple[Callable[[Console], None], tuple[str, ...], Callable[[P
         lambda poller: poller.cancel(reason="x" * (LONGEST_REASON + 1)),
     ),
     "no document to resume": (gone, ("resume", "orders"), lambda poller: poller.resume()),
-    "no document to reset": (gone, ("reset-to-beginning", "orders"), lambda poller: poller.reset("beginning")),
     "a reason that is too long": (
         nothing,
         ("pause", "orders", "--reason", "x" * (LONGEST_REASON + 1)),
@@ -540,11 +539,11 @@ def test_a_handler_may_cancel_its_own_call(project: Project) -> None:
 
 
 def _as_command(message: str) -> str:
-    """In the words of the command; how long a lease is live yet differs by the moment."""
+    """In the words of the command; how long a lease is live yet, and what the bound is, differ by the moment."""
     for option, word in (("from", "begins"), ("to", "ends"), ("as", "name")):
         message = re.sub(rf"\b{word}='(.*?)'", rf"--{option} \1", message)
         message = re.sub(rf"^{word}:", f"--{option}:", message)
-    return message.replace("reason has", "--reason has").partition(" for up to ")[0]
+    return message.replace("reason has", "--reason has").partition(" for up to ")[0].partition(": the bound is ")[0]
 
 
 def _without_times(output: dict[str, Any]) -> dict[str, Any]:

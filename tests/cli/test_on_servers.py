@@ -223,7 +223,8 @@ def test_a_day_of_an_operator(project: Project, servers: psycopg.Connection) -> 
     assert project.run("run", "--once").code == 0
     records = done(project, "history", "orders", schema="history").json["records"]
     kinds = [record["kind"] for record in records]
-    assert kinds == ["pause", "resume", "reset-to-cursor", "reset-to-beginning", "reset-to-checkpoint", "rebind"]
+    changes = ["pause", "resume", "reset-to-cursor", "reset-to-beginning", "reset-to-checkpoint", "rebind"]
+    assert kinds == ["created", *changes]
     assert done(project, "status", schema="status").json["pollers"][0]["cursor"]["tiebreaker"] == {"id": 10}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from azure.core.credentials import AccessToken
 
@@ -54,7 +56,7 @@ def identities(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     made = BlobStore.from_identity
 
-    def note(account_url: str, container: str = "", **options: object) -> BlobStore:
+    def note(account_url: str, container: str = "", **options: Any) -> BlobStore:
         found.append(account_url)
         return made(account_url, container, **options, credential=NoCredential())
 
