@@ -1,4 +1,4 @@
-"""Whose fault an error of a target database is: a row's, nobody's (an outage), the table's, or the batch's."""
+"""The cause of an error of a target database: a row, an outage, the table, or the size of the batch."""
 
 from __future__ import annotations
 
