@@ -77,8 +77,8 @@ def remember(context: Context, copy: Copy | None, bound: Bound) -> bool:
 
 
 def rewrite(context: Context, copy: Copy) -> None:
-    """Write a document that was not written for a week once more, as it is: else a rule of the storage account on the last
-    modification would delete exactly the pollers that have nothing to do. Both times are the server's.
+    """Write a document that was not written for a week once more, as it is: else a rule of the storage account on the
+    last modification would delete exactly the pollers that have nothing to do. Both times are the server's.
 
     Only while the lease is free: a lease's age is its document's. It stays free, so a lease that its owner let expire
     is reported here. If another wrote first, or the store does not answer, nothing is lost. Raises nothing.
