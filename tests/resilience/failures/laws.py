@@ -82,6 +82,8 @@ class RealRules(Rules):
     """Whether the poller has an ordering key of its own."""
     read: tuple[Version, ...] = ()
     """What the process read whose write is judged."""
+    unwritten: frozenset[str] = frozenset()
+    """Names of records that this process did not get to write in this tick, as far as it knows."""
 
     def _rows_left(self, state: State) -> bool:
         table = self.world.table
@@ -105,6 +107,11 @@ class RealRules(Rules):
 
     def is_done(self, token: int, before: State, row: Version) -> bool:
         return super().is_done(token, before, row) or row.id in self.covered(before)
+
+    def lacks_record(self, id_: str) -> bool:
+        lacks = f"{RECORDS}{id_}.json" in self.unwritten
+        self.world.seen["held up without a record"] += lacks
+        return lacks
 
     def given_back(self, call: Call) -> None:
         """The lease was given back after a call: the rows that it did must not come again."""
@@ -137,6 +144,8 @@ class FailureLaws(Laws):
         """By owner: the calls that it made, until something came of them."""
         self._of_write: dict[str, tuple[Call, ...]] = {}
         self._read: dict[str, tuple[Version, ...]] = {}
+        self._unwritten: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+        """By process and tick: the names of records that it did not get to write, as far as it knows."""
         self._in_hand: defaultdict[str, dict[str, Call]] = defaultdict(dict)
         """By owner and batch: calls that have not ended."""
         self._told: defaultdict[str, set[str]] = defaultdict(set)
@@ -223,6 +232,13 @@ class FailureLaws(Laws):
             self.truth.kept[id_] = Kept(json.loads(body)["status"])
         self.rules.records_changed()
 
+    def asked_beside(self, client: Client, name: str, *, answered: bool) -> None:
+        unwritten = self._unwritten[client.name, client.scope]
+        if answered:
+            unwritten.discard(name)
+        else:
+            unwritten.add(name)
+
     def _judge_rules(self, sent: Sent, before: State, after: State) -> None:
         tenant = Tenant(after.lease.fencing_token, self.settings)
         what, call = self._what(sent, before, after), None
@@ -237,6 +253,7 @@ class FailureLaws(Laws):
                     self.rules.given_back(made)
         self._count(before, after)
         self.rules.read = self._read.get(sent.client, ())
+        self.rules.unwritten = frozenset(self._unwritten.get((sent.client, sent.scope), ()))
         self.rules.landed(tenant, before, after, what, call)
 
     def _settled(self, sent: Sent, before: State, after: State) -> Call | None:

@@ -27,3 +27,10 @@ def test_what_lanes_did_does_not_come_again_after_an_outage(seed: int) -> None:
         page_size=4,
     )
     assert play(plan).violation is None
+
+
+def test_a_row_whose_record_is_not_taken_is_set_aside_next() -> None:
+    """The store gave no usable answer to that write until it was too late, and the row is never passed without it."""
+    report = play(draw(49))
+    assert report.violation is None
+    assert report.seen["held up without a record"]

@@ -341,6 +341,9 @@ class Laws:
     def stands_beside(self, name: str, body: bytes | None) -> None:
         """Another document than the state was written, or removed. No law of the lease is about it."""
 
+    def asked_beside(self, client: Client, name: str, *, answered: bool) -> None:
+        """A process has written another document than the state, or got no usable answer to a write or a read of it."""
+
     def _has_landed(self, owner: str, event: PollerEvent) -> bool:
         """A write may commit several batches; the document names the last one."""
         if (owner, getattr(event, "batch_id", "")) in self._committed:

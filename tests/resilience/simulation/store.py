@@ -159,7 +159,11 @@ class Client:
     def read(
         self, name: str, *, unless: str | None = None, timeout: Timeout | None = None
     ) -> Found | Unchanged | Missing:
-        seen = self._look(lambda: self._server.memory.read(name, unless=unless), timeout)
+        try:
+            seen = self._look(lambda: self._server.memory.read(name, unless=unless), timeout)
+        except StoreError:
+            self._server.laws.asked_beside(self, name, answered=False)
+            raise
         if name == self._server.state_name and self._refused:
             self.unresolved = None
         return seen
@@ -175,7 +179,14 @@ class Client:
         server = self._server
         if name != server.state_name:
             sent = Sent(self.name, self.role, self.scope, name, bytes(body), if_tag, label=name)
-            return self._change(lambda: server.apply(sent), timeout)
+            try:
+                written = self._change(lambda: server.apply(sent), timeout)
+            except StoreError as error:
+                if not isinstance(error, WriteConflict):
+                    server.laws.asked_beside(self, name, answered=False)
+                raise
+            server.laws.asked_beside(self, name, answered=True)
+            return written
         sent = server.laws.sending(self, name, bytes(body), if_tag)
         self.exceptions += if_tag is None or sent.remembers or sent.stamps or sent.rewrites
         if sent.stamps:
