@@ -17,6 +17,7 @@ from poller.delivery.committer import Committer, Done, DoneCall
 from poller.delivery.context import Context
 from poller.delivery.leased import LeasedDelivery
 from poller.delivery.progress import Progress
+from poller.delivery.reader import KEPT_FOR
 from poller.delivery.recorder import Recorder, Unrecorded
 from poller.delivery.rows import PageRows, of_page
 from poller.errors import StoreError
@@ -30,6 +31,8 @@ from poller.ports import FreshRows, Row
 logger = logging.getLogger("poller")
 
 
+LEAST_RESENDING = 1.0
+"""Seconds for which the record of a row that follows is sent, however long ago the row was read."""
 _SCALARS = frozenset({NoneType, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID})
 """What nobody can change in place."""
 
@@ -93,13 +96,18 @@ class Batches:
     # --- before the call -------------------------------------------------------------------------------------------
 
     def _with_records(self, chosen: Plan, rows: PageRows, *, begun: bool) -> tuple[Plan, bool]:
-        """The plan, once the rows that follow others have records: it ends before the first that cannot have one."""
-        options = self._context.options
+        """The plan, once the rows that follow others have records: it ends before the first that cannot have one, or
+        whose record is not taken while the rows before it are young enough to be handed over."""
+        options, recorded = self._context.options, set[str]()
         while True:
             try:
                 if chosen.follows:
                     self._delivery.begin_writes()
-                self._recorder.open(of_page(chosen.follows))
+                for row in of_page(chosen.follows):
+                    if row.id not in recorded:
+                        age = self._context.runtime.monotonic() - rows.read_at
+                        self._recorder.open([row], within=max(LEAST_RESENDING, KEPT_FOR - age))
+                        recorded.add(row.id)
             except Unrecorded as refused:
                 self._progress.blocked = refused.why
                 rows.cut(refused.position)

@@ -57,12 +57,14 @@ class Recorder:
         errors: Mapping[str, DeliveryError] | None = None,
         rejected: Collection[str] = (),
         failures: int = 1,
+        within: float | None = None,
     ) -> None:
         """Open the records of rows that are to be listed.
 
         Args:
             errors: why rows failed, by id; a row without one follows another. rejected: ids of rows that wait for a
-                person at once.
+                person at once. within: for how many seconds each is sent again if no answer comes; None: as long as the
+                lease lasts.
         Raises: Unrecorded, also if the store does not take the record of one row: in an outage the next PUT fails, too;
             LeaseLost.
         """
@@ -82,7 +84,8 @@ class Recorder:
                 generation=self._tenure.state.checkpoint.generation,
             )
             self._tenure.check()
-            deadline = self._context.runtime.monotonic() + self._tenure.remaining()
+            left = self._tenure.remaining()
+            deadline = self._context.runtime.monotonic() + (left if within is None else min(left, within))
             try:
                 self._records.open(entry, deadline=deadline)
             except (NoRecord, NewerRecord) as refused:

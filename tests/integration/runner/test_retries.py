@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from poller.delivery.reader import KEPT_FOR
 from poller.delivery.replay import Replay, replay
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
 from poller.handler.batch import Batch
 from poller.model import row_ids
-from poller.ports import Found
+from poller.model.cursor import Cursor
+from poller.ports import Found, Page
 from tests.integration.runner.fakes import LONGEST_WAIT, World, Worlds, add, row, stamp_of
 from tests.integration.runner.laned import laned
 
@@ -198,3 +200,30 @@ def test_a_follower_whose_record_cannot_be_written_blocks(worlds: Worlds, error:
     for _ in range(3):
         world.tick_when_due()
     assert (world.state.checkpoint.position, world.state.aside) == (7, ())
+
+
+@pytest.mark.parametrize("error", UNREAD)
+def test_rows_before_a_follower_without_a_record_come_young(worlds: Worlds, error: str) -> None:
+    """They were read before the record was sent again and again, and others may have changed them meanwhile."""
+    world = laned(worlds, 0, customers=2, concurrency=1, on_poison="quarantine", batch_size=10).world
+    table, clock = world.table, world.runtime
+    table.rows = [{**row(number), "customer": f"c{number % 2}"} for number in range(1, 4)]
+    world.tick(lambda batch: batch.fail(batch.rows[1], "not now"))
+    table.rows += [{**row(number), "customer": f"c{number % 2}"} for number in (5, 6, 7)]
+    without_record(world, row_ids.id_of_key("orders/6/" + stamp_of(6)), UNREAD[error])
+    page, ages, read_at = table.page, dict[int, float](), 0.0
+
+    def read(after: Cursor | None, limit: int) -> Page:
+        nonlocal read_at
+        found, read_at = page(after, limit), clock.monotonic()
+        return found
+
+    def handle(batch: Batch) -> None:
+        ages.update((one["id"], clock.monotonic() - read_at) for one in batch)
+        if batch.retry:
+            batch.fail(batch.rows[0], "not now")
+
+    table.page = read  # type: ignore[method-assign]
+    world.tick(handle)
+    assert ages[5] <= KEPT_FOR
+    assert world.state.checkpoint.position == 4, "it was passed, and no other"
