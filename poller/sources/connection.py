@@ -160,6 +160,12 @@ class Database:
             self.rested = False
         return self._connection
 
+    def lent(self) -> object:
+        """The loan of the connection in use, or the connection that is held: the same one as before if no other
+        source used it meanwhile. A pool lends one connection many times. Raises: as `connection`."""
+        connection = self.connection()
+        return connection if self._loan is None else self._loan
+
     def place(self) -> Hashable:
         """Where the connection in use leads: what was learned on another connection is true here where its place was
         the same. Raises: as `connection`."""

@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any
 
-from sqlalchemy.engine import Connection
-
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources import bounds, stamping
@@ -45,18 +43,19 @@ class CurrentBound:
         self._made_for: tuple[Column, Hashable] | None = None
         """The cursor's column, and the connection's place."""
         self._memory: dict[str, Any] = {}
-        self._last: tuple[Bound, float, Connection] | None = None
-        """The last bound, when its sample may have begun, and on what; None once anything happened that it may not
-        outlive."""
+        self._last: tuple[Bound, float, object] | None = None
+        """The last bound, when its sample may have begun, and on which loan of a connection; None once anything
+        happened that it may not outlive."""
 
     def again(self, known: Inspection) -> Bound | None:
         """The last bound, where it may serve for another page: it is younger than `AGAIN_FOR`, of this connection to
-        this one server, and nothing went wrong since. Its age counts on. None: take another sample."""
+        this one server, lent to no other source since, and nothing went wrong. Its age counts on. None: take another
+        sample."""
         if self._last is None or self._made_for is None:
             return None
-        (bound, began, connection), (column, _) = self._last, self._made_for
+        (bound, began, lent), (column, _) = self._last, self._made_for
         passed = self._monotonic() - began
-        if passed > AGAIN_FOR or column != known.cursor or connection is not self._database.connection():
+        if passed > AGAIN_FOR or column != known.cursor or lent is not self._database.lent():
             return None
         if bound.clock_went_back or bound.below_checkpoint or (bound.value is None and bound.kind != "none"):
             return None
@@ -97,7 +96,7 @@ class CurrentBound:
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
         began = self._monotonic() - SAMPLED_BEFORE
         taken = self._bound.sample(connection, after)
-        self._last = taken, began, connection
+        self._last = taken, began, self._database.lent()
         return taken
 
     def _refuse_other_stamps(self, known: Inspection) -> None:

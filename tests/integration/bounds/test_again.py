@@ -105,7 +105,7 @@ def test_a_bound_does_not_outlive_it(postgres_db: str, event: str) -> None:
 
 
 def test_a_bound_ends_where_its_connection_is_lent_to_another(postgres_db: str) -> None:
-    """Also where it comes back: somebody else used it meanwhile."""
+    """Also if it comes back: another source used it meanwhile."""
     with (
         reading(postgres_db, bound="heuristic", connections=1) as (source, _, samples),
         closing(orders(postgres_db, connections=1)) as other,
