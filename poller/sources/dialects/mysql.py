@@ -65,7 +65,9 @@ _STRING_CODES = frozenset({15, 16, 249, 250, 251, 252, 253, 254})
 """VARCHAR, BIT, the BLOBs and TEXTs, VAR_STRING, STRING: of characters or of bytes, which these codes do not say."""
 
 
-_UTC, _PADS = "+00:00", "PAD_CHAR_TO_FULL_LENGTH"
+_UTC = "+00:00"
+_OTHER_TEXTS = ("PAD_CHAR_TO_FULL_LENGTH", "EMPTY_STRING_IS_NULL")
+"""Modes under which texts are other ones: with spaces at their end, or no value."""
 _JSON = re.compile(
     r"^\s*`((?:[^`]|``)+)` (?:json\b|longtext\b.*\bCHECK \(json_valid\(`\1`\)\))", re.IGNORECASE | re.MULTILINE
 )
@@ -106,9 +108,13 @@ class MySql(Dialect):
 
     def session(self, connection: Connection, timeout: timedelta) -> list[str]:
         """TIMESTAMP columns are converted to the session's zone: make it UTC. CHAR columns have no spaces at their end.
-        READ COMMITTED as well as autocommit, so that no setting of the server gives a page an older snapshot."""
+        READ COMMITTED as well as autocommit, so that no setting of the server gives a page an older snapshot. The modes
+        are taken out by SPACE(0): where an empty literal is NULL, it would clear all of them."""
+        modes = "@@SESSION.sql_mode"
+        for one in _OTHER_TEXTS:
+            modes = f"REPLACE({modes}, '{one}', SPACE(0))"
         return [
-            f"SET SESSION time_zone = '{_UTC}', SESSION sql_mode = REPLACE(@@SESSION.sql_mode, '{_PADS}', '')",
+            f"SET SESSION time_zone = '{_UTC}', SESSION sql_mode = {modes}",
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
             _limit(connection, timeout),
         ]

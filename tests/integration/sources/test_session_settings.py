@@ -276,6 +276,31 @@ def test_mariadb_writes_the_same_texts_under_any_setting(mariadb_db: str, settin
         assert [row["name"] for row in drain(other, 1)] == [row["name"] for row in drain(plain, 1)]
 
 
+@pytest.mark.parametrize("also", ["PIPES_AS_CONCAT", "PIPES_AS_CONCAT,PAD_CHAR_TO_FULL_LENGTH"])
+def test_mariadb_keeps_the_modes_that_a_filter_is_written_for(mariadb_db: str, also: str) -> None:
+    """EMPTY_STRING_IS_NULL makes every `''` in a statement a NULL."""
+    execute(
+        mariadb_db,
+        "create table orders (id integer primary key, updated_at datetime(6) not null, status varchar(9))",
+        "insert into orders values (1, '2026-01-01', 'open'), (2, '2026-01-02', 'sent')",
+    )
+    modes = f"set sql_mode = 'EMPTY_STRING_IS_NULL,{also}'"
+    given = sa.make_url(mariadb_db).update_query_dict({"init_command": modes})
+    with closing(orders(given, filter="status || '!' = 'sent!'")) as source:
+        assert [row["id"] for row in drain(source, 1)] == [2]
+
+
+def test_mariadb_reads_on_after_an_empty_key_in_any_mode(mariadb_db: str) -> None:
+    execute(
+        mariadb_db,
+        "create table orders (id varchar(9) primary key, updated_at datetime(6) not null)",
+        "insert into orders values ('', '2026-01-01'), ('a', '2026-01-01'), ('b', '2026-01-01')",
+    )
+    given = sa.make_url(mariadb_db).update_query_dict({"init_command": "set sql_mode = 'EMPTY_STRING_IS_NULL'"})
+    with closing(orders(given)) as source:
+        assert [row["id"] for row in drain(source, 1)] == ["", "a", "b"]
+
+
 def test_a_function_that_sets_mariadbs_zone_is_refused(mariadb_db: str) -> None:
     """A TIMESTAMP is compared, too, as that zone shows it. A DATETIME is not."""
     execute(
