@@ -83,8 +83,8 @@ def _for_mysql(kind: Any, value: Any, /) -> Any:
 
 
 def _for_sqlite(kind: Any, value: Any, /) -> Any:
-    if isinstance(kind, JSON) and isinstance(value, JsonText):
-        return _kept_by_sqlite(value)
+    if isinstance(kind, JSON) and not isinstance(value, bytes | memoryview | bool | float | None):
+        return _kept_by_sqlite(_json(value))
     value = _plain(value)
     if value is None or isinstance(value, bytes | memoryview | bool):
         return value
@@ -103,14 +103,22 @@ def _for_sqlite(kind: Any, value: Any, /) -> Any:
     return _json(value) if isinstance(value, dict | list | tuple) else plain_value(value)
 
 
-def _kept_by_sqlite(value: JsonText) -> str:
+_NUMBER = re.compile(r"\s*-?\d", re.ASCII)
+
+
+def _kept_by_sqlite(text: str) -> str | int | float:
     """A column that is declared as JSON keeps a number as its own. Raises: Unstorable, if digits would be lost."""
-    found = json.loads(value, parse_float=Decimal)
-    if isinstance(found, Decimal) and Decimal(repr(float(found))) != found:
+    if _NUMBER.match(text) is None:
+        return text
+    try:
+        found = Decimal(text)
+    except ArithmeticError:  # its exponent is beyond Decimal's
+        raise Unstorable("it is beyond the numbers of SQLite") from None
+    if -_LARGEST_SQLITE_INTEGER <= found < _LARGEST_SQLITE_INTEGER and int(found) == found:
+        return int(found)
+    if Decimal(repr(float(found))) != found:
         raise Unstorable("it has more digits than a number of SQLite")
-    if type(found) is int and not -_LARGEST_SQLITE_INTEGER <= found < _LARGEST_SQLITE_INTEGER:
-        raise Unstorable("it has more digits than a number of SQLite")
-    return str(value)
+    return float(found)
 
 
 def _json(value: Any) -> str:

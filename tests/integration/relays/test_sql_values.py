@@ -94,7 +94,9 @@ def any_target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engin
 
 def reading(url: str, **options: Any) -> SqlSource:
     keys: dict[str, Any] = {"cursor_column": "id", "cursor_kind": "integer+pk", "pk_columns": ["id"], "bound": "none"}
-    return SqlSource(url, table="copy", **keys, **options)
+    if "query" not in options:
+        keys["table"] = "copy"
+    return SqlSource(url, **keys, **options)
 
 
 def copied(url: str, to: Engine, options: dict[str, Any] | None = None, **more: Any) -> dict[str, list[Any]]:
@@ -312,6 +314,44 @@ def test_json_of_sqlite_arrives_as_it_was_written(tmp_path: Path, target: Engine
         assert one.tick(write).rows == len(rows)
     write.close()
     assert stored(target)["doc"] == [*texts, "1.5", '"no JSON"']
+
+
+TEXTS = ("1.500", "12345678901234567890123", "1e400", "007", " 1 ", "true", "null", '"a"', '{"a": 1.50}', "[1, 2]")
+
+
+@pytest.mark.parametrize("read", [{}, {"query": "SELECT * FROM copy"}], ids=["table", "query"])
+def test_texts_stay_texts_in_columns_of_json(postgres_db: str, any_target: Engine, read: dict[str, Any]) -> None:
+    """SQLite makes its own number of a text that looks like one, in a column that is declared as JSON."""
+    execute(postgres_db, "CREATE TABLE copy (id integer PRIMARY KEY, doc varchar, raw numeric)")
+    rows = [{"id": id_, "doc": doc} for id_, doc in enumerate(TEXTS)]
+    execute(postgres_db, "INSERT INTO copy VALUES (:id, :doc, 12345678901234567890123.500)", rows=rows)
+    write = relay("sql", url=any_target.url.render_as_string(hide_password=False), table="copy", key_columns=["id"])
+    with Poller("copy", source=reading(postgres_db, **read), store=MemoryStore(), app_name="shop") as one:
+        result = one.tick(write)
+        assert (result.outcome, result.rows) == ("delivered", len(TEXTS)), result.error
+    write.close()
+    found = stored(any_target)
+    assert found["doc"] == [doc if doc[0] in "{[" else json.dumps(doc) for doc in TEXTS]
+    assert set(found["raw"]) == {'"12345678901234567890123.500"'}
+
+
+def test_an_integer_beyond_sqlites_is_refused_for_its_json(mariadb_db: str, tmp_path: Path) -> None:
+    execute(mariadb_db, "CREATE TABLE copy (id integer PRIMARY KEY, doc bigint unsigned)")
+    execute(mariadb_db, "INSERT INTO copy VALUES (1, 9223372036854775807), (2, 18446744073709551615), (3, 7)")
+    target = f"sqlite:///{tmp_path}/numbers.db"
+    execute(target, "CREATE TABLE copy (id integer PRIMARY KEY NOT NULL, doc JSON)")
+    write = relay("sql", url=target, table="copy", key_columns=["id"])
+    options: dict[str, Any] = {"on_poison": "quarantine", "max_attempts": 1}
+    with Poller("copy", source=reading(mariadb_db), store=MemoryStore(), app_name="shop", **options) as one:
+        one.tick(write)
+        listed = one.quarantine.list()
+        refused = [(row.pk["id"], "more digits" in str(row.error)) for row in [*listed.aside, *listed.pending]]
+        assert refused == [(2, True)]
+    write.close()
+    engine = create_engine(target)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT id, doc FROM copy")).all() == [(1, 2**63 - 1), (3, 7)]
+    engine.dispose()
 
 
 CONFIGURED = """
