@@ -272,7 +272,9 @@ class Target:
             yield f"SET lock_timeout = {self._limit * 800}"
             yield f"SET idle_in_transaction_session_timeout = {self._limit * 1000}"
             return
-        yield "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
+        # SPACE(0): an empty literal is NULL in the very mode that is taken out, and would clear the others
+        modes = "CONCAT(REPLACE(@@sql_mode, 'EMPTY_STRING_IS_NULL', SPACE(0)), ',STRICT_ALL_TABLES')"
+        yield f"SET SESSION time_zone = '+00:00', sql_mode = {modes}"
         yield f"SET SESSION innodb_lock_wait_timeout = {limit // 2}, lock_wait_timeout = {limit // 2}"
         if "mariadb" in str(getattr(raw, "server_version", "")).lower():
             yield f"SET SESSION idle_transaction_timeout = {self._limit}, max_statement_time = {limit}"

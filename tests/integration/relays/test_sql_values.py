@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, make_url, text
 
 from poller import Poller, load_app
 from poller.relays import relay
@@ -351,6 +351,23 @@ def test_an_integer_beyond_sqlites_is_refused_for_its_json(mariadb_db: str, tmp_
     engine = create_engine(target)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT id, doc FROM copy")).all() == [(1, 2**63 - 1), (3, 7)]
+    engine.dispose()
+
+
+def test_an_empty_text_is_no_missing_value_in_any_mode(mariadb_db: str, tmp_path: Path) -> None:
+    origin = f"sqlite:///{tmp_path}/origin.db"
+    execute(
+        origin, "CREATE TABLE copy (id integer PRIMARY KEY, name text)", "INSERT INTO copy VALUES (1, ''), (2, NULL)"
+    )
+    execute(mariadb_db, "CREATE TABLE copy (id integer PRIMARY KEY, name varchar(9))")
+    modes = make_url(mariadb_db).update_query_dict({"init_command": "SET sql_mode = 'EMPTY_STRING_IS_NULL'"})
+    write = relay("sql", url=modes.render_as_string(hide_password=False), table="copy", key_columns=["id"])
+    with Poller("copy", source=reading(origin), store=MemoryStore(), app_name="shop") as one:
+        assert one.tick(write).rows == 2
+    write.close()
+    engine = create_engine(mariadb_db)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT name FROM copy ORDER BY id")).scalars().all() == ["", None]
     engine.dispose()
 
 
