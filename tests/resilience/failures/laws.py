@@ -311,8 +311,6 @@ class FailureLaws(Laws):
         if _told(before) == _told(after):
             return "beat"
         calls = self._of_write.get(sent.document["write_ids"][-1], ())
-        if after.lease.owner_id is None and _same_place(before, after) and any(not call.done for call in calls):
-            return "release"  # nothing is ruled: a record could not be written in time
         if calls or after.checkpoint.cursor != before.checkpoint.cursor:
             return "ended"
         if after.retrying != before.retrying:
@@ -360,11 +358,6 @@ class FailureLaws(Laws):
 
     def at_the_end(self) -> None:
         """The schedule judges the end."""
-
-
-def _same_place(before: State, after: State) -> bool:
-    """Whether nothing was passed, and no failure stored: each has its own time."""
-    return (before.checkpoint, before.delivery.last_error) == (after.checkpoint, after.delivery.last_error)
 
 
 def _told(state: State) -> object:
