@@ -11,8 +11,8 @@ import pytest
 from poller.dispatch.messages import WorkMessage, decode
 from poller.dispatch.round import Dispatcher, Pollers
 from poller.journal.configurations import Configurations
+from tests.support.configurations import BOTH, ORDERS
 from tests.support.dispatching import APP, Shop, Told
-from tests.unit.journal.test_configurations import BOTH, ORDERS
 
 Make: TypeAlias = Callable[..., Shop]
 

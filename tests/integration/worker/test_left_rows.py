@@ -6,7 +6,7 @@ import pytest
 
 from poller import Batch
 from tests.integration.runner.fakes import Table
-from tests.integration.worker.test_rests import Shop
+from tests.integration.worker.nights import Shop
 
 ROWS = 9
 

@@ -10,7 +10,7 @@ from poller.stores import MemoryStore
 from poller.worker import Replicas, run
 from tests.integration.runner.fakes import Table
 from tests.integration.worker.clock import Clock
-from tests.unit.journal.test_configurations import BOTH, ORDERS
+from tests.support.configurations import BOTH, ORDERS
 
 
 def heard(*configs: AppConfig, minutes: float) -> list[PollerEvent]:

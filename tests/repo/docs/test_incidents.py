@@ -241,6 +241,15 @@ def deploy(shop: Shop) -> None:
     shop.orders(day(7, 7, 5))
 
 
+def gone(shop: Shop) -> None:
+    shop.handlers(LENIENT)
+    shop.orders(day(7, 1, 6))
+    shop.type("poller run --until-idle")
+    with closing(sqlite3.connect(shop.folder / "state.db")) as state, state:
+        state.execute("DELETE FROM poller_documents WHERE name = 'state/shop/orders.json'")
+    shop.orders(day(8, 7, 2))
+
+
 def clock(shop: Shop) -> None:
     shop.handlers(LENIENT)
     shop.orders([*day(7, 1, 6), *((n, f"c{n}", f"2099-04-07 01:23:{n:02d}") for n in (7, 8))])
@@ -293,6 +302,7 @@ SCENES: dict[str, Callable[[Shop], None]] = {
     "A stuck lease": stuck,
     "The wrong source": wrong,
     "Restore after a bad deploy": deploy,
+    "The state document is gone": gone,
     "The database's clock was wrong": clock,
     "Replay of yesterday": replay,
     "A backfill is hammering the handler": hammering,

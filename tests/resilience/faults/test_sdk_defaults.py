@@ -96,7 +96,7 @@ def test_a_lost_heartbeat_answer_loses_the_lease_by_sdk_defaults(
     ours = BlobStore.from_connection_string(proxy.connection_string, container)
     store = _with_sdk_defaults(proxy, container) if sdk else ours
     ours.write("state/other", b"{}", if_tag=None)  # the container
-    proxy.plan = Script([None, fault.drop_after()], Match(("PUT",), "orders.json"))
+    proxy.plan = Script([None, fault.drop_after()], Match(("PUT",), "state/shop/orders.json"))
 
     def handle(batch: Batch) -> None:
         wait_until(
@@ -113,9 +113,9 @@ def test_a_service_that_is_busy_for_a_moment_costs_a_moment(proxy: FaultProxy, c
     """Retry-After of a minute would outlast the lease: our own pause counts."""
     store = BlobStore.from_connection_string(proxy.connection_string, container)
     store.write("state/other", b"{}", if_tag=None)
-    proxy.plan = Script([fault.error_before(503, retry_after=60)] * 3, Match(("PUT",), "orders.json"))
+    proxy.plan = Script([fault.error_before(503, retry_after=60)] * 3, Match(("PUT",), "state/shop/orders.json"))
     assert shop.poller(store).tick(lambda batch: None).outcome == "delivered"
-    assert proxy.count("PUT", "orders.json") == 5
+    assert proxy.count("PUT", "state/shop/orders.json") == 5
 
 
 def test_an_outage_is_an_error_and_never_an_idle_tick(proxy: FaultProxy, container: str, shop: Shop) -> None:

@@ -263,8 +263,8 @@ MUTANTS = (
     Mutant(
         "resume waits",
         "model/transitions.py",
-        'backoff.at_once(state.model_copy(update={"control": control, "delivery": _attempts(state, 0)}))',
-        'state.model_copy(update={"control": control, "delivery": _attempts(state, 0)})',
+        "restamped(backoff.at_once(state.model_copy(update=resumed)), now)",
+        "restamped(state.model_copy(update=resumed), now)",
         "resume does not try at once",
     ),
     Mutant(

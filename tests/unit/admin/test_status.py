@@ -76,12 +76,13 @@ def test_the_next_rows_and_what_was_done_are_read_without_a_lease(shop: Path, st
         poller.tick(ignore)
         token = poller.status().lease.fencing_token
         poller.pause(reason="deploy", by="operator")
-        peeked, (record,) = poller.peek(), poller.history().records
+        peeked, (created, record) = poller.peek(), poller.history().records
         assert poller.status().lease.fencing_token == token
 
     assert (list(peeked.rows), peeked.lag is not None and peeked.lag.pending) == ([], 0)
     assert peeked.cursor is not None
     assert peeked.cursor.tiebreaker == {"id": 2}
+    assert (created.kind, created.reason) == ("created", None)
     assert (record.kind, record.by, record.reason) == ("pause", "operator", "deploy")
 
 

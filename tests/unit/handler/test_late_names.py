@@ -11,14 +11,14 @@ from poller import Batch
 from poller.handler.call import ThreadExecutor
 from tests.support import sayings
 from tests.support.sayings import NamesLate
-from tests.unit.handler.test_reports import Run, end_of, process, run  # noqa: F401 - fixtures
+from tests.unit.handler.calls import Run, end_of
 
 MANY = 2000
 
 
 @pytest.mark.parametrize("end", sayings.ENDS)
 @pytest.mark.parametrize("method", ["fail", "reject"])
-def test_a_row_named_after_the_call_is_an_error_there(run: Run, method: str, end: str) -> None:  # noqa: F811
+def test_a_row_named_after_the_call_is_an_error_there(run: Run, method: str, end: str) -> None:
     handler = NamesLate(method, end)
     end_of(run, handler)
     (named,) = run(handler).failed

@@ -15,22 +15,10 @@ from poller.journal.configurations import Configurations, digest_of
 from poller.observability import PollerEvent, TwoApps
 from poller.ports import Found, Missing, Timeout, Unchanged, Written
 from poller.stores import MemoryStore, SqlStore
+from tests.support.configurations import BOTH, ORDERS, config
 from tests.support.dispatching import Clock
 
 MINUTE = 60.0
-
-
-def config(*pollers: str, handler: str = "handlers:ok", url: str = "sqlite:///shop.db", **options: object) -> AppConfig:
-    source = {"url": url, "table": "orders", "cursor_column": "updated_at", "pk_columns": ["id"]}
-    return AppConfig.model_validate(
-        {
-            "app_name": "shop",
-            "pollers": {name: {"handler": handler, "source": source, **options} for name in pollers},
-        }
-    )
-
-
-ORDERS, BOTH = config("orders"), config("orders", "refunds")
 
 
 class Town:
