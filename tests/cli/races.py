@@ -344,7 +344,8 @@ def _lawful(case: Case, outcome: Outcome, *, broken: bool) -> set[int]:
     met = outcome.met
     if met is None:
         anew = {0} if case.command[0] in ANEW else set()
-        return anew if outcome.before is None else {1, *anew}
+        placed = {3} if case.command[0] == "reset-to-cursor" else set()
+        return anew if outcome.before is None else {1, *anew, *placed}
     if outcome.before is None:
         return {0, 1, 3} if case.command[0] == "reset-to-checkpoint" else {1, 3}
     if case.fenced and at_work(met) and not broken:
