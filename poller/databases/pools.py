@@ -12,7 +12,7 @@ with it all that rested are replaced.
 A server takes so many connections, to whatever databases. So all pools of one server have a share of it together: half
 of what others leave, and as many as one pool may have, as far as they are there. It is asked on a new connection (until
 then there are `DEFAULT` at most), and again after `ASKED_FOR`, or when connections died: it may have been started again
-with another number. Where nothing is left, what has rested for the longest in another pool is closed for whoever waits;
+with another number. Where nothing is left, what has rested for the longest in another pool is closed for a source that waits;
 those that need one connection do not pass one that needs two, for `FIRST_FOR`. What a server refuses all the same (a
 pooler's own limit, say) is found out by its refusals.
 
@@ -67,7 +67,7 @@ class Session:
     Attributes:
         place: equal for two sessions that are alike in all that a source learns: server and its start, database, user,
             settings, privileges. reading: for sharing samples; None where they are not.
-        timeout, form: how it is set up at present: seconds, and how values are read. fresh: nobody gave it back yet.
+        timeout, form: how it is set up at present: seconds, and how values are read. fresh: it was never given back.
         facts: what its users learned of this one session.
     """
 
@@ -176,9 +176,9 @@ class PooledServer:
         self._limits: dict[Scoped, int] = {}
         self._brakes: dict[Scoped, tuple[int, float]] = {}
         self.asked = False
-        """Whether it said how many it takes, or does not say it; until then there are few connections."""
+        """True if it said how many it takes, or does not say it; until then there are few connections."""
         self.tight = False
-        """Whether there may be more connections than there should be."""
+        """True if there may be more connections than there should be."""
 
     def open_in(self, scope: Scoped) -> int:
         """How many connections are open, or about to be: of all users, of one, or to one database."""

@@ -83,7 +83,7 @@ class Tick:
         self.progress = Progress()
         self.state: State | None = None
         self.creates = False
-        """Whether the lease was taken by creating the document."""
+        """True if the lease was taken by creating the document."""
         if self.patient is not None:
             self.patient.watch(self._seconds_in_handler)
 
@@ -336,7 +336,7 @@ class Tick:
 
     @property
     def _calls_are_limited(self) -> bool:
-        """Whether a tick may make only so many calls: then batches and tries of rows aside take turns."""
+        """True if a tick may make only so many calls: then batches and tries of rows aside take turns."""
         return self.options.max_batches_per_tick > 0
 
     def _batches_left(self, *, begun: int = 0) -> int | None:
@@ -345,7 +345,7 @@ class Tick:
         return None if limit == 0 else limit - self.progress.calls - begun
 
     def _may_go_on(self, delivery: LeasedDelivery) -> bool:
-        """Whether another call may be made. Where not, something is left."""
+        """True if another call may be made. If not, something is left."""
         goes_on = self._batches_left() != 0 and self._wanted(delivery)
         self.progress.left = not goes_on
         return goes_on

@@ -110,7 +110,7 @@ class DealtPage:
 
     @property
     def without(self) -> Sequence[RowFacts]:
-        """The rows that nobody handled now: those that a lane has done already, and those that had gone."""
+        """The rows that were not handled now: those that a lane has done already, and those that had gone."""
         return [*self.chosen.done, *(self.rows.facts[at] for at in self.gone)] if self.gone else self.chosen.done
 
     def cursor_before(self, at: int) -> Cursor | None:
