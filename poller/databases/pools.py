@@ -12,7 +12,7 @@ with it all that rested are replaced.
 A server takes so many connections, to whatever databases. So all pools of one server have a share of it together: half
 of what others leave, and as many as one pool may have, as far as they are there. It is asked on a new connection (until
 then there are `DEFAULT` at most), and again after `ASKED_FOR`, or when connections died: it may have been started again
-with another number. Where nothing is left, what has rested for the longest in another pool is closed for a source that waits;
+with another number. Where nothing is left, what rested longest in another pool is closed for one that waits;
 those that need one connection do not pass one that needs two, for `FIRST_FOR`. What a server refuses all the same (a
 pooler's own limit, say) is found out by its refusals.
 
