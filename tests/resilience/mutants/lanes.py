@@ -165,7 +165,7 @@ OF_TESTS = (
         (
             Edit(
                 "sources/reading/current_bound.py",
-                "column != known.cursor or connection is not self._database.connection()",
+                "column != known.cursor or lent is not self._database.lent()",
                 "column != known.cursor",
             ),
         ),
