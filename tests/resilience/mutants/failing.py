@@ -52,10 +52,10 @@ FAILING = (
             Edit(
                 "delivery/tick.py",
                 "return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)",
-                "return state",
+                "return self._as_taken(state, turn.jitter, now)",
             ),
         ),
-        "is handed over unnamed|is tried unnamed",
+        "is handed over unnamed|is tried unnamed|were not handed over",
     ),
     Mutant(
         "an acquire does not count a killed try",
