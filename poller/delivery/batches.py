@@ -19,10 +19,10 @@ from poller.delivery.leased import LeasedDelivery
 from poller.delivery.progress import Progress
 from poller.delivery.reader import KEPT_FOR
 from poller.delivery.recorder import Recorder, Unrecorded
-from poller.delivery.rows import PageRows, of_page
+from poller.delivery.rows import PageRows, RowOfPage, of_page
 from poller.errors import StoreError
 from poller.lease.state_file import Rewrite
-from poller.model import aside, handover, ruling, transitions
+from poller.model import aside, handover, ruling, transitions, window
 from poller.model.document import State
 from poller.model.handover import Mode, Plan
 from poller.model.ruling import Ruling
@@ -56,9 +56,13 @@ class Batches:
         self._recorder = recorder
         self._committer = committer
         self._progress = progress
+        self._asked: dict[str, str | None] = {}
+        """By id: of rows that follow others, whose records were asked for since rows were passed last, why there is none;
+        None if it is written."""
 
     def hand_over(self, chosen: Plan, rows: PageRows, *, begun: bool, may_go_on: Callable[[], bool]) -> bool:
-        """Hand over what was chosen of the rows, and write what came of it; whether that could begin.
+        """Hand over what was chosen of the rows, and write what came of it; whether that could begin. If what is written
+        before the call takes so long that the rows are too old, no call is made: they have to be read again.
 
         `begun`: the acquire's PUT named the piece already. `may_go_on`: whether another call may follow; where none
         may, or nothing is left to do, the same PUT gives the lease back.
@@ -73,6 +77,8 @@ class Batches:
         if not begun:
             self._begin(chosen)
         self._committer.leave_room()
+        if chosen.rows and not chosen.killed and self._age(rows) > KEPT_FOR:
+            return True
         call = self._call(chosen, rows)
         if call is None:
             return False
@@ -89,6 +95,7 @@ class Batches:
             self._committer.later(done)
         else:
             self._committer.now(done, ends=verdict.releases or not goes_on)
+        self._asked.clear()
         self._progress.reached = done.to
         self._recorder.listed(of_page(verdict.opens), call.errors)
         return True
@@ -98,23 +105,33 @@ class Batches:
     def _with_records(self, chosen: Plan, rows: PageRows, *, begun: bool) -> tuple[Plan, bool]:
         """The plan, once the rows that follow others have records: it ends before the first that cannot have one, or
         whose record is not taken while the rows before it are young enough to be handed over."""
-        options, recorded = self._context.options, set[str]()
+        options = self._context.options
         while True:
-            try:
-                if chosen.follows:
-                    self._delivery.begin_writes()
-                for row in of_page(chosen.follows):
-                    if row.id not in recorded:
-                        age = self._context.runtime.monotonic() - rows.read_at
-                        self._recorder.open([row], within=max(LEAST_RESENDING, KEPT_FOR - age))
-                        recorded.add(row.id)
-            except Unrecorded as refused:
-                self._progress.blocked = refused.why
-                rows.cut(refused.position)
-                self._delivery.begin_page()
-                chosen, begun = rows.plan(self._tenure.state, options.on_poison, options.limits), False
-            else:
+            if chosen.follows:
+                self._delivery.begin_writes()
+            first = next((row for row in of_page(chosen.follows) if self._refusal(row, rows) is not None), None)
+            if first is None:
                 return chosen, begun
+            self._progress.blocked = self._refusal(first, rows)
+            rows.cut(first.position)
+            self._delivery.begin_page()
+            state = self._tenure.state if chosen.killed else window.not_begun(self._tenure.state)
+            chosen, begun = rows.plan(state, options.on_poison, options.limits), False
+
+    def _refusal(self, row: RowOfPage, rows: PageRows) -> str | None:
+        """Why a row that follows others has no record; None if it is written. Asked for once."""
+        if row.id not in self._asked:
+            why = None
+            try:
+                self._recorder.open([row], within=max(LEAST_RESENDING, KEPT_FOR - self._age(rows)))
+            except Unrecorded as refused:
+                why = refused.why
+            self._asked[row.id] = why
+        return self._asked[row.id]
+
+    def _age(self, rows: PageRows) -> float:
+        """For how many seconds the rows have been there."""
+        return self._context.runtime.monotonic() - rows.read_at
 
     def _begin(self, chosen: Plan) -> None:
         """The PUT before the call, where it says something new."""

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from itertools import accumulate, islice, repeat
+from itertools import accumulate, islice, repeat, takewhile
 from types import TracebackType
 from typing import Self
 
@@ -79,8 +79,8 @@ class Lanes:
         self._ends = LaneEnds(context, self._tenure, recorder, committer, progress, self._watermark)
         self._begun = 0
         """Batches begun, and not landed."""
-        self._calls_before = 0
-        """How many calls were begun before this round."""
+        self._renewed = False
+        """Whether rows were read again in this round."""
         self._space = LARGEST_BODY
         """Bytes of the document for rows in hand, all of which may have to be listed at once."""
         self._largest_entry = 0
@@ -103,7 +103,7 @@ class Lanes:
 
     def hand_over(self, chosen: Plan, rows: PageRows, *, may_go_on: Callable[[], bool]) -> bool:
         """Hand over the rows of a page, and of those behind it, until nothing is left, a call fails, or no other may
-        follow; and write what came of it. Whether that could begin.
+        follow; and write what came of it. Whether that could begin, or rows that were read again have gone or moved.
 
         `may_go_on`: whether another call may follow; where none may, or nothing is left to do, the last PUT gives the
         lease back.
@@ -112,7 +112,8 @@ class Lanes:
         self._committer.settle()
         self._delivery.begin_writes()  # the page was read
         self._watermark.begin()
-        self._begun, self._stuck, self._calls_before = 0, False, self._progress.calls
+        self._begun, self._stuck, self._renewed = 0, False, False
+        calls_before = self._progress.calls
         self._space, self._largest_entry = LARGEST_BODY, 0
         self._committer.notify = self._reader.notify = self._look
         self._deal(chosen, rows, self._tenure.state.checkpoint.position)
@@ -130,7 +131,7 @@ class Lanes:
             self._at_work.clear()
             self._versions.clear()
             self._ends.clear()
-        return self._progress.calls > self._calls_before
+        return self._progress.calls > calls_before or self._renewed
 
     # --- the tick's thread -----------------------------------------------------------------------------------------
 
@@ -284,12 +285,14 @@ class Lanes:
         return max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
 
     def _begin(self, lane: Lane, size: int) -> bool:
-        while stale := self._stale_pages(lane, size):
-            if not self._read_again(stale[0]):
+        young = self._young(lane, size)
+        while lane.waiting and not young:
+            if not self._read_again(lane.waiting[0][0]):
                 return False
+            young = self._young(lane, size)
         if not lane.waiting:
             return True  # they have gone
-        handed = lane.take(size, self._key_of)
+        handed = lane.take(young, self._key_of)
         entries = self._listable(lane, handed)
         if not handed:
             return False
@@ -315,14 +318,12 @@ class Lanes:
         lane.begin(InHand(lane.number, batch, handed, entries, lambda: self._delivery.run(batch)))
         return True
 
-    def _stale_pages(self, lane: Lane, size: int) -> list[DealtPage]:
-        """The pages of a lane's next rows whose rows were read too long ago. The first rows of a round are young: they
-        were read for it."""
+    def _young(self, lane: Lane, size: int) -> int:
+        """How many of a lane's next rows were not read too long ago, up to the first that was."""
         oldest = self._context.runtime.monotonic() - KEPT_FOR
-        if self._progress.calls == self._calls_before or not self._watermark.is_older_than(oldest):
-            return []
-        pages = dict.fromkeys(page for page, _ in islice(lane.waiting, size))
-        return [page for page in pages if page.read_at < oldest]
+        if not self._watermark.is_older_than(oldest):
+            return size
+        return sum(1 for _ in takewhile(lambda dealt: dealt[0].read_at >= oldest, islice(lane.waiting, size)))
 
     def _read_again(self, page: DealtPage) -> bool:
         """Take the rows of a page that wait as they are now; those that have left their cursors are passed over. False:
@@ -335,6 +336,7 @@ class Lanes:
         again = self._reader.again(page.cursor_before(first), self._tenure.state, last - first + 2)
         self._delivery.begin_writes()
         gone = page.renew(again, waiting)
+        self._renewed = True
         if gone is None:
             self._stuck = True
             for lane in self._lanes:

@@ -290,7 +290,7 @@ class Tick:
         batches = Batches(self.context, delivery, calls, recorder, committer, progress)
         tried = Retries(self.context, delivery, calls, recorder, progress)
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
-        entered = True
+        entered, left_over = True, True
         if self.creates:
             self._began(tenure.state)
         retries.killed(recorder, turn.before)
@@ -299,34 +299,38 @@ class Tick:
         while tries is not None or chosen.passes:
             if not self._may_go_on(delivery):  # the page took long, say
                 break
+            calls = progress.calls
             if tries is not None:
                 committer.settle()
                 began = tried.hand_over(tries, named=entered)
             elif rows.is_wide:
                 began = several.hand_over(chosen, rows, may_go_on=lambda: self._may_go_on(delivery))
-                batch_first = False
             else:
                 if chosen.window is None:  # rows that are searched for the one that fails are tried again
                     self.reader.go_ahead(batches=self._batches_left(begun=1))
                 began = batches.hand_over(chosen, rows, begun=entered, may_go_on=lambda: self._may_go_on(delivery))
-                batch_first = batch_first and (not chosen.rows or chosen.killed)
             if not began or tenure.released:
                 break
+            if tries is None:
+                batch_first, left_over = batch_first and progress.calls == calls, False
             entered = False
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
             batch_next = failed or (tries is not None and self._calls_are_limited)
             tries = self._due(tenure.state, batch_first=batch_first or batch_next)
             if tries is None:
-                rows, chosen = self._next(rows, delivery)
+                rows, chosen = self._next(rows, delivery, left_over=left_over)
                 if batch_next and not chosen.passes:
                     tries = self._due(tenure.state, batch_first=batch_first)
         if chosen.blocked:
             progress.blocked = progress.blocked or self._no_room(tenure.state)
         return tries is None and not chosen.passes and not chosen.blocked
 
-    def _next(self, rows: PageRows, delivery: LeasedDelivery) -> tuple[PageRows, Plan]:
-        """The rows behind the checkpoint, those that were read where it did not move, and what is done with them."""
+    def _next(self, rows: PageRows, delivery: LeasedDelivery, *, left_over: bool) -> tuple[PageRows, Plan]:
+        """The rows behind the checkpoint, those that were read where it did not move, and what is done with them.
+        `left_over`: the piece that the document names may be a former owner's, whose call was killed; else it is one of
+        this tenure that was not handed over, as its rows were too old."""
         cursor, state = self.progress.reached, delivery.tenure.state
+        state = state if left_over else window.not_begun(state)
         wide = self._may_use_lanes(state)
         delivery.begin_page()
         is_old = self.runtime.monotonic() - rows.read_at > KEPT_FOR
