@@ -40,7 +40,7 @@ class FailingWorker(Worker):
         again = " again" if batch.retry else f" in lane {batch.standing.lane}" if call.lanes > 1 else ""
         self._count("a lane's batch" if call.lanes > 1 else "a batch alone")
         self._world.say(process.name, "handles %s%s, attempt %s", [row.id for row in call.rows], again, batch.attempt)
-        laws.calling(tenure.owner_id, batch.batch_id, call, batch.fencing_token)
+        laws.calling(process, tenure.owner_id, batch, call, batch.fencing_token)
         if not stage.calm:
             chance = rng.random()
             if chance < plan.gil:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from poller.delivery.reader import KEPT_FOR
+from poller.handler.batch import Batch
 from poller.model import aside, window
 from poller.model.aside import RowFacts
 from poller.model.document import State
@@ -21,8 +23,9 @@ from tests.resilience.quarantine.truth import Truth
 from tests.resilience.quarantine.world import Table, Target, Version, place
 from tests.resilience.simulation.laws import Document, Laws, Sent
 from tests.resilience.simulation.runtime import EPOCH
+from tests.resilience.simulation.source import Trouble
 from tests.resilience.simulation.store import Client
-from tests.resilience.simulation.world import World
+from tests.resilience.simulation.world import Process, World
 
 RECORDS = "quarantine/sim/orders/"
 BEGINNING = State(poller_name="orders")
@@ -133,6 +136,7 @@ class FailureLaws(Laws):
     def __init__(self, world: World, table: ChangingTable, plan: FailurePlan, settings: Settings, seen: Counter[str]):
         super().__init__(world, table, plan)
         self._failures = plan
+        self._changing = table
         self.truth = SimTruth(world, plan, table, seen)
         self.settings = settings
         self.rules = RealRules(self.truth, settings)
@@ -150,16 +154,40 @@ class FailureLaws(Laws):
         """By owner and batch: calls that have not ended."""
         self._told: defaultdict[str, set[str]] = defaultdict(set)
         """By owner: the rows that lanes did, and that a write of it passed or kept as done."""
+        self._waiting: defaultdict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+        """By process and tick: since when it has known rows that it did not hand over."""
         self._done_by: dict[tuple[str, str], frozenset[str]] = {}
         """By owner and batch: the rows that a lane's call did."""
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
-    def calling(self, owner: str, batch_id: str, call: Call, token: int) -> None:
+    def calling(self, process: Process, owner: str, batch: Batch, call: Call, token: int) -> None:
         """A handler is called."""
+        if not batch.retry:
+            self._judge_versions(process, batch, call)
         self._judge_beside(owner, call)
-        self._in_hand[owner][batch_id] = call
+        self._in_hand[owner][batch.batch_id] = call
         self.rules.handing(Tenant(token, self.settings), call, older=False)
+
+    def _judge_versions(self, process: Process, batch: Batch, call: Call) -> None:
+        """Rows are handed over as they are, or were five seconds ago (`judge_age`)."""
+        self.judge_age(process, batch.rows)
+        self._count_waits(process, batch, call)
+        for row in call.rows:
+            left = self._changing.left.get(row.id)
+            if left is not None and self.age(process, left) > KEPT_FOR + Trouble.slow:
+                self.truth.fail(f"{row.id} is handed over {self._world.now - left:.1f} s after it left the table")
+
+    def _count_waits(self, process: Process, batch: Batch, call: Call) -> None:
+        """What happened to rows of several lanes that waited for longer than they may be old."""
+        if call.lanes == 1:
+            return
+        seen, waiting = self.truth.seen, self._waiting[process.name, process.scope]
+        for row, facts in zip(batch.rows, call.rows, strict=True):
+            seen["waited in a lane, and was read again"] += row["read"] > waiting.pop(facts.id, row["read"]) + KEPT_FOR
+        gone = [id_ for id_, shown in waiting.items() if shown < self._changing.left.get(id_, 0.0) < self._world.now]
+        for id_ in gone:
+            seen["waited in a lane, and left the table"] += self.age(process, waiting.pop(id_)) > KEPT_FOR
 
     def _judge_beside(self, owner: str, call: Call) -> None:
         """What is handled at once is of different keys, and different rows; and so many batches at most are begun."""
@@ -193,9 +221,12 @@ class FailureLaws(Laws):
         self._calls[owner] = (*self._calls.get(owner, ()), call)
         self.delivered.update(self.truth.table.history[id_].pk for id_ in call.done)
 
-    def looked(self, process: str, rows: tuple[Version, ...]) -> None:
+    def looked(self, process: Process, rows: tuple[Version, ...]) -> None:
         """A process read a page."""
-        self._read[process] = rows
+        self._read[process.name] = rows
+        shown = self._waiting[process.name, process.scope]
+        for row in rows:
+            shown.setdefault(row.id, self._world.now)
 
     # --- writes ----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from poller.model.handover import Mode
@@ -43,13 +43,13 @@ class FailurePlan(Plan):
 
 
 def draw(seed: int) -> FailurePlan:
-    """The plan of a seed. Half of them are in the mode `quarantine`."""
+    """The plan of a seed. Two thirds of them are in the mode `quarantine`. In one of five, handlers are slow."""
     rng = random.Random(f"failures {seed}")
     pick = rng.choice
     bad: list[Kind] = rng.sample(["bad", "named", "crash", "later", "reject", "rejects"], rng.randint(1, 3))
     good: list[Kind] = ["ok"] * rng.randint(1, 6)
     ttl = pick((3.0, 3.0, 6.0, 15.0))
-    return FailurePlan(
+    plan = FailurePlan(
         seed=seed,
         mode=pick(("quarantine", "quarantine", "quarantine", "quarantine", "block", "halt")),
         max_attempts=pick((1, 2, 2, 3)),
@@ -97,4 +97,26 @@ def draw(seed: int) -> FailurePlan:
         uncommitted=pick((0, 0, 2, 4)),
         lanes=pick((1, 1, 2, 5)),
         moves=pick((False, True)),
+    )
+    return _slow(plan, rng) if seed % 10 in (4, 8) else plan
+
+
+def _slow(plan: FailurePlan, rng: random.Random) -> FailurePlan:
+    """The same with handlers so slow that rows wait in lanes for longer than they may be old, while others write and
+    delete them; few of the rows fail, which would end the lanes."""
+    pick, ttl = rng.choice, 15.0
+    return replace(
+        plan,
+        kinds=("ok",) * pick((4, 8, 16)) + plan.kinds[-1:],
+        ttl=ttl,
+        period=rng.uniform(2.0, 5.0) / ttl,
+        trouble=rng.uniform(40.0, 80.0) / ttl,
+        work=pick((0.5, 0.9)),
+        rows=rng.randint(8, 16),
+        changes=rng.randint(8, 20),
+        deletes=rng.randint(2, 6),
+        batch_size=pick((1, 1, 2)),
+        max_batches=0,
+        lanes=pick((2, 2, 5)),
+        crashes=pick((0, 0, 1)),
     )

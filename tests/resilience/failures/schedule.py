@@ -28,13 +28,13 @@ class FailureSchedule(Schedule):
 
     def __init__(self, plan: FailurePlan, *, logged: bool = False) -> None:
         self.failures = plan
-        self.changing = ChangingTable(plan.keys)
         self.down_until = 0.0
         super().__init__(plan, logged=logged)
         self.failure_laws.truth.skew = self.server._skew
         self.failure_laws.truth.rate = self.server._rate
 
     def make_table(self) -> ChangingTable:
+        self.changing = ChangingTable(self.plan.keys, self.world)
         return self.changing
 
     def make_laws(self) -> FailureLaws:
@@ -133,7 +133,7 @@ class FailureSchedule(Schedule):
         versions = self.changing.versions
         if versions.rows:
             pk = self.rng.choice(sorted(versions.rows))
-            versions.delete(pk)
+            self.changing.delete(pk)
             self.world.say("table", "deletes %s", pk)
 
     def _heal(self) -> None:

@@ -36,18 +36,32 @@ class RealVersion(Version):
 
 
 class ChangingTable(Table):
-    """The truth of it is `versions`; a position counts all versions that ever stood up to a cursor."""
+    """The truth of it is `versions`; a position counts all versions that ever stood up to a cursor.
 
-    def __init__(self, keys: int) -> None:
+    Attributes:
+        left: by the id of a version that was superseded or deleted, when.
+    """
+
+    def __init__(self, keys: int, world: World) -> None:
         super().__init__(keys)
         self.versions = Versions(RealVersion)
+        self.left: dict[str, float] = {}
+        self._world = world
         self._places: list[tuple[int, int]] = []
 
     def write(self, pks: Sequence[int], *, moved: int = 0) -> None:
         """Insert or update rows in one transaction; `moved`: by so many ordering keys, counted round."""
         keys = self.customers
+        self._leaves(pks)
         self.versions.write(sorted(pks), lambda pk: f"k{(pk + moved) % keys}" if keys else "")
         self._places.extend(self.versions.rows[pk].place for pk in sorted(pks))
+
+    def delete(self, pk: int) -> None:
+        self._leaves([pk])
+        self.versions.delete(pk)
+
+    def _leaves(self, pks: Sequence[int]) -> None:
+        self.left.update((self.versions.rows[pk].id, self._world.now) for pk in pks if pk in self.versions.rows)
 
     def position(self, cursor: dict[str, Any] | None) -> int:
         return 0 if cursor is None else bisect_right(self._places, place(Cursor.model_validate(cursor)))
@@ -66,7 +80,7 @@ class ChangingSource(SimSource):
         trouble: Trouble,
         world: World,
         process: Process,
-        looked: Callable[[str, tuple[Version, ...]], None],
+        looked: Callable[[Process, tuple[Version, ...]], None],
     ) -> None:
         super().__init__(table, trouble, world, process)
         self.table = table
@@ -76,10 +90,10 @@ class ChangingSource(SimSource):
         self._query()
         found = self.table.versions.page(after, limit)
         self.pages += 1
-        self._looked(self._process.name, tuple(found))
+        self._looked(self._process, tuple(found))
         self.found_rows = self.found_rows or bool(found)
         self._world.wait(self._world.rng.random() * self._trouble.slow)
-        return _page(found)
+        return _page(found, self._world.now)
 
     def key(self, row: Row, cursor: Cursor) -> str:
         return f"orders/{row['id']}/{cursor.value}"
@@ -92,10 +106,10 @@ class AskedSource(Asked, ChangingSource):
         with self._alone():
             self._query()
             found = self.table.versions.page(low, limit)
-        return _page([row for row in found if high is None or row.place <= place(high)])
+        return _page([row for row in found if high is None or row.place <= place(high)], self._world.now)
 
 
-def _page(found: Sequence[Version]) -> Page:
+def _page(found: Sequence[Version], read: float) -> Page:
     rows = [row for row in found if isinstance(row, RealVersion)]
     ordering = [{"customer": row.key} for row in rows] if any(row.key for row in rows) else None
-    return Page(tuple(row.row() for row in rows), tuple(row.facts.cursor for row in rows), BOUND, ordering)
+    return Page(tuple({**row.row(), "read": read} for row in rows), tuple(row.facts.cursor for row in rows), BOUND, ordering)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from poller.delivery.reader import KEPT_FOR
 from poller.lease.tenure import Tenure
 from poller.observability import PollerEvent
+from poller.ports import Row
 from tests.resilience.simulation.lanes import LaneLaws
 from tests.resilience.simulation.plan import Plan
 from tests.resilience.simulation.source import Table
@@ -400,6 +403,7 @@ class Laws:
         if not held_up and (tenure._over or tenure._ending or process.clock(self._world.now) >= tenure._deadline):
             self._fail(f"{owner} begins rows {rows} although its tenure is over: {tenure._over}")
         self._judge_uncommitted(owner, batch.batch_id, rows)
+        self.judge_age(process, batch.rows)
         cursor_from = None if batch.cursor_from is None else batch.cursor_from.model_dump(mode="json")
         begin = self._table.position(cursor_from)
         if self.plan.lanes > 1:
@@ -410,6 +414,22 @@ class Laws:
         if self._reached.get(owner, begin) not in (begin, rows[0] - 1):
             self._fail(f"{owner} is given rows {rows} after row {self._reached[owner]}")
         self._reached[owner] = rows[-1]
+
+    def judge_age(self, process: Process, rows: Sequence[Row]) -> None:
+        """Each row that a handler is given was there, in the page that it is of, at most five seconds before the call, by
+        the process's clock. So it was in the table at most five seconds and one page before: what was superseded or
+        deleted earlier is not handed over. Of a process that was held up, nothing is claimed but that the call comes
+        within five seconds after that: it may have looked at its clock before. Not for rows that were set aside: they
+        come from their records."""
+        for row in rows:
+            age = self.age(process, row["read"])
+            if age > KEPT_FOR:
+                self._fail(f"row {row['id']} is handed over {age:.1f} s after it was read")
+
+    def age(self, process: Process, moment: float) -> float:
+        """How many seconds a process has known something that was true at a true time, and could have done otherwise; to a
+        microsecond."""
+        return (self._world.now - max(moment, process.held_up_until)) * process.rate - 1e-6
 
     def _judge_uncommitted(self, owner: str, batch_id: str, rows: list[int]) -> None:
         """So many batches at most are begun beyond what has landed; what an operator put back since did land."""

@@ -85,7 +85,7 @@ class Trouble:
 
 
 class SimSource:
-    """`poller.ports.Source` over the table, for one process."""
+    """`poller.ports.Source` over the table, for one process. Each row says since when the process has had it (`read`)."""
 
     def __init__(self, table: Table, trouble: Trouble, world: World, process: Process) -> None:
         self._table = table
@@ -136,10 +136,11 @@ class SimSource:
             table.grow(len(table.rows))
         self._looks += 1
         bound = BOUND if self._looks > 2 else COLD
-        rows = tuple(table.rows[at : at + limit]) if bound is BOUND else ()
+        found = table.rows[at : at + limit] if bound is BOUND else ()
         self.pages += 1
-        self.found_rows = self.found_rows or bool(rows)
+        self.found_rows = self.found_rows or bool(found)
         self._world.wait(self._world.rng.random() * self._trouble.slow)
+        rows = tuple({**row, "read": self._world.now} for row in found)
         ordering = [table.ordering(at + 1 + place) for place in range(len(rows))] if self.ordering_key else None
         return Page(rows, tuple(table.cursors[at : at + len(rows)]), bound, ordering)
 

@@ -24,6 +24,7 @@ class Process:
         offset, rate: its monotonic clock shows `offset + rate * now`.
         skew: how many seconds its wall clock is ahead of true time.
         stopped_until: none of its actors runs before (SIGSTOP, or a C call that keeps the interpreter).
+        held_up_until: until when it was stopped last, or one of its actors was held up.
         scope: which tick or command it is at.
         dies_at_step: it crashes at so many-th call into the simulation; 0: it does not.
     """
@@ -36,6 +37,7 @@ class Process:
         self.actors: list[Actor] = []
         self.dead = False
         self.stopped_until = 0.0
+        self.held_up_until = 0.0
         self.scope = 0
         self.steps = 0
         self.dies_at_step = 0
@@ -142,6 +144,7 @@ class World:
         if actor is not None and self.stall_rate and self.rng.random() < self.stall_rate:
             known = actor.known
             self.wait(self.rng.random() * self.stall)
+            process.held_up_until = max(process.held_up_until, self.now)
             actor.known = known
 
     def me(self) -> Actor:
@@ -161,6 +164,7 @@ class World:
     def stop(self, process: Process, seconds: float) -> None:
         """SIGSTOP and, so much later, SIGCONT. Its clocks go on."""
         process.stopped_until = max(process.stopped_until, self.now + seconds)
+        process.held_up_until = max(process.held_up_until, process.stopped_until)
         self.say(process.name, "STOPPED until %.3f", process.stopped_until)
 
     def fail(self, message: str) -> None:
