@@ -192,7 +192,7 @@ def test_lanes_whose_pages_take_long_go_on(worlds: Worlds) -> None:
     """A page takes longer than rows may wait, and batches are of two pages."""
     world = aged(worlds, 60, concurrency=3, page_size=12, batch_size=5)
     world.table.page_seconds = KEPT_FOR + 1.0
-    seconds = dict.fromkeys(range(1, 61), 4.0)
+    seconds = dict.fromkeys(range(1, 61), 20.0)
     world.table.faults.extend([None] * 100)
     world.table.faults.append(AssertionError("a hundred pages are read"))
     assert world.world.tick(world.handler(seconds=seconds)).rows == 60
