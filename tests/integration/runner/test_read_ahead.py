@@ -140,10 +140,6 @@ def test_the_source_is_one_threads_at_a_time(worlds: Worlds) -> None:
     assert world.delivered == list(range(1, 91))
 
 
-STALE = KEPT_FOR + 0.1 + 3.0
-"""Seconds: what was read so long ago is old, beside a tenth for a page and one call."""
-
-
 def _aging(world: Laned, then: Callable[[int], None] = lambda number: None) -> Callable[[Batch], None]:
     """A handler that takes three seconds, and then does that with the number of its call. Each row says when it was
     read."""
@@ -169,7 +165,7 @@ def test_no_row_is_handed_over_long_after_it_was_read(worlds: Worlds, lanes: int
     world = laned(worlds, 100, concurrency=lanes, customers=keyed, tick_timeout="20m", handler_timeout="1m")
     result = world.world.tick(_aging(world))
     assert (result.rows, world.checkpoint, world.lost) == (100, 100, [])
-    assert max(_ages(world)) <= STALE
+    assert max(_ages(world)) <= KEPT_FOR
     assert sorted(world.begun) == list(range(1, 101))
     assert world.overtaken(lambda number: number % (keyed or 1_000)) == []
 
@@ -208,7 +204,7 @@ def test_rows_that_wait_in_a_lane_are_handed_over_as_they_are_now(worlds: Worlds
     assert {one.get("status") for call in world.calls for one in call.batch.rows if one["id"] == 80} <= {
         next((one.get("status") for one in world.table.rows if one["id"] == 80), None)
     }
-    assert (world.lost, max(_ages(world)) <= STALE) == ([], True)
+    assert (world.lost, max(_ages(world)) <= KEPT_FOR) == ([], True)
     last = max((one["updated_at"], one["id"]) for one in world.table.rows)[1]
     assert world.checkpoint == last
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -96,17 +96,19 @@ class RealRules(Rules):
         return all(row.id in known for row in page) and super()._rows_left(state)
 
     def covered(self, state: State) -> set[str]:
-        """The rows of the table of which the document says that lanes have done them, or listed: of each lane all up to
-        a cursor."""
-        known = state.delivery.lanes
+        """The rows of the table of which the document says that lanes have done them, or listed."""
+        covers = self.covers(state)
+        return {row.id for row in self.world.table.rows.values() if covers(row.facts)}
+
+    def covers(self, state: State) -> Callable[[RowFacts], bool]:
+        """Whether the document says that of a row, also one that has left the table: of each lane all up to a cursor."""
+        known, begin = state.delivery.lanes, place(state.checkpoint.cursor)
         if known is None or known.generation != state.checkpoint.generation:
-            return set()
+            return lambda row: False
         if known.ordering_key != (("customer",) if self.keys else ()):
-            return set()
-        begin = place(state.checkpoint.cursor)
+            return lambda row: False
         ends = [begin if cursor is None else place(cursor) for cursor in known.done]
-        rows = [row for row in self.world.table.rows.values() if row.place > begin]
-        return {row.id for row in rows if row.place <= ends[int(row.facts.key, 16) % len(ends)]}
+        return lambda row: begin < place(row.cursor) <= ends[int(row.key, 16) % len(ends)]
 
     def is_done(self, token: int, before: State, row: Version) -> bool:
         return super().is_done(token, before, row) or row.id in self.covered(before)
@@ -306,7 +308,7 @@ class FailureLaws(Laws):
     def _settled_lanes(self, owner: str, calls: tuple[Call, ...], before: State, after: State) -> Call:
         """What the write says of lanes: the rows that it passes or keeps as done, as one call. The one with which they
         stop says something of all calls; what failed then stands in the document."""
-        kept, reached = self.rules.covered(after), place(after.checkpoint.cursor)
+        kept, reached = self.rules.covers(after), place(after.checkpoint.cursor)
         ends = after.lease.owner_id is None or self._fails(before, after)
         failing = [call for call in calls if len(call.done) < len(call.rows)]
         if ends and failing and all(call.report.end == "later" for call in failing) and after.delivery.attempts:
@@ -315,7 +317,7 @@ class FailureLaws(Laws):
         left: list[Call] = []
         for call in calls:
             done = [row for row in call.rows if row.id in call.done]
-            fresh = [row for row in done if ends or place(row.cursor) <= reached or row.id in kept]
+            fresh = [row for row in done if ends or place(row.cursor) <= reached or kept(row)]
             told.extend(row for row in fresh if row.id not in self._told[owner])
             self._told[owner].update(row.id for row in fresh)
             if not ends and len(fresh) < len(call.rows):
@@ -323,7 +325,7 @@ class FailureLaws(Laws):
         settled = set(map(id, calls)) - set(map(id, left))
         self._calls[owner] = tuple(one for one in self._calls[owner] if id(one) not in settled)
         self.truth.seen["several lanes by one write"] += len(settled) > 1
-        self.truth.seen["done above the checkpoint"] += bool(kept)
+        self.truth.seen["done above the checkpoint"] += bool(self.rules.covered(after))
         rejected = tuple(id_ for call in failing if ends for id_ in call.report.rejected)
         return replace(calls[0], rows=tuple(told), report=Report(rejected=rejected))
 

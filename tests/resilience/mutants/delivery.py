@@ -26,6 +26,22 @@ DELIVERY = (
         "integration/runner/test_read_ahead_ages.py::test_a_page_read_ahead_that_waited_too_long_is_read_again",
     ),
     _mutant(
+        "a piece that was named and not handed over counts as one that was killed",
+        "tick.py",
+        "        state = state if left_over else window.not_begun(state)\n",
+        "",
+        "integration/runner/test_read_ahead_ages.py"
+        "::test_a_search_whose_writes_take_long_finds_the_row_that_fails[7]",
+    ),
+    _mutant(
+        "a tick ends if a row came between those of its lanes before the first call",
+        "lanes.py",
+        "return self._progress.calls > calls_before or self._renewed",
+        "return self._progress.calls > calls_before",
+        "integration/runner/test_read_ahead_ages.py"
+        "::test_a_tick_goes_on_if_a_row_appeared_while_the_lease_was_taken[5]",
+    ),
+    _mutant(
         "a batch of a lane holds two versions of a row",
         "lane.py",
         "                if pk in keys:\n",

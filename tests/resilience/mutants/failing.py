@@ -25,7 +25,7 @@ FAILING = (
     ),
     Mutant(
         "rows that follow are passed without a record",
-        (Edit("delivery/batches.py", "for row in of_page(chosen.follows):", "for row in ():"),),
+        (Edit("delivery/batches.py", "for row in of_page(chosen.follows) if", "for row in of_page(()) if"),),
         "the record of .* is missing",
     ),
     Mutant(
@@ -187,5 +187,10 @@ FAILING = (
             ),
         ),
         "a window of another checkpoint counts",
+    ),
+    Mutant(
+        "rows are handed over however long the lease, a record or a piece took to write",
+        (Edit("delivery/batches.py", "and not chosen.killed and self._age(rows) > KEPT_FOR:", "and False:"),),
+        "after it was read|after it left the table",
     ),
 )
