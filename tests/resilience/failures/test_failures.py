@@ -17,6 +17,8 @@ SCHEDULES = 5_000
 TELLING = 75
 """How many the ordinary suite plays; in them everything that they are to prove happens more than once or twice."""
 SHARE = 1_000
+AT_ONCE = 50
+"""So many take a few seconds."""
 REACHED = (
     *("row_set_aside", "row_quarantined", "row_delivered_later", "handler_failed", "batch_committed"),
     *("backing_off", "blocked", "halted", "delivered", "idle", "paused"),
@@ -27,6 +29,8 @@ REACHED = (
         "a lane's batch",
         "several lanes by one write",
         "done above the checkpoint",
+        "waited in a lane, and was read again",
+        "waited in a lane, and left the table",
         "searched",
         "named",
         "crash",
@@ -64,9 +68,9 @@ def test_schedules_break_no_law_and_reach_what_they_prove() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", range(TELLING, SHARE, 188))
+@pytest.mark.parametrize("first", range(TELLING, SHARE, AT_ONCE))
 def test_no_law_is_broken(first: int) -> None:
-    for seed in range(first, min(first + 188, SHARE)):
+    for seed in range(first, min(first + AT_ONCE, SHARE)):
         held(play(draw(seed)))
 
 
