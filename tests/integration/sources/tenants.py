@@ -11,6 +11,8 @@ from tests.integration.sources.tables import execute, family, make_orders, order
 from tests.support.server import DatabaseServer
 from tests.support.services import wait_until
 
+MOST = 10
+"""Connections that the small server takes, beside those that are reserved for superusers."""
 NINE = [f"2026-01-01 00:00:{second:02}" for second in range(9)]
 USER = {
     "postgresql": [

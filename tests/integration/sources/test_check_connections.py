@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +53,21 @@ class Reader:
             return {one.check: one for one in source.checkup(None, lambda: datetime.now(UTC)).findings}
 
 
+def configure(folder: Path, reader: Reader, top: str) -> Path:
+    """A `poller.toml` with these lines at its top, and one poller."""
+    file = folder / "poller.toml"
+    file.write_text(f"""
+app_name = "shop"
+{top}
+[pollers.orders.source]
+url = "{reader.url.render_as_string(hide_password=False)}"
+table = "stamped"
+cursor_column = "updated_at"
+pk_columns = ["id"]
+""")
+    return file
+
+
 @pytest.fixture(params=["postgres_db", "mariadb_db"])
 def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
     made = Reader(request.getfixturevalue(request.param))
@@ -57,13 +75,21 @@ def reader(request: pytest.FixtureRequest) -> Iterator[Reader]:
     made.do(*ENDS[made.family])
 
 
-def test_what_fits_is_said_with_the_number_of_processes(reader: Reader) -> None:
-    found = reader.check(connections=3)["connections"]
-    assert found.severity == "ok"
-    assert re.match(
-        r"(a process has at most 3 to this database|a process has at most \d+ to \d+ databases)", found.message
+def test_what_fits_is_said_with_the_number_of_processes(reader: Reader, tmp_path: Path) -> None:
+    """In a process of its own: one counts all databases of the server that it has pools to."""
+    configure(tmp_path, reader, 'connections = 3\nstate.store = "sql"')
+    command = [sys.executable, "-m", "poller_cli.main", "check", "--json"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    findings = json.loads(ended.stdout)["pollers"][0]["findings"]
+    (found,) = [one for one in findings if one["check"] == "connections"]
+    assert found["severity"] == "ok"
+    said = re.fullmatch(
+        r"a process has at most 3 to this database, and the server takes (\d+) of this user, \d+ are in use by all:"
+        r" (\d+) processes fit",
+        found["message"],
     )
-    assert found.message.endswith("processes fit")
+    assert said is not None, found["message"]
+    assert int(said[2]) == int(said[1]) // 3
 
 
 def test_a_pool_that_does_not_fit_is_warned_of(reader: Reader) -> None:
@@ -76,18 +102,7 @@ def test_a_pool_that_does_not_fit_is_warned_of(reader: Reader) -> None:
 def test_the_dispatchers_connection_counts(reader: Reader, tmp_path: Path) -> None:
     reader.do(LIMITS[reader.family])
     for mode, severity, fix in (("timer", "ok", ""), ("queue", "warn", "connections = 1")):
-        file = tmp_path / "poller.toml"
-        file.write_text(f"""
-app_name = "shop"
-connections = 2
-functions.mode = "{mode}"
-state.store = "blob"
-[pollers.orders.source]
-url = "{reader.url.render_as_string(hide_password=False)}"
-table = "stamped"
-cursor_column = "updated_at"
-pk_columns = ["id"]
-""")
+        file = configure(tmp_path, reader, f'connections = 2\nfunctions.mode = "{mode}"\nstate.store = "blob"')
         poller = Poller.of(load_config(file), "orders", path=file, store=MemoryStore())
         findings = cast(SqlSource, poller.source).checkup(None, lambda: datetime.now(UTC)).findings
         found = next(one for one in findings if one.check == "connections")

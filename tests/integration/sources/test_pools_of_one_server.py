@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -19,41 +18,10 @@ from poller.app import load_app
 from poller.databases import pools
 from poller.sources import SqlSource
 from tests.integration.sources.tables import drain, orders
-from tests.integration.sources.tenants import Tenants
+from tests.integration.sources.tenants import MOST, Tenants
 from tests.support.azurite import Azurite
 from tests.support.postgres import PostgresServer
 from tests.support.services import wait_until
-
-MOST = 10
-"""The server's, beside those that are reserved for superusers."""
-
-
-@pytest.fixture(scope="module")
-def small_server() -> Iterator[PostgresServer]:
-    """One that takes few connections."""
-    with PostgresServer.start({"max_connections": str(MOST + 3), "superuser_reserved_connections": "3"}) as server:
-        yield server
-
-
-@pytest.fixture
-def tenants(small_server: PostgresServer) -> Iterator[Tenants]:
-    made = Tenants(small_server, 12, limit=-1)
-    yield made
-    made.drop()
-
-
-@pytest.fixture(params=["postgres_server", "mariadb_server"])
-def limited(request: pytest.FixtureRequest) -> Iterator[Tenants]:
-    """Three databases, and a user who may have two connections."""
-    made = Tenants(request.getfixturevalue(request.param), 3, limit=2)
-    yield made
-    made.drop()
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as made:
-        yield made
 
 
 def sources(stack: ExitStack, tenants: Tenants, **options: Any) -> list[SqlSource]:

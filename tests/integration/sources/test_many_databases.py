@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
@@ -18,12 +17,8 @@ from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import execute
-from tests.integration.sources.tenants import Tenants
-from tests.support.postgres import PostgresServer
+from tests.integration.sources.tenants import MOST, Tenants
 from tests.support.services import wait_until
-
-MOST = 10
-"""The small server's, beside those that are reserved for superusers."""
 
 
 class Asked:
@@ -70,34 +65,6 @@ class Asked:
         self.prober.close()
         for poller in self.pollers.values():
             poller.close()
-
-
-@pytest.fixture(scope="module")
-def small_server() -> Iterator[PostgresServer]:
-    """One that takes few connections."""
-    with PostgresServer.start({"max_connections": str(MOST + 3), "superuser_reserved_connections": "3"}) as server:
-        yield server
-
-
-@pytest.fixture
-def tenants(small_server: PostgresServer) -> Iterator[Tenants]:
-    made = Tenants(small_server, 12, limit=-1)
-    yield made
-    made.drop()
-
-
-@pytest.fixture(params=["postgres_server", "mariadb_server"])
-def limited(request: pytest.FixtureRequest) -> Iterator[Tenants]:
-    """Three databases, and a user who may have two connections."""
-    made = Tenants(request.getfixturevalue(request.param), 3, limit=2)
-    yield made
-    made.drop()
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as made:
-        yield made
 
 
 def asked(stack: ExitStack, tenants: Tenants, bound: str = "auto") -> Asked:
