@@ -8,6 +8,7 @@ stands (protocol 4 and 5). The last batch's commit also gives the lease back, si
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -285,12 +286,13 @@ class Tick:
         """Batch after batch, and rows aside that are due between them, until nothing is left, the time is over, or
         somebody wants us to stop. A batch comes after a try that failed: else rows whose tries take long, of which one
         is always due, would hold up all others. While calls are limited it comes after each try: else rows aside would
-        use up the calls. Whether nothing is left; it counts while the lease is held."""
+        use up the calls. A row is tried again only after a batch: else one whose pause is shorter than its call would
+        be tried until the time is over. Whether nothing is left; it counts while the lease is held."""
         tenure, progress = delivery.tenure, self.progress
         batches = Batches(self.context, delivery, calls, recorder, committer, progress)
         tried = Retries(self.context, delivery, calls, recorder, progress)
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
-        entered, left_over = True, True
+        entered, left_over, since_batch = True, True, set[str]()
         if self.creates:
             self._began(tenure.state)
         retries.killed(recorder, turn.before)
@@ -302,10 +304,13 @@ class Tick:
             calls = progress.calls
             if tries is not None:
                 committer.settle()
+                since_batch.add(tries.id)
                 began = tried.hand_over(tries, named=entered)
             elif rows.is_wide:
                 began = several.hand_over(chosen, rows, may_go_on=lambda: self._may_go_on(delivery))
+                since_batch.clear()
             else:
+                since_batch.clear()
                 if chosen.window is None:  # rows that are searched for the one that fails are tried again
                     self.reader.go_ahead(batches=self._batches_left(begun=1))
                 began = batches.hand_over(chosen, rows, begun=entered, may_go_on=lambda: self._may_go_on(delivery))
@@ -316,11 +321,11 @@ class Tick:
             entered = False
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
             batch_next = failed or (tries is not None and self._calls_are_limited)
-            tries = self._due(tenure.state, batch_first=batch_first or batch_next)
+            tries = self._due(tenure.state, without=since_batch, batch_first=batch_first or batch_next)
             if tries is None:
                 rows, chosen = self._next(rows, delivery, left_over=left_over)
                 if batch_next and not chosen.passes:
-                    tries = self._due(tenure.state, batch_first=batch_first)
+                    tries = self._due(tenure.state, without=since_batch, batch_first=batch_first)
         if chosen.blocked:
             progress.blocked = progress.blocked or self._no_room(tenure.state)
         return tries is None and not chosen.passes and not chosen.blocked
@@ -433,8 +438,9 @@ class Tick:
     def _waits_until(self, state: State) -> datetime | None:
         return backoff.waits_until(state, self.file.clock.now(), self.options.limits.backoff)
 
-    def _due(self, state: State, *, batch_first: bool = False) -> WaitingRow | None:
-        return aside.due(state, self.file.clock.now(), limits=self.options.limits, batch_first=batch_first)
+    def _due(self, state: State, *, without: Collection[str] = (), batch_first: bool = False) -> WaitingRow | None:
+        limits = self.options.limits
+        return aside.due(state, self.file.clock.now(), limits=limits, without=without, batch_first=batch_first)
 
     def _next_command(self) -> tuple[str, ...]:
         """What a person can do about the row that failed, beside fixing it or the handler."""

@@ -147,13 +147,16 @@ def heads(state: State) -> dict[str, WaitingRow]:
     return oldest
 
 
-def due(state: State, now: datetime, *, limits: Limits, batch_first: bool = False) -> WaitingRow | None:
+def due(
+    state: State, now: datetime, *, limits: Limits, without: Collection[str] = (), batch_first: bool = False
+) -> WaitingRow | None:
     """The row to try now: of the keys whose oldest row is aside and due, the oldest (failures 5). A key whose oldest
-    row waits for a person is not tried. `batch_first`: a try was killed, and there are rows to hand over before the
-    next."""
+    row waits for a person is not tried. `without`: the ids of rows that this tenure has tried since its last batch.
+    `batch_first`: a try was killed, and there are rows to hand over before the next."""
     if batch_first:
         return None
-    return min(all_due(state, now, limits=limits), key=lambda row: row.at or 0, default=None)
+    rows = [row for row in all_due(state, now, limits=limits) if row.id not in without]
+    return min(rows, key=lambda row: row.at or 0, default=None)
 
 
 def all_due(state: State, now: datetime, *, limits: Limits) -> list[WaitingRow]:

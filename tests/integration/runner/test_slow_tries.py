@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+from poller import RetryLater
 from poller.handler.batch import Batch
 from tests.integration.runner.fakes import World
 
@@ -44,3 +47,30 @@ def test_a_tick_with_time_for_one_slow_try_starves_no_rows(worlds: Callable[...,
         world.tick(handle)
         world.runtime.sleep(1)
     assert sorted(done) == list(range(BAD + 1, BAD + 10))
+
+
+@pytest.mark.parametrize("why", [ValueError("bad"), RetryLater("down", after="1s")], ids=["fails", "later"])
+def test_a_tick_ends_although_a_row_aside_is_due_again_after_each_try(
+    worlds: Callable[..., World], why: Exception
+) -> None:
+    """Its pause is shorter than its call. It is tried again after a batch; with no other row left the tick is over."""
+    options = {"on_poison": "quarantine", "max_attempts": 100, "retry_backoff": "1ms", "retry_backoff_max": "1ms"}
+    world = worlds(rows=6, batch_size=2, tick_timeout="1m", **options)
+    handed: list[list[int]] = []
+
+    def handle(batch: Batch) -> None:
+        world.runtime.sleep(2)
+        handed.append([row["id"] for row in batch])
+        for row in batch:
+            if row["id"] < 3:
+                if batch.retry:
+                    raise why
+                batch.fail(row, "bad")
+
+    assert world.tick(handle).outcome == "handler_failed"
+    assert handed[0] == [1, 2]
+    assert [ids for ids in handed if len(ids) > 1] == [[1, 2], [3, 4], [5, 6]]
+    assert handed[-2:] == [[1], [2]], "after the last batch each of them once"
+    handed.clear()
+    assert world.tick(handle).outcome == "handler_failed"
+    assert handed == [[1], [2]]
