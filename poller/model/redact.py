@@ -68,9 +68,17 @@ _WEBHOOK = (
 )
 # Tokens that begin with the name of what they are for: GitHub's, npm's, Slack's, Stripe's, OpenAI's, GitLab's, ...
 _OF_SERVICES = (
-    r"(?<![\w-])(?:(?:gh[pousr]|npm)_[a-z0-9]{20,}+|github_pat_\w{20,}+|(?:xox[a-z]|xapp)-[\w-]{10,}+|"
-    r"[sr]k_(?:live|test)_\w{10,}+|whsec_\w{16,}+|sk-[\w-]{20,}+|glpat-[\w-]{16,}+|AIza[\w-]{30,}+|"
-    r"SG\.[\w-]{16,64}\.[\w-]{16,}+)"
+    r"(?<![\w-])(?:(?:gh[pousr]|npm|hf|do[opr]_v1|shp(?:at|ca|pa|ss))_[a-z0-9]{20,}+|github_pat_\w{20,}+|"
+    r"(?:xox[a-z]|xapp)-[\w-]{10,}+|[sr]k_(?:live|test)_\w{10,}+|whsec_\w{16,}+|sk-[\w-]{20,}+|glpat-[\w-]{16,}+|"
+    r"AIza[\w-]{30,}+|SG\.[\w-]{16,64}\.[\w-]{16,}+|pypi-(?-i:AgE)[\w-]{8,}+|pypi-[\w-]{40,}+)"
+)
+# Telegram's stand in the path of an address.
+_OF_BOTS = r"(?:(?<![\w-])|(?<=%2F))(?P<name>bot)\d{6,16}(?::|%3A)[\w-]{30,}+"
+# The name of a thing and its number, such as customer-12. What is made by chance mixes letters and digits, is longer,
+# or has no number behind a word.
+_THING = (
+    rf"(?![\w.-]*(?:{_NAMES}))(?-i:(?:[a-z]{{2,12}}[-_.]){{1,2}}\d{{1,6}})"
+    r"(?=[.,:)>\]]{0,2}(?:[\s&\"'#;]|$))"
 )
 # As Python writes them: SecretStr('...'), auth=('user', '...'), HTTPBasicAuth('user', '...')
 _CALL = r"(?<![\w-])(?:[\w-]*auth\s{0,8}=\s{0,8}|[\w-]*basicauth|secret(?:str|bytes))\((?=\s{0,8}b?[\"'])"
@@ -105,9 +113,10 @@ _SHAPES = (
     (rf"(?P<name><(?:[\w.-]+:)?[\w.-]*(?:{_NAMES})>)(?!\*\*\*<)[^<\n]+", r"\g<name>***"),
     (rf"(?P<name>(?<![^\s\"'])-p)(?!{_OTHER_OPTIONS})[^\s\"']+", r"\g<name>***"),
     (rf"(?P<name>{_PROGRAM})(?!\*\*\*)[^\s\"']+", r"\g<name>***"),
-    (r"(?P<name>[?&](?:code|key)=)[^\s&\"'#;]+", r"\g<name>***"),
+    (rf"(?P<name>[?&](?:code=|key=(?!{_THING})))[^\s&\"'#;]+", r"\g<name>***"),
     (rf"(?P<name>{_WEBHOOK})(?!\*\*\*)[^\s\"'<>),;]++", r"\g<name>***"),
     (_OF_SERVICES, "***"),
+    (_OF_BOTS, r"\g<name>***"),
     (rf"(?P<name>{_CALL}){_ARGUMENTS}", r"\g<name>***)"),
     (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", r"\1 ***"),
     (r"\b(sharedkey(?:lite)?)\s+[\w-]+:[a-z0-9+/=_-]+", r"\1 ***"),

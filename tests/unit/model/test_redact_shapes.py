@@ -137,6 +137,12 @@ def test_these_too_are_cut_out(text: str) -> None:
         f"glpat-{'a1B2' * 5}",
         f"SG.{'a1B2' * 5}ab.{'c3D4' * 10}abc",
         f"AIza{'a1B2' * 8}abc",
+        f"hf_{'aB' * 17}",
+        *(f"{kind}_v1_{'a1b2' * 16}" for kind in ("dop", "doo", "dor")),
+        *(f"{kind}_{'a1b2' * 8}" for kind in ("shpat", "shpca", "shppa", "shpss")),
+        f"pypi-AgEIcHlwaS5vcmc{'a1-B' * 30}",
+        "pypi-AgEIcHlwaS5vcmcCJ",
+        f"pypi-{'a1_B' * 12}",
     ],
 )
 def test_tokens_of_services_are_known_by_their_beginning(token: str) -> None:
@@ -145,9 +151,86 @@ def test_tokens_of_services_are_known_by_their_beginning(token: str) -> None:
     assert redact(redact(token)) == "***"
 
 
+BOT = f"110201543:{'AAHdqTcv'}{'-a_' * 9}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            f"https://api.telegram.org/bot{BOT}/sendMessage?chat_id=1",
+            "https://api.telegram.org/bot***/sendMessage?chat_id=1",
+        ),
+        (f"https://api.telegram.org/file/bot{BOT}/a.jpg", "https://api.telegram.org/file/bot***/a.jpg"),
+        (f"url: /bot{BOT}/getMe (refused)", "url: /bot***/getMe (refused)"),
+        (
+            f"?url=https%3A%2F%2Ft.org%2Fbot{BOT.replace(':', '%3A')}%2FgetMe",
+            "?url=https%3A%2F%2Ft.org%2Fbot***%2FgetMe",
+        ),
+        (f"'bot{BOT}'", "'bot***'"),
+    ],
+)
+def test_a_bots_token_is_cut_out_of_its_address(text: str, shown: str) -> None:
+    assert redact(text) == shown
+    assert redact(shown) == shown
+
+
+@pytest.mark.parametrize("value", ["customer-12", "customer_4711", "eu.customer-12", "order-123456"])
+@pytest.mark.parametrize("end", ["", " answered 404", "&x=2", "'", ")", ".", '")', "#top"])
+def test_a_key_that_names_a_thing_and_its_number_is_shown(value: str, end: str) -> None:
+    """A person finds the row by it."""
+    for text in (f"https://shop.example/hook?key={value}{end}", f"/hook?a=b&key={value}{end}"):
+        assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "customer12",
+        "customer-12a",
+        "Customer-12",
+        "CUSTOMER-12",
+        "customer",
+        "12",
+        "abcdefghijklmnop",
+        "abcdefghijklmnop-12",
+        "a-b-c-12",
+        "one-two-three-12",
+        "customer-1234567",
+        "customer-12-a",
+        "customer-12/x",
+        "customer-12)x",
+        "customer-12%20x",
+        "12-customer",
+        "secret-12",
+        "my-token.12",
+        "password-2026",
+        "a1b2-12",
+        "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        "AIzaSy-12",
+    ],
+)
+def test_any_other_key_of_an_address_is_cut_out(value: str) -> None:
+    """Also what is no secret: a word more that is hidden is better than a secret that is shown."""
+    assert redact(f"https://shop.example/hook?key={value}&x=1") == "https://shop.example/hook?key=***&x=1"
+    assert redact(f"/hook?a=b&key={value}") == "/hook?a=b&key=***"
+
+
+def test_a_code_of_an_address_is_cut_out_whatever_it_is() -> None:
+    """It opens a function of Azure."""
+    assert redact("/api/ship?code=customer-12&x=1") == "/api/ship?code=***&x=1"
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "the robot12345678 of the stock",
+        "bot 110201543: no such chat",
+        "bot110201543:down",
+        "half_of_the_orders_are_here_already",
+        "hf_model",
+        "shop_at_the_end",
+        "pypi-mirror-of-the-house",
         "hooks.slack.com cannot be resolved",
         "the key of the row: ?keys=3",
         "author=(ana)",
@@ -221,6 +304,7 @@ FRAGMENTS = st.sampled_from(
         *("Bearer ", "SharedKey ", "is ", "\n", "***", "abc", "12345678", "b'", "eyJ", ".", "IDENTIFIED BY "),
         *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "postgresql://u:", "https://u:"),
         *("hooks.slack.com/services/", "/webhooks/1/", "SecretStr(", "auth=(", ")", "ghp_", "xoxb-", "sk_live_", "sk-"),
+        *("?key=", "customer-", "12", "bot", "123456:", "hf_", "shpat_", "dop_v1_", "pypi-", "AgE", "A" * 40),
     ]
 )
 MIXED = st.lists(FRAGMENTS | st.text(max_size=3), max_size=30).map("".join)
@@ -281,6 +365,7 @@ SEEDS = [
     ),
     *("hooks.slack.com/services/", "webhooks/1/", "/services/T0/", "a.webhook.office.com/webhookb2/", "?key=", "&key="),
     *("SecretStr(", "auth=(", "auth=('", "auth", "basicauth(", "ghp_", "xoxb-", "xoxb-a-", "sk_live_", "sk-", "sk-a"),
+    *("bot", "bot123456:", "%2Fbot123456%3A", "hf_", "shpat_", "dop_v1_", "pypi-", "pypi-AgE", "?key=a-", "?key=a-1"),
     *('\\"password\\": \\"', "://a:b ", "db_pass", "%22password%22%3A", "password ==", "a_", "_pass", "password=''"),
 ]
 
