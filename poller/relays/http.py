@@ -25,13 +25,12 @@ from poller.config.options import Options, Text
 from poller.config.types import PositiveDuration, Size
 from poller.errors import ConfigError
 from poller.handler.batch import Batch
-from poller.model.durations import format_duration
 from poller.model.finding import Finding, error, ok, warn
 from poller.ports import Row
 from poller.relays.base import Relay
 from poller.relays.http_answers import Refused, failed_events, read_body, wanted_pause, was_slow, without_address
 from poller.relays.http_sessions import Sessions
-from poller.relays.messages import json_bytes, message_id, readable, retry_later
+from poller.relays.messages import TookTooLong, json_bytes, message_id, readable, retry_later
 from poller.tls import is_loopback
 
 if TYPE_CHECKING:
@@ -80,8 +79,8 @@ class HttpSettings(Options):
 
     timeout: PositiveDuration = timedelta(seconds=30)
     """How long the endpoint may take: until it is connected, and then for its whole answer, with a second more for each
-    100,000 bytes of it. If it is too slow for a request with several rows, the batch fails, so that after
-    `max_attempts` smaller ones are tried; for one row it is an outage."""
+    100,000 bytes of it. If the answer takes longer, the batch fails, so that after `max_attempts` smaller ones are
+    tried, until the row that takes too long is alone."""
 
     @field_validator("url")
     @classmethod
@@ -142,7 +141,7 @@ class HttpRelay(Relay[HttpSettings]):
         self._sessions = Sessions(self._url)
 
     def __call__(self, batch: Batch) -> None:
-        """Raises: RetryLater (an outage), Refused, LeaseLost."""
+        """Raises: RetryLater (an outage), TookTooLong, Refused, LeaseLost."""
         source = self.settings.event_source or f"/{batch.standing.app_name}/{batch.poller_name}"
         for request in self._requests(batch, source):
             batch.check()
@@ -217,14 +216,11 @@ class HttpRelay(Relay[HttpSettings]):
                 body = read_body(answer, until)
                 self._judge(batch, request, answer, body)
         except (requests.RequestException, OSError) as failed:  # its text may quote the address
-            slow, within = was_slow(failed), format_duration(self.settings.timeout)
-            if slow and len(request.rows) > 1:
-                raise Refused(
-                    f"{self._place} did not answer a request with {len(request.rows)} rows within {within}.",
-                    next_step="Smaller batches are tried. Set a smaller batch_size or a longer timeout.",
-                ) from None
-            why = f"none within {within}" if slow else without_address(failed)
-            raise retry_later(f"{self._place} gave no answer ({why})") from None
+            if was_slow(failed):
+                count = len(request.rows)
+                what = f"a request with {count} row{'s' * (count > 1)}"
+                raise TookTooLong(self._place, what, self.settings.timeout) from None
+            raise retry_later(f"{self._place} gave no answer ({without_address(failed)})") from None
 
     # ---------------------------------------------------------------------------------------------- what comes back
 

@@ -130,11 +130,15 @@ def _not_finite(value: float) -> str:
 class TookTooLong(PollerError):
     """The target did not finish within the relay's `timeout`. A failure and no outage: it may be down, but as well the
     batch, or one row of it, may take too long each time. The attempts are counted, in the state document; then the
-    batch is divided, until the row that takes too long is alone."""
+    batch is divided, until the row that takes too long is alone.
 
-    def __init__(self, place: str, timeout: timedelta, said: str) -> None:
+    Args:
+        place: which target. what: was to be taken, such as a batch. timeout: of the relay. said: by the driver.
+    """
+
+    def __init__(self, place: str, what: str, timeout: timedelta, said: str = "") -> None:
         super().__init__(
-            f"The {place} did not take a batch within {format_duration(timeout)} ({said}).",
+            f"{place} did not take {what} within {format_duration(timeout)}{said and f' ({said})'}.",
             next_step="If it always takes longer, raise the relay's `timeout`, or lower `batch_size`.",
         )
 

@@ -194,7 +194,7 @@ class SqlRelay(Relay[SqlSettings]):
             step = f". {tls.repair(target.engine.url).removesuffix('.')}" if said_of_tls(failed) else ""
             return retry_later(f"the {target.place} is not available: {said}{step}")
         if fault == "slow":
-            return TookTooLong(target.place, self.settings.timeout, said)
+            return TookTooLong(f"The {target.place}", "a batch", self.settings.timeout, said)
         return NotTaken(f"The {target.place} refused a batch: {said}")
 
     # ---------------------------------------------------------------------------------------------- the connection

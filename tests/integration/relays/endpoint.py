@@ -6,7 +6,7 @@ import contextlib
 import json
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,10 +51,11 @@ class Request:
 
 
 class Endpoint:
-    """`answers`: given one after the other, then 204. `requests`: what came."""
+    """`answers`: given one after the other, then 204. `hangs`: which requests get none. `requests`: what came."""
 
     def __init__(self, tls: Certificates | None = None) -> None:
         self.answers: list[Answer] = []
+        self.hangs: Callable[[Request], bool] = lambda _: False
         self.requests: list[Request] = []
         self.over = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -87,8 +88,11 @@ class Endpoint:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                endpoint.requests.append(Request(self.path, dict(self.headers), json.loads(body)))
+                request = Request(self.path, dict(self.headers), json.loads(body))
+                endpoint.requests.append(request)
                 answer = endpoint.answers.pop(0) if endpoint.answers else Answer()
+                if endpoint.hangs(request):
+                    answer = Answer(-1)
                 if answer.drips:
                     self._drip(answer.drips)
                 if answer.status == -1:
