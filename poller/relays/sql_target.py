@@ -297,10 +297,12 @@ class _Found:
         except NoSuchTableError:
             step = "Create it, or correct `table` and `schema`."
             raise ConfigError("names no table of that database.", key="table", next_step=step) from None
-        self.types: dict[str, Any] = {str(one["name"]): _base_of(one["type"]) for one in described}
+        # SQLAlchemy gives names as MySQL's statements have them
+        plain = str if connection.dialect.name not in ("mysql", "mariadb") else lambda name: name.replace("``", "`")
+        self.types: dict[str, Any] = {plain(one["name"]): _base_of(one["type"]) for one in described}
         for name in _json_of_mariadb(connection, settings):
             self.types[name] = JSON()
-        self._filled = {str(one["name"]): bool(one.get("computed")) for one in described if _is_filled(one)}
+        self._filled = {plain(one["name"]): bool(one.get("computed")) for one in described if _is_filled(one)}
         """The columns that the database fills, and whether by an expression; else from a sequence."""
         unique = [one["column_names"] for one in look.get_unique_constraints(settings.table, **named)]
         unique += [
@@ -309,7 +311,7 @@ class _Found:
             if index["unique"] and not any("where" in option for option in index.get("dialect_options", {}))
         ]
         primary = look.get_pk_constraint(settings.table, **named)["constrained_columns"]
-        self.keys = {frozenset(names) for names in (primary, *unique) if names}
+        self.keys = {frozenset(map(plain, names)) for names in (primary, *unique) if names}
         self._name = connection.dialect.identifier_preparer.format_table(
             Table(settings.table, MetaData(), schema=settings.schema_name)
         )
@@ -398,7 +400,8 @@ def _json_of_mariadb(connection: Connection, settings: SqlSettings) -> Iterator[
     if not getattr(connection.dialect, "is_mariadb", False):
         return
     for name, clause in connection.execute(_JSON, {"schema": settings.schema_name, "name": settings.table}):
-        if str(clause).lower() == f"json_valid(`{str(name).lower()}`)":
+        quoted = str(name).lower().replace("`", "``")
+        if str(clause).lower() == f"json_valid(`{quoted}`)":
             yield str(name)
 
 

@@ -159,7 +159,7 @@ def test_versions_are_compared_for_each_row_of_a_batch(target: Engine, made: Any
 
 
 def test_a_column_may_have_any_name(target: Engine, made: Any) -> None:
-    names = ["a%b", "50%%", "%s", "%(x)s", "a:b", "select", "a b", 'a"b']
+    names = ["a%b", "50%%", "%s", "%(x)s", "a:b", "select", "a b", 'a"b', "a`b", "a``%`"]
     columns = [Column("id", Integer, primary_key=True, autoincrement=False), *(Column(name, Integer) for name in names)]
     Table("odd", MetaData(), *columns).create(target)
     write = made(table="odd")
@@ -168,6 +168,28 @@ def test_a_column_may_have_any_name(target: Engine, made: Any) -> None:
     assert called(write, batch(*rows)).error is None
     assert called(write, batch(*[{**one, "%s": -1} for one in rows])).error is None
     assert rows_of(target, "SELECT * FROM odd ORDER BY id") == [tuple({**one, "%s": -1}.values()) for one in rows]
+
+
+def test_a_key_may_have_any_name(target: Engine, made: Any) -> None:
+    key = "the `key`"
+    Table("odd", MetaData(), Column(key, Integer, primary_key=True, autoincrement=False), Column("n", Integer)).create(
+        target
+    )
+    write = made(table="odd", key_columns=[key])
+    assert {one.severity for one in write.checkup()} == {"ok"}
+    for n in (1, 2):
+        assert called(write, batch({key: 1, "n": n})).error is None
+    assert rows_of(target, "SELECT * FROM odd") == [(1, 2)]
+
+
+def test_a_column_of_json_may_have_any_name(target: Engine, made: Any) -> None:
+    """It is known as one: a text that looks like a number stays a text."""
+    with target.begin() as connection:
+        name = connection.dialect.identifier_preparer.quote_identifier("do`c")
+        connection.execute(text(f"CREATE TABLE odd (id INTEGER PRIMARY KEY NOT NULL, {name} JSON)"))
+    assert called(made(table="odd"), batch({"id": 1, "do`c": "1.50"})).error is None
+    stored = "CAST({} AS text)" if target.dialect.name == "postgresql" else "{}"
+    assert rows_of(target, f"SELECT {stored.format(name)} FROM odd") == [('"1.50"',)]
 
 
 def test_columns_are_taken_by_the_names_that_are_given(target: Engine, made: Any) -> None:
