@@ -5,15 +5,18 @@ document as it is."""
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from poller.delivery.context import Context
+from poller.delivery.result import TickResult
 from poller.errors import StoreError
 from poller.lease.state_file import Copy, WriteResult
 from poller.model import transitions
 from poller.model.changes import created
 from poller.model.cursor import Cursor
 from poller.model.document import Lease
+from poller.model.schedule import BETWEEN
 from poller.observability import LeaseExpired
 from poller.ports import Bound, TypedSource
 
@@ -116,9 +119,13 @@ def _report_expired(context: Context, left_by: Lease | None) -> None:
         context.audit.add("takeover", by=context.process, before=before, after={**before, "owner_id": None})
 
 
-def looked(context: Context, at: datetime) -> None:
-    """Nothing was left at `at`: the moments of the schedule until then are done with, so that a process that starts
-    later knows which one was missed. Written only if no other moment follows soon.
+def looked(context: Context, at: datetime, result: TickResult) -> None:
+    """Nothing that could be read was left at `at`: the moments of the schedule until then are done with, so that a
+    process that starts later knows which one was missed. Written only if no other moment follows soon.
+
+    Above a bound that is held back rows are left, so moments are done with only as far as the bound has come. Then what
+    the source knows of open transactions is written instead, at most once a minute: the next look may be another
+    process's, which would have to take all of them for old.
 
     A lease that its owner let expire is left alone: a write would renew it. A process that finds no such note looks
     once more.
@@ -127,12 +134,25 @@ def looked(context: Context, at: datetime) -> None:
     copy = file.known
     if copy is None or copy.state.lease.owner_id is not None or not copy.availability(file.timing, now).free:
         return
-    known, schedule = copy.state.looked_at, context.schedule
-    if not (schedule.rests(at) if known is None else schedule.owed(known, at)):
+    known, schedule, until = copy.state.looked_at, context.schedule, _seen_until(at, result)
+    memory = context.source.remember() if result.held_up and schedule.rests(at) else None
+    if until is None and known is None:
+        until = at - BETWEEN  # before the moment that this tick was for
+    if until is not None and (schedule.rests(until) if known is None else schedule.owed(known, until)):
+        change = partial(transitions.looked, at=until)
+    elif memory is not None and transitions.may_remember(copy.state, now=file.clock.now()):
+        change = partial(transitions.remember, memory=memory)
+    else:
         return
     try:
-        file.write(
-            copy, lambda state, now: transitions.looked(state, at=at, now=now), deadline=now + file.timing.tenure
-        )
+        file.write(copy, lambda state, now: change(state, now=now), deadline=now + file.timing.tenure)
     except StoreError as error:  # another process wrote, or none can
         logger.info("%s: it was not kept that its schedule was looked at: %s", context.name, error)
+
+
+def _seen_until(at: datetime, result: TickResult) -> datetime | None:
+    """Until when a tick that began at `at` saw all rows; None where that is not known."""
+    if not result.held_up or result.bound is None:
+        return at
+    age = None if result.bound.clock_went_back else result.bound.age_seconds
+    return None if age is None else at - timedelta(seconds=age)

@@ -27,6 +27,8 @@ Outcome: TypeAlias = Literal[
 ]
 SUCCESSES = frozenset({"idle", "delivered", "held_elsewhere"})
 """Outcomes under which everything is as it should be: `run --once` exits 0, a Functions timer returns."""
+HELD_FOR = 60.0
+"""Seconds behind the database's clock from which on a bound that a transaction holds keeps rows from their moment."""
 
 
 class BoundOutput(ResultModel):
@@ -135,7 +137,20 @@ class TickResult:
         """Whether everything is as it should be."""
         return self.outcome in SUCCESSES
 
+    @property
+    def held_up(self) -> bool:
+        """True if rows wait above a bound that is held back: a tick finds them once the bound has passed them."""
+        return self.bound is not None and self.pending != 0 and is_held_back(self.bound)
+
     def as_json(self) -> dict[str, Any]:
         """As `TickOutput` and `schemas/tick-result.schema.json` describe it."""
         output = TickOutput.model_validate(self, from_attributes=True)
         return {**output.model_dump(mode="json"), "duration_seconds": round(self.duration_seconds, 6)}
+
+
+def is_held_back(bound: Bound) -> bool:
+    """True if a transaction holds the bound back for `HELD_FOR` or for an unknown time, or the database's clock does.
+    The usual distance of a bound, and a configured delay, are none."""
+    if bound.clock_went_back:
+        return True
+    return bound.held_by is not None and (bound.age_seconds is None or bound.age_seconds >= HELD_FOR)

@@ -101,7 +101,7 @@ class Tick:
         finally:
             self.reader.rest()
         if self.emptied:
-            idle_writes.looked(self.context, self.asked_at)
+            idle_writes.looked(self.context, self.asked_at, result)
         return result
 
     # --- before the lease ------------------------------------------------------------------------------------------

@@ -293,4 +293,6 @@ def asks_for_no_more(result: TickResult) -> bool:
     bound = result.bound
     if result.outcome == "blocked":
         return True
+    if result.held_up:
+        return False
     return result.outcome == "idle" and (bound is None or bound.value is not None or bound.kind == "none")

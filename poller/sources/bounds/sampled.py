@@ -112,9 +112,11 @@ class ByCounter:
         if not safe:
             return self._nothing_safe(seen)
         self._counts = self._counts[safe[-1] :]
+        age = max(0.0, (seen.clock - self._counts[0][0]).total_seconds()) + seen.ago
         return Bound(
             kind=self.kind,
             value=str(self._counts[0][1]),
+            age_seconds=age if seen.held_by else None,
             held_by=seen.held_by,
             clock=_text(seen.clock),
             reason=f"{OPEN_TOO_LONG}; {self._reason}" if seen.held_by else self._reason,

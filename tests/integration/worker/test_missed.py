@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poller import Batch, Poller, SourceUnavailable, StoreUnavailable
-from poller.ports import Found, Missing, Timeout, Unchanged, Written
+from poller.model.cursor import Cursor
+from poller.ports import Bound, Found, Missing, Page, Timeout, Unchanged, Written
 from poller.stores import MemoryStore
 from poller.worker import run
 from tests.integration.runner.fakes import Table, row
@@ -47,6 +49,20 @@ class Store(MemoryStore):
         return super().write(name, body, if_tag=if_tag, timeout=timeout)
 
 
+HELD = Bound("exact", value="2026-04-30T00:00:00.000000Z", held_by="pid 7, open since 00:30", age_seconds=5400.0)
+
+
+class HeldTable(Table):
+    """A table of which the last `above` rows lie above the bound."""
+
+    above = 0
+
+    def page(self, after: Cursor | None, limit: int) -> Page:
+        page = super().page(after, len(self.rows) + 1)
+        below = page.rows[: max(0, len(page.rows) - self.above)][:limit]
+        return Page(below, page.cursors[: len(below)], self.bound)
+
+
 class Shop:
     """Processes of a nightly poller. `seen`: when each row came."""
 
@@ -58,11 +74,11 @@ class Shop:
         self.failures: list[Exception] = []
         self.options = {"schedule": NIGHTLY, "read_ahead": 0, **options}
 
-    def poller(self) -> Poller:
+    def poller(self, source: Table | None = None) -> Poller:
         return Poller(
             "nightly",
             app_name="shop",
-            source=Table(self.clock, self.rows),
+            source=source or Table(self.clock, self.rows),
             store=self.store,
             runtime=self.clock,
             observers=[],
@@ -216,6 +232,66 @@ def test_a_clock_that_was_ahead_hides_no_night(ahead: float) -> None:
     shop.clock.sleep(DAY - 3600)
     shop.run(shop.poller(), until=DAY + AT_TWO + 7200)
     assert [number for _, number in shop.seen] == [1]
+
+
+def held(shop: Shop, *, above: int, bound: Bound = HELD) -> HeldTable:
+    """Its table, with rows above a bound."""
+    found = HeldTable(shop.clock, [])
+    found.rows, found.bound, found.above = shop.rows, bound, above
+    return found
+
+
+@pytest.mark.parametrize("below", [0, 1], ids=["all rows", "the last row"])
+@pytest.mark.parametrize("value", [HELD.value, None], ids=["an old bound", "no bound"])
+def test_rows_above_a_held_bound_do_not_wait_for_the_next_night(below: int, value: str | None) -> None:
+    """An open transaction holds the bound at 02:00, and ends at 02:12."""
+    shop = Shop().had_a_night()
+    for number in range(1, 3 + below):
+        shop.comes(number)
+    table = held(shop, above=2, bound=HELD if value or below else replace(HELD, value=None, age_seconds=None))
+    shop.run(shop.poller(table), until=DAY + AT_TWO + 720)
+    assert [number for _, number in shop.seen] == [1][:below]
+    table.above, table.bound = 0, Bound("exact", value="2026-05-02T02:00:00.000000Z", age_seconds=1.0)
+    shop.run(shop.poller(table), until=DAY + AT_TWO + 1080)
+    assert [number for _, number in shop.seen] == [1, 2, 3][: 2 + below]
+    looks = len(table.pages)
+    shop.run(shop.poller(table), until=2 * DAY)
+    assert len(table.pages) == looks, "02:00 is done with"
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        replace(HELD, age_seconds=59.0),
+        replace(HELD, held_by=None),
+        Bound("heuristic", value=HELD.value, age_seconds=600.0),
+    ],
+    ids=["held for less than a minute", "held by no transaction", "a delay"],
+)
+def test_rows_above_a_bound_that_is_as_always_wait_for_their_moment(bound: Bound) -> None:
+    shop = Shop().had_a_night()
+    shop.comes()
+    table = held(shop, above=1, bound=bound)
+    shop.run(shop.poller(table), until=2 * DAY)
+    assert len(table.pages) == 1
+
+
+def test_a_transaction_that_began_after_two_changes_nothing() -> None:
+    """Of a table with one long transaction after the other: what it holds back came after 02:00."""
+    shop = Shop().had_a_night()
+    shop.comes()
+    table = held(shop, above=1)
+    shop.run(shop.poller(table), until=DAY + AT_TWO + 240)
+    table.bound = replace(HELD, age_seconds=150.0)
+    shop.run(shop.poller(table), until=2 * DAY)
+    assert len(table.pages) == 2, "at 02:00, and at 02:04, when a process starts"
+
+
+def test_a_bound_that_holds_no_row_back_is_done_with() -> None:
+    shop = Shop().had_a_night()
+    table = held(shop, above=0)
+    shop.run(shop.poller(table), until=2 * DAY)
+    assert len(table.pages) == 1
 
 
 def test_a_clock_set_back_in_an_outage_loses_no_night() -> None:
