@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal, Protocol
 
+from poller.delivery.result import is_held_back
 from poller.model.document import State
 from poller.ports import Bound, Runtime, Source, Task
 from poller.sources import SqlSource
@@ -36,19 +37,21 @@ PATIENCE = 2.0
 TOLD = 4
 """Of so many pollers of a database that does not answer at all, the answer is `failed`."""
 
-Answer = Literal["rows", "none", "unknown", "failed", "away", "later"]
-"""`unknown`: rows wait, and it is not known whether they are below the bound. `failed`: no answer, or not in time.
+Answer = Literal["rows", "none", "held", "unknown", "failed", "away", "later"]
+"""`held`: rows wait, all of them above a bound that a transaction holds back. `unknown`: rows wait, and it is not known
+whether they are below the bound. `failed`: no answer, or not in time.
 `away`: nor this one, as the whole database does not answer, and enough others are `failed`. `later`: there was no time
 to ask, or no connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether rows of a poller wait. `state`: its document."""
+    """Whether rows of a poller wait. `state`: its document; `waited`: for how many seconds it has been due."""
 
     poller: str
     source: Source
     state: State
+    waited: float = 0.0
 
 
 class Prober(Protocol):
@@ -174,4 +177,12 @@ def _answer(database: _Database, question: Question, source: SqlSource, bounds: 
         bound = bounds[one.way] = lookout.bound(one)
     if bound.value is None and bound.kind != "none":
         return "unknown" if lookout.waits(one, after, None) else "none"
-    return "rows" if lookout.waits(one, after, bound) else "none"
+    if lookout.waits(one, after, bound):
+        return "rows"
+    return "held" if _is_before(bound, question.waited) and lookout.waits(one, after, None) else "none"
+
+
+def _is_before(bound: Bound, waited: float) -> bool:
+    """True if the bound is held back, from before the moment at which the poller fell due."""
+    age = None if bound.clock_went_back else bound.age_seconds
+    return is_held_back(bound) and (age is None or age >= waited)

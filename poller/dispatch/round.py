@@ -25,6 +25,7 @@ from poller.errors import PollerError, StoreError
 from poller.journal.configurations import Configurations
 from poller.model.changes import operators_change
 from poller.model.document import State
+from poller.model.schedule import schedule_of
 from poller.observability import log_events
 from poller.ports import Runtime, Source, StateStore
 
@@ -162,9 +163,10 @@ class Dispatcher:
         candidates = [one for name in self._names if (one := self._candidate(name, now, counts))]
         candidates.sort(key=lambda one: (one.since, self._runtime.jitter(0.0, 1.0)))
         asked = [one for one in candidates if one.why is None]
-        answers = self._answers(asked)
+        answers = self._answers(asked, now)
         wanted = [(one, why) for one in candidates if (why := self._why(one, answers, now)) is not None]
         free = [(one, why) for one, why in wanted if self._may_send(one.poller, why)]
+        could = [one for one in candidates if answers.get(one.poller) != "held"]
         sent, failure = self._send(free, now)
         kept = self._schedules.keep(now)
         poison = self._take_poison()
@@ -182,7 +184,7 @@ class Dispatcher:
             at_work=counts.at_work,
             resting=counts.resting,
             due=len(candidates),
-            late_seconds=max(0.0, (now - candidates[0].since).total_seconds()) if candidates else 0.0,
+            late_seconds=max(0.0, (now - could[0].since).total_seconds()) if could else 0.0,
             asked=len(answers),
             waiting=len(wanted) - len(free),
             sent=sent,
@@ -234,6 +236,11 @@ class Dispatcher:
             return self._left(name, look, look.state, now)
         return _Candidate(name, fell.since, look.state, None)
 
+    def _is_long(self, name: str) -> bool:
+        """True if it would be due again only after more than a minute."""
+        fell = self._schedules.due.get(name)
+        return fell is None or fell.long
+
     def _old(self, name: str, state: State, now: datetime) -> _Candidate | None:
         """The poller, if its document is to be written once more and nobody is at work (design): its tick does that."""
         moment = self._runtime.monotonic()
@@ -256,19 +263,26 @@ class Dispatcher:
 
     def _settle(self, name: str, tag: str, state: State) -> None:
         """Nobody is at work. Where the document changed since its message was sent, somebody was, and the moments up to
-        then are done with; unless that was an operator, or who worked was killed."""
+        then are done with; unless that was an operator, or who worked was killed, or left rows above a bound that is
+        held back: the database is asked again."""
         sent = self._sent.get(name)
         if sent is None or sent.tag == tag:
             return
         del self._sent[name]
         change = operators_change(state)
         operated = change is not None and change.at is not None and change.at > sent.at - OPERATED
-        if state.lease.owner_id is None and not operated:
+        if state.lease.owner_id is None and not operated and not self._held_up(name, state, sent):
             self._schedules.done(name, sent.at)
+
+    def _held_up(self, name: str, state: State, sent: _Sent) -> bool:
+        """True if a tick ended and did not say that it has seen all rows of its moment, as it does if no other follows
+        soon."""
+        schedule = schedule_of(self._pollers.options[name].schedule)
+        return not state.unfinished and schedule.owed(state.looked_at, sent.at)
 
     # --- whether rows wait -----------------------------------------------------------------------------------------
 
-    def _answers(self, asked: list[_Candidate]) -> dict[str, Answer | Why]:
+    def _answers(self, asked: list[_Candidate], at: datetime) -> dict[str, Answer | Why]:
         """What the databases say of those that are asked, or why one of them cannot be. Who got no answer the last
         time is asked last: a table that is locked keeps no other from being asked, however many are."""
         now, questions, answers = self._runtime.monotonic(), [], dict[str, Answer | Why]()
@@ -280,7 +294,7 @@ class Dispatcher:
             if isinstance(source, str):
                 answers[one.poller] = source
             else:
-                questions.append(Question(one.poller, source, one.state))
+                questions.append(Question(one.poller, source, one.state, (at - one.since).total_seconds()))
         found = self._prober.ask(questions) if questions else {}
         for name, answer in found.items():
             if answer in ("failed", "away"):
@@ -318,7 +332,9 @@ class Dispatcher:
                 return "not known"
             case "failed":
                 return "no answer"
-            case "none":
+            case "held" if self._is_long(one.poller):
+                pass  # it stays due
+            case "none" | "held":
                 self._sent.pop(one.poller, None)
                 self._schedules.done(one.poller, now)
                 tag = self._documents.tag(one.poller)

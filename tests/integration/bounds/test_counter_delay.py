@@ -24,9 +24,11 @@ class _Nobody:
 
     def __init__(self) -> None:
         self.now = START
+        self.held: tuple[datetime, str] | None = None
 
     def take(self, connection: sa.Connection) -> Sample:
-        return Sample(began=self.now, clock=self.now, oldest=self.now)
+        oldest, held_by = self.held or (self.now, None)
+        return Sample(began=self.now, clock=self.now, oldest=oldest, held_by=held_by)
 
     def remember(self) -> dict[str, Any] | None:
         return None
@@ -46,6 +48,17 @@ def test_a_number_is_read_when_it_is_older_than_the_delay() -> None:
         assert not bound.cold, "waiting for it would take as long as the delay"
         assert ("commit_delay" in str(bound.reason)) == (bound.value is None)
     assert seen == [None] * 5 + ["10", "20", "30"]
+
+
+def test_a_number_that_is_held_back_says_since_when() -> None:
+    """Since the look at which it was the next one: what opened after that may have taken any later number."""
+    sampler, values = _Nobody(), iter(range(10, 100, 10))
+    strategy = ByCounter(sampler, lambda _: next(values), "a sequence")
+    assert strategy.sample(NO_CONNECTION).age_seconds is None
+    sampler.held = START + timedelta(seconds=30), "pid 7"
+    sampler.now = START + timedelta(seconds=100)
+    bound = strategy.sample(NO_CONNECTION)
+    assert (bound.value, bound.age_seconds) == ("10", 100.0)
 
 
 def test_what_is_kept_for_a_long_delay_stays_small() -> None:

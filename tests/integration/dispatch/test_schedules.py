@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -260,3 +262,42 @@ def test_a_restarted_dispatcher_serves_the_night_it_missed(shop: Make) -> None:
         many.round(late)
     many.rows("p1")
     assert many.dispatcher().round().sent == [], "02:00 is done with, and p1's row waits for the next one"
+
+
+def test_rows_above_a_bound_that_is_held_at_two_come_when_it_has_passed(shop: Make) -> None:
+    """The last row lies above the bound while a writer holds SQLite's lock; the first one does not."""
+    many = shop(1, schedule=NIGHTLY)
+    dispatcher = many.started()
+    many.rows("p0", at="2026-04-01 12:00:00")
+    many.rows("p0", at="2026-04-01 12:00:01")
+    with closing(sqlite3.connect(many.path, isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        assert len(many.round(dispatcher, after=14 * 3600).sent) == 1
+        many.queue.take()
+        assert many.poller("p0").tick().rows == 1
+        for _ in range(3):
+            assert many.round(dispatcher).sent == []
+    (sent,) = many.round(dispatcher).sent
+    assert (sent.why, sent.due.hour) == ("rows", 2)
+    many.queue.take()
+    assert many.poller("p0").tick().rows == 1
+    for _ in range(2):
+        many.round(dispatcher)
+    many.rows("p0")
+    assert many.round(dispatcher).sent == [], "02:00 is done with"
+
+
+def test_a_row_above_a_held_bound_makes_no_dispatch_late(shop: Make) -> None:
+    """No worker could do more."""
+    many = shop(1, schedule=NIGHTLY)
+    dispatcher = many.started()
+    many.rows("p0")
+    with closing(sqlite3.connect(many.path, isolation_level=None)) as writer:
+        writer.execute("begin immediate")
+        many.clock.passes(14 * 3600)
+        for _ in range(3):
+            found = many.round(dispatcher)
+            assert (found.asked, found.sent, found.late_seconds) == (1, [], 0.0)
+        late = many.dispatcher()
+        assert many.round(late).asked == 1, "a dispatcher that starts knows of it"
+    assert len(many.round(dispatcher).sent) == 1
