@@ -11,13 +11,13 @@ from functools import partial
 from poller.delivery.context import Context
 from poller.delivery.result import TickResult
 from poller.errors import StoreError
-from poller.lease.state_file import Copy, WriteResult
+from poller.lease.state_file import Conflict, Copy, WriteResult
 from poller.model import transitions
 from poller.model.changes import created
 from poller.model.cursor import Cursor
-from poller.model.document import Lease
+from poller.model.document import Lease, State
 from poller.model.schedule import BETWEEN
-from poller.observability import LeaseExpired
+from poller.observability import Began, LeaseExpired
 from poller.ports import Bound, TypedSource
 
 logger = logging.getLogger("poller")
@@ -26,26 +26,52 @@ REWRITE_AGAIN = 3600.0
 """Seconds after which a weekly rewrite that failed is tried again."""
 
 
-def create(context: Context, start: Cursor | None) -> WriteResult:
+def create(context: Context, start: Cursor | None, *, looked_at: datetime | None = None) -> WriteResult:
     """The first tick ever creates the document even when idle: `start_from` is applied once (design).
 
-    Raises: as `StateFile.write`.
+    `looked_at`: until when the moments of its schedule are none of its own. Raises: as `StateFile.write`.
     """
     file, identity = context.file, context.runtime.new_id()
+    first = transitions.create(
+        context.name,
+        context.source.describe(),
+        start,
+        ttl=file.timing.ttl,
+        now=file.clock.now(),
+        memory=context.source.remember(),
+        columns=context.source.columns() if isinstance(context.source, TypedSource) else None,
+    )
     return file.write(
         None,
         lambda state, now: created(state, identity=identity, by=context.process, now=now),
         deadline=context.runtime.monotonic() + file.timing.tenure,
-        create=transitions.create(
-            context.name,
-            context.source.describe(),
-            start,
-            ttl=file.timing.ttl,
-            now=file.clock.now(),
-            memory=context.source.remember(),
-            columns=context.source.columns() if isinstance(context.source, TypedSource) else None,
-        ),
+        create=first.model_copy(update={"looked_at": looked_at}),
     )
+
+
+def begin(context: Context) -> None:
+    """Create the document of a poller that never ticked, before the first moment of its schedule: else nothing would
+    say that this one was missed. `start_from` is applied now. If another process was quicker, nothing is done.
+
+    Raises: as `Source.start` and `StateFile.write`; StateCorrupt, if the document was deleted.
+    """
+    if context.file.read_unless_deleted() is not None:
+        return
+    try:
+        written = create(context, context.source.start(), looked_at=context.runtime.utcnow())
+    except Conflict:
+        return
+    began(context, written.state)
+
+
+def began(context: Context, state: State) -> None:
+    """Record that this process created the first document, and say so: where all state was deleted, nothing else
+    does."""
+    context.audit.first_look(state, by=context.process)
+    start = state.checkpoint.cursor
+    start_from = getattr(context.source, "start_from", None)
+    cursor = None if start is None else str(start)
+    context.emit(Began(poller=context.name, at=context.runtime.utcnow(), start_from=start_from, cursor=cursor))
 
 
 def remember(context: Context, copy: Copy | None, bound: Bound) -> bool:

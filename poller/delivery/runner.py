@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from poller import forks
 from poller.delivery.context import Context
+from poller.delivery.idle_writes import begin
 from poller.delivery.recheck import PATIENCE, Recheck, look_back
 from poller.delivery.redeliver import redeliver
 from poller.delivery.replay import Replay, replay
@@ -62,6 +63,8 @@ class Runner:
             return None
         try:
             copy = file.read()
+            if copy is None and self.context.schedule.may_rest:
+                begin(self.context)
         finally:
             ours.release()
         if copy is None or not copy.availability(file.timing, self.context.runtime.monotonic()).free:

@@ -35,7 +35,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
 from poller.model.when import moment
-from poller.observability import Began, PollerHalted
+from poller.observability import PollerHalted
 from poller.ports import Event, PatientStop
 
 TAKEN = "another owner took the lease first"
@@ -210,22 +210,11 @@ class Tick:
         if copy is None:
             state = idle_writes.create(self.context, start).state
             self.progress.token = state.lease.fencing_token
-            self._began(state)
+            idle_writes.began(self.context, state)
         elif not idle_writes.remember(self.context, copy, bound):
             idle_writes.rewrite(self.context, copy)
         self.emptied = not (bound.cold or bound.below_checkpoint)
         return self._result("idle")
-
-    def _began(self, state: State) -> None:
-        """Record that this tick created the first document, and say so: where all state was deleted, nothing else
-        does."""
-        self.context.audit.first_look(state, by=self.context.process)
-        start = state.checkpoint.cursor
-        start_from = getattr(self.context.source, "start_from", None)
-        cursor = None if start is None else str(start)
-        self.context.emit(
-            Began(poller=self.context.name, at=self.runtime.utcnow(), start_from=start_from, cursor=cursor)
-        )
 
     def _acquired(self, copy: Copy | None, start: Cursor | None, turn: _Turn) -> LeasedDelivery:
         """Take the lease. Raises: as `LeasedDelivery.acquire`."""
@@ -294,7 +283,7 @@ class Tick:
         rows, chosen, tries, batch_first = turn.rows, turn.chosen, turn.tries, turn.batch_first
         entered, left_over, since_batch = True, True, set[str]()
         if self.creates:
-            self._began(tenure.state)
+            idle_writes.began(self.context, tenure.state)
         retries.killed(recorder, turn.before)
         if tries is None:
             recorder.superseded(chosen.drops)

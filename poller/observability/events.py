@@ -109,7 +109,7 @@ class TenureEvent(PollerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Began(PollerEvent):
-    """There was no state document and no trace of one, so this tick created it, at `cursor` (null: the beginning),
+    """There was no state document and no trace of one, so this process created it, at `cursor` (null: the beginning),
     where `start_from` says. Once in a poller's life: a second one means that all its state was deleted."""
 
     name: ClassVar[str] = "began"

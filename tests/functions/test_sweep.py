@@ -89,6 +89,13 @@ def test_a_poller_that_never_ticked_waits_for_its_schedule(yearly: Folder) -> No
     assert yearly.handlers.seen == []
 
 
+def test_its_very_first_moment_is_made_up_for_too(yearly: Folder) -> None:
+    yearly.worker().invoke(SWEEP)
+    missed(yearly)
+    yearly.worker().invoke(SWEEP)
+    assert yearly.handlers.seen == [1, 2, 3, 4, 5]
+
+
 def test_a_paused_poller_is_left_alone(yearly: Folder) -> None:
     yearly.worker().invoke("orders")
     add_rows(yearly.database, 1)

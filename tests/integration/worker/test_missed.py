@@ -15,7 +15,7 @@ from poller.model.cursor import Cursor
 from poller.ports import Bound, Found, Missing, Page, Timeout, Unchanged, Written
 from poller.stores import MemoryStore
 from poller.worker import run
-from tests.integration.runner.fakes import Table, row
+from tests.integration.runner.fakes import Table, cursor_of, row
 from tests.integration.worker.clock import Clock
 
 NIGHTLY = "0 0 2 * * *"
@@ -216,9 +216,63 @@ def test_a_new_poller_has_missed_nothing() -> None:
     shop.clock.sleep(AT_TWO + 3600)
     new = shop.poller()
     shop.run(new, until=DAY)
-    assert (table(new).pages, shop.store.writes) == ([], 0)
+    assert (table(new).pages, shop.store.writes) == ([], 1), "its document"
     shop.run(new, until=DAY + AT_TWO + 60)
     assert [number for _, number in shop.seen] == [1]
+
+
+@pytest.mark.parametrize("was_up", [True, False], ids=["killed at two", "down at two"])
+def test_the_very_first_moment_is_made_up_for_too(was_up: bool) -> None:
+    shop = Shop()
+    shop.comes()
+    shop.run(shop.poller(), until=AT_TWO - 1 if was_up else 600)
+    shop.clock.sleep(AT_TWO)
+    shop.run(shop.poller(), until=DAY)
+    assert [number for _, number in shop.seen] == [1]
+
+
+def test_now_is_when_a_process_starts_and_not_its_first_moment() -> None:
+    shop = Shop()
+    shop.comes(1)
+    new = shop.poller()
+    table(new).begin = cursor_of(row(1))
+    shop.run(new, until=600)
+    table(new).rows.append(row(2))
+    table(new).begin = cursor_of(row(2))
+    shop.run(new, until=AT_TWO + 60)
+    assert [number for _, number in shop.seen] == [2]
+
+
+def test_a_first_look_at_a_database_that_is_away_is_made_again() -> None:
+    shop = Shop()
+    shop.comes()
+    new = shop.poller()
+    looks = [AWAY] * 3
+
+    def start() -> Cursor | None:
+        if looks:
+            raise looks.pop()
+        return None
+
+    table(new).start = start  # type: ignore[method-assign]
+    shop.run(new, until=600)
+    assert shop.store.writes == 0
+    shop.run(new, until=AT_TWO - 1)
+    assert shop.store.writes == 1
+
+
+def test_two_processes_that_start_together_begin_once() -> None:
+    shop = Shop()
+    shop.comes()
+    shop.run(shop.poller(), shop.poller(), until=AT_TWO - 1)
+    assert shop.store.writes == 1
+
+
+def test_a_document_that_was_deleted_is_not_begun_anew() -> None:
+    shop = Shop().had_a_night()
+    del shop.store._documents["state/shop/nightly.json"]
+    shop.run(shop.poller(), until=DAY)
+    assert [name for name in shop.store._documents if name.startswith("state/")] == []
 
 
 @pytest.mark.parametrize("ahead", [3600.0, 30 * DAY], ids=["an hour", "a month"])
