@@ -43,6 +43,7 @@ from poller.functions.host import (
 from poller.functions.naming import FunctionNames, function_name
 from poller.functions.outcome import raise_on_failure
 from poller.functions.sweep import SCHEDULE, Sweep
+from poller.functions.two_apps import TwoAppsWatch
 from poller.handler.call import Handler, check_handler
 from poller.observability.events import log_failure, raised
 from poller.poller import Poller
@@ -124,6 +125,7 @@ def _add_timers(
 ) -> None:
     """Add a timer function for each poller, and the sweep; `wrong` gets those that cannot be made, and why."""
     if app is not None:
+        watch = TwoAppsWatch(app)
         for name in app.config.pollers:
             try:
                 poller = _ready(app, name, folders)
@@ -133,8 +135,9 @@ def _add_timers(
             except Exception as error:  # noqa: BLE001 - no fault, not even of our own, may take the others along
                 wrong[name] = _unforeseen(error, name, file=app.config.file_of(name, str(file)))
             else:
-                _register(timers, poller, None, function=function, schedule=poller.options.schedule)
-                _sweep_too(timers, poller, None, function=lambda: names.beside(SWEEP))
+                schedule = poller.options.schedule
+                _register(timers, poller, None, function=function, schedule=schedule, before=watch.look)
+                _sweep_too(timers, poller, None, function=lambda: names.beside(SWEEP), before=watch.look)
     log_wrong(wrong)
     for name, schedule in schedules_of(file, wrong).items():
         _register_wrong(timers, wrong[name], function=names.find(name), schedule=schedule)
@@ -221,10 +224,21 @@ def on_timer(
     return decorate
 
 
+def _nothing() -> None:
+    """An app made in Python has no configuration to compare."""
+
+
 def _register(
-    app: func.FunctionApp | func.Blueprint, poller: Poller, handler: Handler | None, *, function: str, schedule: str
+    app: func.FunctionApp | func.Blueprint,
+    poller: Poller,
+    handler: Handler | None,
+    *,
+    function: str,
+    schedule: str,
+    before: Callable[[], None] = _nothing,
 ) -> None:
-    """Add the timer function. The worker runs it on a thread of its pool, since it is a plain one.
+    """Add the timer function, which calls `before` first. The worker runs it on a thread of its pool, since it is a
+    plain one.
 
     `run_on_startup` stays off: it would tick at every restart and scale-out, beside the schedule. `use_monitor` is left
     to the host, which remembers a missed moment of a schedule of a minute or more and makes up for it (a nightly poller
@@ -234,11 +248,12 @@ def _register(
     def tick(timer: func.TimerRequest) -> None:
         if timer.past_due:
             logger.info("%s: this tick is past due: its moment passed while no worker ran.", poller.name)
-        before = raised.set(True)
+        before()
+        former = raised.set(True)
         try:
             result = poller.tick(handler)
         finally:
-            raised.reset(before)
+            raised.reset(former)
         raise_on_failure(poller, result)
 
     _add(app, tick, function=function, schedule=schedule)
@@ -251,7 +266,12 @@ def _setting(schedule: str) -> str:
 
 
 def _sweep_too(
-    app: func.FunctionApp | func.Blueprint, poller: Poller, handler: Handler | None, *, function: Callable[[], str]
+    app: func.FunctionApp | func.Blueprint,
+    poller: Poller,
+    handler: Handler | None,
+    *,
+    function: Callable[[], str],
+    before: Callable[[], None] = _nothing,
 ) -> None:
     """Let the app's sweep look at this poller, if its schedule has long pauses; the first one brings its timer."""
     sweep = _sweeps.setdefault(app, Sweep())
@@ -260,6 +280,7 @@ def _sweep_too(
         return
 
     def look(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host hands it over by name
+        before()
         sweep.run()
 
     _add(app, look, function=function(), schedule=SCHEDULE)
