@@ -228,8 +228,8 @@ class Poller:
         after a failed call, or because a tick was ended; a row that was set aside may be tried; or a moment of its
         schedule was missed. One conditional GET, and no look at the table.
 
-        A poller that never ticked, and whose schedule has pauses of more than five minutes, gets its document now, where
-        `start_from` says: so its very first moment is made up for as well.
+        A poller that never ticked, and whose schedule has pauses of more than five minutes, gets its document now, at
+        what `start_from` means: so its very first moment is made up for as well.
 
         Raises: StoreUnavailable, StoreDenied, StateCorrupt; while there is no document, SourceUnavailable and
             SourceError too.
