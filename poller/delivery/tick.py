@@ -290,7 +290,7 @@ class Tick:
         while tries is not None or chosen.passes:
             if not self._may_go_on(delivery):  # the page took long, say
                 break
-            calls = progress.calls
+            calls_before = progress.calls
             if tries is not None:
                 committer.settle()
                 since_batch.add(tries.id)
@@ -306,7 +306,7 @@ class Tick:
             if not began or tenure.released:
                 break
             if tries is None:
-                batch_first, left_over = batch_first and progress.calls == calls, False
+                batch_first, left_over = batch_first and progress.calls == calls_before, False
             entered = False
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
             batch_next = failed or (tries is not None and self._calls_are_limited)

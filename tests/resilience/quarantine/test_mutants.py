@@ -13,6 +13,9 @@ import pytest
 
 from tests.resilience.quarantine.mutants import MUTANTS, Mutant
 
+pytestmark = pytest.mark.timeout(400)
+"""A mutant may live through many schedules before it dies, on a machine with other work."""
+
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path("tests/resilience/quarantine")
 SEEDS = 3_000
