@@ -315,9 +315,14 @@ class Tick:
                 rows, chosen = self._next(rows, delivery, left_over=left_over)
                 if batch_next and not chosen.passes:
                     tries = self._due(tenure.state, without=since_batch, batch_first=batch_first)
+        drained = self._is_drained(chosen, tenure.state)
+        return tries is None and drained
+
+    def _is_drained(self, chosen: Plan, state: State) -> bool:
+        """Whether the plan has no row left, nor one that has no room; of the latter a person is told."""
         if chosen.blocked:
-            progress.blocked = progress.blocked or self._no_room(tenure.state)
-        return tries is None and not chosen.passes and not chosen.blocked
+            self.progress.blocked = self.progress.blocked or self._no_room(state)
+        return not chosen.passes and not chosen.blocked
 
     def _next(self, rows: PageRows, delivery: LeasedDelivery, *, left_over: bool) -> tuple[PageRows, Plan]:
         """The rows behind the checkpoint, those that were read where it did not move, and what is done with them.
