@@ -104,30 +104,35 @@ class Batches:
 
     def _with_records(self, chosen: Plan, rows: PageRows, *, begun: bool) -> tuple[Plan, bool]:
         """The plan, once the rows that follow others have records: it ends before the first that cannot have one, or
-        whose record is not taken while the rows before it are young enough to be handed over."""
-        options = self._context.options
+        whose record is not taken while the rows before it are young enough to be handed over. If rows are read again
+        because their records took too long, it ends before the first without a record: else rows that others change
+        all the time, with records of which none is of use, would hold up those before them."""
+        options, again = self._context.options, bool(self._asked)
         while True:
             if chosen.follows:
                 self._delivery.begin_writes()
-            first = next((row for row in of_page(chosen.follows) if self._refusal(row, rows) is not None), None)
+            first = next((row for row in of_page(chosen.follows) if not self._is_kept(row, rows, again=again)), None)
             if first is None:
                 return chosen, begun
-            self._progress.blocked = self._refusal(first, rows)
+            self._progress.blocked = self._asked.get(first.id) or self._progress.blocked
             rows.cut(first.position)
             self._delivery.begin_page()
             state = self._tenure.state if chosen.killed else window.not_begun(self._tenure.state)
             chosen, begun = rows.plan(state, options.on_poison, options.limits), False
 
-    def _refusal(self, row: RowOfPage, rows: PageRows) -> str | None:
-        """Why a row that follows others has no record; None if it is written. Asked for once."""
+    def _is_kept(self, row: RowOfPage, rows: PageRows, *, again: bool) -> bool:
+        """Whether a row that follows others has a record, which is written unless the store refused it. `again`: only if
+        no row is before it."""
         if row.id not in self._asked:
+            if again and row.position:
+                return False
             why = None
             try:
                 self._recorder.open([row], within=max(LEAST_RESENDING, KEPT_FOR - self._age(rows)))
             except Unrecorded as refused:
                 why = refused.why
             self._asked[row.id] = why
-        return self._asked[row.id]
+        return self._asked[row.id] is None
 
     def _age(self, rows: PageRows) -> float:
         """For how many seconds the rows have been there."""

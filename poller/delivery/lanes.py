@@ -285,10 +285,11 @@ class Lanes:
         return max(1, MOST_LISTED - len(state.aside) - len(state.quarantine))
 
     def _begin(self, lane: Lane, size: int) -> bool:
-        young = self._young(lane, size)
+        young = 0
         while lane.waiting and not young:
-            if not self._read_again(lane.waiting[0][0]):
-                return False
+            for page in reversed(self._stale_pages(lane, size)):  # the first last: then its rows at least are young
+                if not self._read_again(page):
+                    return False
             young = self._young(lane, size)
         if not lane.waiting:
             return True  # they have gone
@@ -318,12 +319,18 @@ class Lanes:
         lane.begin(InHand(lane.number, batch, handed, entries, lambda: self._delivery.run(batch)))
         return True
 
-    def _young(self, lane: Lane, size: int) -> int:
-        """How many of a lane's next rows were not read too long ago, up to the first that was."""
+    def _stale_pages(self, lane: Lane, size: int) -> list[DealtPage]:
+        """The pages of a lane's next rows whose rows were read too long ago."""
         oldest = self._context.runtime.monotonic() - KEPT_FOR
         if not self._watermark.is_older_than(oldest):
-            return size
-        return sum(1 for _ in takewhile(lambda dealt: dealt[0].read_at >= oldest, islice(lane.waiting, size)))
+            return []
+        pages = dict.fromkeys(page for page, _ in islice(lane.waiting, size))
+        return [page for page in pages if page.read_at < oldest]
+
+    def _young(self, lane: Lane, size: int) -> int:
+        """How many of a lane's next rows stand before the first that was read too long ago."""
+        stale = self._stale_pages(lane, size)
+        return sum(1 for _ in takewhile(lambda dealt: dealt[0] not in stale, islice(lane.waiting, size))) if stale else size
 
     def _read_again(self, page: DealtPage) -> bool:
         """Take the rows of a page that wait as they are now; those that have left their cursors are passed over. False:

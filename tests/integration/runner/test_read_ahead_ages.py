@@ -158,6 +158,40 @@ def test_records_of_many_followers_make_no_row_old(worlds: Worlds, how: str) -> 
     assert len(records) - len(set(records)) <= 1, "none is written again, but for that of the row that is tried"
 
 
+def test_rows_come_although_those_behind_them_change_all_the_time(worlds: Worlds) -> None:
+    """Each row that follows one set aside is written again while its record is written: others take its place."""
+    world = aged(worlds, 0, customers=2, concurrency=1, on_poison="quarantine", batch_size=4, max_quarantined=1000)
+    world.table.rows = [{**row(1), "customer": "c1"}]
+    world.world.tick(world.handler(lambda batch: batch.fail(batch.rows[0], "not now")))
+    world.table.rows += [{**row(number), "customer": "c0" if number == 2 else "c1"} for number in range(2, 30)]
+    world.calls.clear()
+    write, written = world.world.wire.write, list[str]()
+
+    def slow(name: str, body: bytes, **how: Any) -> Any:
+        if name.startswith("quarantine/") and b'"behind": true' in body:
+            written.append(name)
+            world.world.runtime.sleep(3.0)
+            if len(written) > 20:
+                world.table.rows = [one for one in world.table.rows if one["id"] <= 2]
+            else:
+                following = [one for one in world.table.rows if one["id"] > 2]
+                min(following, key=lambda one: str(one["updated_at"]))["updated_at"] = stamp_of(100 + len(written))
+        return write(name, body, **how)
+
+    world.world.wire.write = slow  # type: ignore[method-assign]
+    begun: list[int] = []
+
+    def handle(batch: Batch) -> None:
+        if batch.retry:
+            batch.fail(batch.rows[0], "not now")
+        elif not begun:
+            begun.append(len(written))
+
+    world.world.tick(world.handler(handle))
+    assert (handed(world, 2), oldest(world) <= KEPT_FOR) == ([None], True)
+    assert begun[0] <= 3, "the records of one page"
+
+
 @pytest.mark.parametrize("bad", range(1, 9))
 def test_a_search_whose_writes_take_long_finds_the_row_that_fails(worlds: Worlds, bad: int) -> None:
     """Each write takes longer than rows may wait: those before a call, too, which name the piece that is handed over."""

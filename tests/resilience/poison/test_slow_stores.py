@@ -55,6 +55,7 @@ def test_records_of_many_followers_are_no_hung_query(benches: Callable[..., Benc
         on_poison="quarantine",
         ordering_key=["customer_id"],
         batch_size=99,
+        max_attempts=9,
         handler_timeout="5s",
         lease_ttl="15s",
     )
