@@ -57,12 +57,12 @@ class Batches:
         self._committer = committer
         self._progress = progress
         self._asked: dict[str, str | None] = {}
-        """By id: of rows that follow others, whose records were asked for since rows were passed last, why there is none;
-        None if it is written."""
+        """By the id of a row that follows others, for whose record the store was asked since rows were passed last: why
+        there is none; None if it is written."""
 
     def hand_over(self, chosen: Plan, rows: PageRows, *, begun: bool, may_go_on: Callable[[], bool]) -> bool:
-        """Hand over what was chosen of the rows, and write what came of it; whether that could begin. If what is written
-        before the call takes so long that the rows are too old, no call is made: they have to be read again.
+        """Hand over what was chosen of the rows, and write what came of it; whether that could begin. If the writes
+        before the call took so long that the rows are too old, no call is made: the tick has to read them again.
 
         `begun`: the acquire's PUT named the piece already. `may_go_on`: whether another call may follow; where none
         may, or nothing is left to do, the same PUT gives the lease back.
@@ -121,8 +121,8 @@ class Batches:
             chosen, begun = rows.plan(state, options.on_poison, options.limits), False
 
     def _is_kept(self, row: RowOfPage, rows: PageRows, *, again: bool) -> bool:
-        """Whether a row that follows others has a record, which is written unless the store refused it. `again`: only if
-        no row is before it."""
+        """True if a row that follows others has a record, which is written unless the store has refused it; if `again`,
+        only for the first row."""
         if row.id not in self._asked:
             if again and row.position:
                 return False

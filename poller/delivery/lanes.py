@@ -287,8 +287,8 @@ class Lanes:
     def _begin(self, lane: Lane, size: int) -> bool:
         young = 0
         while lane.waiting and not young:
-            for page in reversed(self._stale_pages(lane, size)):  # the first last: then its rows at least are young
-                if not self._read_again(page):
+            for stale in reversed(self._stale_pages(lane, size)):  # the first last: then its rows at least are young
+                if not self._read_again(stale):
                     return False
             young = self._young(lane, size)
         if not lane.waiting:
@@ -330,7 +330,9 @@ class Lanes:
     def _young(self, lane: Lane, size: int) -> int:
         """How many of a lane's next rows stand before the first that was read too long ago."""
         stale = self._stale_pages(lane, size)
-        return sum(1 for _ in takewhile(lambda dealt: dealt[0] not in stale, islice(lane.waiting, size))) if stale else size
+        if not stale:
+            return size
+        return sum(1 for _ in takewhile(lambda dealt: dealt[0] not in stale, islice(lane.waiting, size)))
 
     def _read_again(self, page: DealtPage) -> bool:
         """Take the rows of a page that wait as they are now; those that have left their cursors are passed over. False:

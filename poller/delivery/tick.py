@@ -290,7 +290,7 @@ class Tick:
         while tries is not None or chosen.passes:
             if not self._may_go_on(delivery):  # the page took long, say
                 break
-            calls_before = progress.calls
+            made = progress.calls
             if tries is not None:
                 committer.settle()
                 since_batch.add(tries.id)
@@ -305,9 +305,8 @@ class Tick:
                 began = batches.hand_over(chosen, rows, begun=entered, may_go_on=lambda: self._may_go_on(delivery))
             if not began or tenure.released:
                 break
-            if tries is None:
-                batch_first, left_over = batch_first and progress.calls == calls_before, False
-            entered = False
+            batch_first = batch_first and (tries is not None or progress.calls == made)
+            entered, left_over = False, left_over and tries is not None
             failed = tries is not None and any(row.id == tries.id for row in tenure.state.aside)
             batch_next = failed or (tries is not None and self._calls_are_limited)
             tries = self._due(tenure.state, without=since_batch, batch_first=batch_first or batch_next)

@@ -1,4 +1,4 @@
-"""Rows wait for five seconds at most between their page and the call, whatever takes long: what others change is seen."""
+"""Rows wait for at most five seconds between their page and the call, whatever takes long: their changes are seen."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def aged(worlds: Worlds, rows: int, **options: Any) -> Laned:
 
 def oldest(world: Laned) -> float:
     """How long a row waited at most between its page and the call, in seconds."""
-    return max(call.begin - one["read"] for call in world.calls for one in call.batch.rows if not call.batch.retry)
+    calls = [call for call in world.calls if not call.batch.retry]
+    return max(call.begin - float(one["read"]) for call in calls for one in call.batch.rows)
 
 
 def slow_writes(world: Laned, prefix: str, seconds: float, then: Callable[[], None] = lambda: None) -> None:
@@ -194,7 +195,7 @@ def test_rows_come_although_those_behind_them_change_all_the_time(worlds: Worlds
 
 @pytest.mark.parametrize("bad", range(1, 9))
 def test_a_search_whose_writes_take_long_finds_the_row_that_fails(worlds: Worlds, bad: int) -> None:
-    """Each write takes longer than rows may wait: those before a call, too, which name the piece that is handed over."""
+    """Each write takes longer than rows may wait, also that before a call, which names the piece handed over."""
     world = aged(worlds, 8, concurrency=1, batch_size=8, on_poison="quarantine", max_attempts=1, retry_backoff="1s")
 
     def fails(batch: Batch) -> None:

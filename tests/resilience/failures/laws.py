@@ -101,7 +101,7 @@ class RealRules(Rules):
         return {row.id for row in self.world.table.rows.values() if covers(row.facts)}
 
     def covers(self, state: State) -> Callable[[RowFacts], bool]:
-        """Whether the document says that of a row, also one that has left the table: of each lane all up to a cursor."""
+        """Whether the document says so of a row, which may have left the table: of each lane all up to a cursor."""
         known, begin = state.delivery.lanes, place(state.checkpoint.cursor)
         if known is None or known.generation != state.checkpoint.generation:
             return lambda row: False

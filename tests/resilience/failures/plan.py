@@ -105,9 +105,10 @@ def _slow(plan: FailurePlan, rng: random.Random) -> FailurePlan:
     """The same with handlers so slow that rows wait in lanes for longer than they may be old, while others write and
     delete them; few of the rows fail, which would end the lanes."""
     pick, ttl = rng.choice, 15.0
+    good: list[Kind] = ["ok"] * pick((4, 8, 16))
     return replace(
         plan,
-        kinds=("ok",) * pick((4, 8, 16)) + plan.kinds[-1:],
+        kinds=(*good, plan.kinds[-1]),
         ttl=ttl,
         period=rng.uniform(2.0, 5.0) / ttl,
         trouble=rng.uniform(40.0, 80.0) / ttl,

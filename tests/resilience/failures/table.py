@@ -112,4 +112,5 @@ class AskedSource(Asked, ChangingSource):
 def _page(found: Sequence[Version], read: float) -> Page:
     rows = [row for row in found if isinstance(row, RealVersion)]
     ordering = [{"customer": row.key} for row in rows] if any(row.key for row in rows) else None
-    return Page(tuple({**row.row(), "read": read} for row in rows), tuple(row.facts.cursor for row in rows), BOUND, ordering)
+    values = tuple({**row.row(), "read": read} for row in rows)
+    return Page(values, tuple(row.facts.cursor for row in rows), BOUND, ordering)

@@ -30,8 +30,7 @@ DELIVERY = (
         "tick.py",
         "        state = state if left_over else window.not_begun(state)\n",
         "",
-        "integration/runner/test_read_ahead_ages.py"
-        "::test_a_search_whose_writes_take_long_finds_the_row_that_fails[7]",
+        "integration/runner/test_read_ahead_ages.py::test_a_search_whose_writes_take_long_finds_the_row_that_fails[7]",
     ),
     _mutant(
         "a tick ends if a row came between those of its lanes before the first call",

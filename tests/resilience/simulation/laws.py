@@ -416,18 +416,18 @@ class Laws:
         self._reached[owner] = rows[-1]
 
     def judge_age(self, process: Process, rows: Sequence[Row]) -> None:
-        """Each row that a handler is given was there, in the page that it is of, at most five seconds before the call, by
-        the process's clock. So it was in the table at most five seconds and one page before: what was superseded or
-        deleted earlier is not handed over. Of a process that was held up, nothing is claimed but that the call comes
-        within five seconds after that: it may have looked at its clock before. Not for rows that were set aside: they
-        come from their records."""
+        """A handler is given no row whose page arrived more than five seconds before the call, by the process's clock.
+        So each version was in the table at most five seconds and one page before the call: one that was superseded or
+        deleted earlier is not handed over. A process that is held up may have looked at its clock before: for it the
+        five seconds count from when it goes on. Rows that were set aside come from their records, and are not judged.
+        """
         for row in rows:
             age = self.age(process, row["read"])
             if age > KEPT_FOR:
                 self._fail(f"row {row['id']} is handed over {age:.1f} s after it was read")
 
     def age(self, process: Process, moment: float) -> float:
-        """How many seconds a process has known something that was true at a true time, and could have done otherwise; to a
+        """The seconds since a true time, or since the process went on if it was held up later; by its own clock, to a
         microsecond."""
         return (self._world.now - max(moment, process.held_up_until)) * process.rate - 1e-6
 

@@ -85,7 +85,7 @@ class Trouble:
 
 
 class SimSource:
-    """`poller.ports.Source` over the table, for one process. Each row says since when the process has had it (`read`)."""
+    """`poller.ports.Source` over the table, for one process. Each row says when its page arrived (`read`)."""
 
     def __init__(self, table: Table, trouble: Trouble, world: World, process: Process) -> None:
         self._table = table
