@@ -13,22 +13,95 @@ from hypothesis import strategies as st
 from poller.errors import StateCorrupt, StoreError
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import WRITE_IDS_KEPT, State, decode, encode
+from poller.model.document import WRITE_IDS_KEPT, Checkpoint, Control, Delivery, Lease, State, decode, encode
 from poller.model.limits import LARGEST_BODY
 from poller.model.stamps import stamp
 from tests.unit.model.example import EXAMPLE, STRANGE, example, strange, unknown
 
-LEFT_OUT = {
-    "history",
-    "columns",
-    "aside",
-    "quarantine",
-    "retrying",
-    "delivered",
-    "ordering_key",
-    "unfinished",
-    "looked_at",
+CURSOR = {"kind": "integer+pk", "value": "7", "tiebreaker": {"id": 7}}
+WAITING = {"id": "a1", "pk": "b2", "key": "c3", "cursor": CURSOR, "at": 3, "since": "2026-04-07T01:00:00.000000Z"}
+FULL: dict[str, Any] = {
+    "version": 1,
+    "poller_name": "orders",
+    "source_fingerprint": "sha256:...",
+    "checkpoint": {
+        "cursor": CURSOR,
+        "last_successful_batch_id": "b1",
+        "updated_at": "2026-04-07T01:23:46.020000Z",
+        "metadata": {"row_count": 100},
+        "generation": 2,
+        "position": 40,
+    },
+    "lease": {
+        "owner_id": "funcapp/1",
+        "fencing_token": 42,
+        "acquired_at": "2026-04-07T01:23:00.000000Z",
+        "heartbeat_at": "2026-04-07T01:23:20.000000Z",
+        "expires_at": "2026-04-07T01:25:00.000000Z",
+        "ttl_seconds": 60.0,
+        "released_at": "2026-04-07T01:24:00.000000Z",
+        "operator_token": 42,
+    },
+    "write_ids": ["w1"],
+    "source": {"table": "orders"},
+    "delivery": {
+        "attempts": 2,
+        "last_error": {"type": "ValueError", "message": "no", "at": "2026-04-07T01:23:50.000000Z", "batch_id": "b2"},
+        "retry_at": "2026-04-07T01:24:50.000000Z",
+        "failures": 1,
+        "window": {"after": CURSOR, "generation": 2, "until": CURSOR, "suspect": CURSOR, "piece": CURSOR},
+        "lanes": {"generation": 2, "ordering_key": ["customer"], "done": [CURSOR, None], "left": ["a1"]},
+    },
+    "control": {
+        "paused": True,
+        "halted": True,
+        "by": "ann",
+        "reason": "maintenance",
+        "at": "2026-04-07T01:23:55.000000Z",
+        "last_change": {
+            "id": "c1",
+            "kind": "pause",
+            "by": "ann",
+            "reason": "maintenance",
+            "at": "2026-04-07T01:23:55.000000Z",
+            "before": {"paused": False},
+            "after": {"paused": True},
+        },
+        "cancelled": 41,
+    },
+    "bound": {"kind": "exact"},
+    "source_seen": {"made": "16385"},
+    "columns": {"id": "integer"},
+    "aside": [
+        {**WAITING, "generation": 2, "failures": 1, "strikes": 1, "delivered": 5, "behind": True, "retry_at": None}
+    ],
+    "quarantine": [
+        {**WAITING, "generation": 1, "failures": 5, "strikes": 5, "delivered": 9, "behind": False, "retry_at": None}
+    ],
+    "retrying": "a1",
+    "delivered": 9,
+    "ordering_key": ["customer"],
+    "unfinished": True,
+    "looked_at": "2026-04-07T02:00:00.000000Z",
+    "history": [
+        {
+            "at": "2026-04-07T01:20:00.000000Z",
+            "rows": 100,
+            "batches": 1,
+            "handler_seconds": 0.5,
+            "lag_seconds": 1.5,
+            "token": 42,
+            "owner": "funcapp/1",
+        }
+    ],
 }
+"""Every field says something."""
+PARTS: dict[str, Any] = {"checkpoint": Checkpoint, "lease": Lease, "delivery": Delivery, "control": Control}
+OPTIONAL = [
+    *((name,) for name in FULL if name not in {"version", "poller_name", "checkpoint"}),
+    *((part, name) for part in PARTS for name in FULL[part]),
+]
+"""Without the others it is no state document."""
 NOW = datetime(2026, 4, 7, 2, 0, tzinfo=UTC)
 WHERE = "blob state/shop/orders.json in container db-state"
 
@@ -81,7 +154,57 @@ def test_the_example_written_back_only_gains_fields() -> None:
             assert new == old, path
 
     check(times_as_numbers(before), times_as_numbers(after), "")
-    assert set(after) | LEFT_OUT == set(State.model_fields) > set(before)
+    assert set(before) < set(after) < set(State.model_fields)
+
+
+def test_every_field_that_says_something_is_written_and_read() -> None:
+    assert set(FULL) == set(State.model_fields)
+    for name, part in PARTS.items():
+        assert set(FULL[name]) == set(part.model_fields), name
+    assert json.loads(encode(read(FULL))) == FULL
+
+
+def test_a_document_of_which_nothing_is_known_has_only_the_fields_that_it_always_had() -> None:
+    """What was added later is left out while it says nothing: an older version then finds what it wrote itself."""
+    written = json.loads(encode(State(poller_name="orders")))
+    assert written == {
+        "version": 1,
+        "poller_name": "orders",
+        "source_fingerprint": "",
+        "checkpoint": {
+            "cursor": None,
+            "last_successful_batch_id": None,
+            "updated_at": None,
+            "metadata": {},
+            "generation": 0,
+        },
+        "lease": dict.fromkeys(FULL["lease"]) | {"fencing_token": 0},
+        "write_ids": [],
+        "source": None,
+        "delivery": {"attempts": 0, "last_error": None},
+        "control": dict.fromkeys(("by", "reason", "at", "last_change")) | {"paused": False, "halted": False},
+        "bound": None,
+        "source_seen": None,
+    }
+    assert read(written) == State(poller_name="orders")
+
+
+@pytest.mark.parametrize("path", OPTIONAL, ids=".".join)
+def test_a_field_that_is_missing_says_nothing_and_changes_no_other(path: tuple[str, ...]) -> None:
+    """As a version left it out that did not know it."""
+    *parts, name = path
+
+    def place(document: dict[str, Any]) -> dict[str, Any]:
+        return document[parts[0]] if parts else document  # type: ignore[no-any-return]
+
+    old = json.loads(json.dumps(FULL))
+    del place(old)[name]
+    state = read(old)
+    part = getattr(state, parts[0]) if parts else state
+    assert getattr(part, name) == type(part).model_fields[name].get_default(call_default_factory=True)
+    written = json.loads(encode(state))
+    place(written).pop(name, None)
+    assert written == old
 
 
 def test_the_example_is_continued_under_token_43() -> None:
