@@ -248,7 +248,7 @@ class App:
         if found is None:
             return health
         warning = HealthWarning(condition="two_apps", sentence=found.sentence, next_step=found.next_step)
-        return health.model_copy(update={"warnings": [warning]})
+        return health.model_copy(update={"warnings": [*health.warnings, warning]})
 
     def _beside_us(self) -> Beside | None:
         """Another configuration under this name, looked for once a minute at most, by one thread; None if that is not

@@ -93,7 +93,7 @@ class HealthWarning(ResultModel):
     """Something wrong with the application as a whole, though its pollers work."""
 
     condition: str
-    """Which: `two_apps`."""
+    """Which: `two_apps`; `unlisted`: only the worst of the pollers are in `pollers`."""
     sentence: str
     """What it is."""
     next_step: str

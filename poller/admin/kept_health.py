@@ -62,6 +62,7 @@ class KeptHealth:
         self._name = _document_of(app.app_name)
         self._known: _Version | None = None
         self._own: tuple[float, Health] | None = None
+        """Until when it serves, and the result, where the store takes none."""
         self._reset_after_fork()
         forks.in_child(self._reset_after_fork)
 
@@ -101,10 +102,10 @@ class KeptHealth:
         until = runtime.monotonic() + WAIT
         while True:
             found = self._read()
-            health = found.document.health
+            health = found.document.listed()
             age = None if health is None else self._age(health.computed_at)
             took = min(LONGEST_TOOK, found.document.took_seconds)
-            fresh = max(max_age, SHARE * took) if max_age else 0.0
+            fresh = _fresh_for(max_age, took)
             if health is not None and age is not None and age < fresh:
                 return health
             claim = found.document.claim
@@ -148,9 +149,10 @@ class KeptHealth:
         """Where the store may be read only: computed once for all threads of this process, and forgotten with it."""
         monotonic = self._app.runtime.monotonic
         with self._alone:
-            if self._own is None or monotonic() - self._own[0] > max_age:
+            if self._own is None or monotonic() > self._own[0]:
                 began = monotonic()
-                self._own = began, self.compute(names)
+                health = self.compute(names)
+                self._own = began + _fresh_for(max_age, monotonic() - began), health
             return self._own[1]
 
     # ------------------------------------------------------------------------------------------------ what it says
@@ -209,6 +211,7 @@ class KeptHealth:
         changed: dict[str, object] = {"seen": {**known, **seen}}
         if health is not None:
             changed |= {"health": health, "took_seconds": min(600.0, self._age(health.computed_at))}
+            changed |= {"unlisted": 0, "unlisted_unhealthy": 0}
         if document.claim == claim:
             changed["claim"] = None
         return document.model_copy(update=changed)
@@ -229,9 +232,7 @@ class KeptHealth:
 
     def _write(self, document: Document, tag: str | None) -> _Version:
         """Raises: WriteConflict, StoreError."""
-        body = written(document)
-        if body is None:
-            raise StoreDenied(f"The health of {self._app.app_name} is too large to be kept.", document=self._name)
+        body, document = written(document)
         sent = self._app.runtime.monotonic()
         landed = self._app.store.write(self._name, body, if_tag=tag)
         with self._lock:
@@ -242,6 +243,11 @@ class KeptHealth:
         with self._lock:
             self._known = version if version.tag is not None else None
         return version
+
+
+def _fresh_for(max_age: float, took: float) -> float:
+    """For how many seconds a result serves that took so long."""
+    return max(max_age, SHARE * min(LONGEST_TOOK, took)) if max_age else 0.0
 
 
 def seen_before(store: StateStore, app_name: str, name: str) -> Seen | None:

@@ -54,7 +54,7 @@ def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
     """
     if len(body) > largest:
         raise NotBoundedJson(f"is larger than {largest:,} bytes")
-    if _values(body) > MOST_VALUES and _values(_STRING.sub(b"", body)) > MOST_VALUES:
+    if values_of(body) > MOST_VALUES:
         raise NotBoundedJson(f"holds more than {MOST_VALUES:,} values")
     try:
         data = json.loads(
@@ -78,6 +78,12 @@ def read_json(body: bytes, largest: int = LARGEST_BODY) -> Any:
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 """One without an end goes to the end of the text: else each quote in it would be searched for an end once more."""
+
+
+def values_of(body: bytes) -> int:
+    """How many values a JSON text has at most: text in it counts only where there would be too many."""
+    found = _values(body)
+    return found if found <= MOST_VALUES else _values(_STRING.sub(b"", body))
 
 
 def _values(text: bytes) -> int:

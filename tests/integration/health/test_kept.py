@@ -10,19 +10,22 @@ import tracemalloc
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from poller.admin import health_round
+from poller.admin import health_round, kept_document
+from poller.admin.health import Health
 from poller.admin.health_look import Look, Looked
 from poller.admin.health_quick import WHOLE_EVERY
 from poller.admin.health_round import Looks
-from poller.admin.kept_document import LARGEST_UNPACKED, parsed, written
+from poller.admin.kept_document import LARGEST_UNPACKED, Claim, Document, parsed, written
 from poller.admin.kept_health import CLAIM, WAIT, KeptHealth
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
+from poller.model.health_memory import Seen
 from poller.model.limits import HELD_EVERYWHERE, LARGEST_BODY
 from poller.ports import Found, Written
 from poller.sources import SqlSource
@@ -239,9 +242,21 @@ def test_no_quick_look_takes_trouble_for_nothing(tmp_path: Path) -> None:
         assert said.reason == "Its table cannot be read."
 
 
-def test_a_look_that_takes_long_is_made_more_rarely(tmp_path: Path) -> None:
+class ReadOnly(MemoryStore):
+    """A store in which nothing of health is written; a real one asks a cloud who that is, or has an outage."""
+
+    refusal: type[StoreError] = StoreDenied
+
+    def write(self, name: str, body: bytes, **options: Any) -> Written:
+        if name == KEPT:
+            raise self.refusal("403, or 503", document=name)
+        return super().write(name, body, **options)
+
+
+@pytest.mark.parametrize("kind", [None, ReadOnly], ids=["kept", "not kept"])
+def test_a_look_that_takes_long_is_made_more_rarely(tmp_path: Path, kind: type[MemoryStore] | None) -> None:
     """Looking must not become what a process does."""
-    shop = Shop(tmp_path)
+    shop = Shop(tmp_path, store=kind and kind())
 
     class Slow(Look):
         def __call__(self) -> Looked:
@@ -254,17 +269,6 @@ def test_a_look_that_takes_long_is_made_more_rarely(tmp_path: Path) -> None:
     assert shop.ask() == first
     shop.clock.passed += 11
     assert shop.ask().computed_at > first.computed_at
-
-
-class ReadOnly(MemoryStore):
-    """A store in which nothing of health is written; a real one asks a cloud who that is, or has an outage."""
-
-    refusal: type[StoreError] = StoreDenied
-
-    def write(self, name: str, body: bytes, **options: Any) -> Written:
-        if name == KEPT:
-            raise self.refusal("403, or 503", document=name)
-        return super().write(name, body, **options)
 
 
 @pytest.mark.parametrize("refusal", [StoreDenied, StoreUnavailable])
@@ -332,8 +336,7 @@ def test_what_only_some_stores_would_hold_is_packed(tmp_path: Path) -> None:
     (one,) = found.pollers
     document = parsed(json.dumps(shop.document()).encode())
     long = one.model_copy(update={"reason": "x" * (HELD_EVERYWHERE - 200)})
-    body = written(document.model_copy(update={"health": found.model_copy(update={"pollers": [long]})}))
-    assert body is not None
+    body, _ = written(document.model_copy(update={"health": found.model_copy(update={"pollers": [long]})}))
     assert len(body) <= HELD_EVERYWHERE
     assert b"packed" in body
 
@@ -349,8 +352,7 @@ def test_thousands_of_pollers_are_kept(tmp_path: Path, extra: int) -> None:
     document = parsed(json.dumps(shop.document()).encode())
     health = found.model_copy(update={"pollers": [one, *many]})
     seen = {poller.name: document.seen["orders"] for poller in health.pollers}
-    body = written(document.model_copy(update={"health": health, "seen": seen}))
-    assert body is not None
+    body, _ = written(document.model_copy(update={"health": health, "seen": seen}))
     assert len(body) <= LARGEST_BODY
     before = shop.store.read(KEPT)
     assert isinstance(before, Found)
@@ -358,3 +360,58 @@ def test_thousands_of_pollers_are_kept(tmp_path: Path, extra: int) -> None:
     with counted() as looks:
         assert shop.ask(shop.another()) == health
     assert looks == []
+
+
+def test_a_result_that_is_too_large_is_kept_without_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each caller would have it computed again: an anonymous GET would keep the databases at work."""
+    monkeypatch.setattr(kept_document, "HELD_EVERYWHERE", 800)
+    bad = [f"bad-{n}" for n in range(20)]
+    good = [f"good-{n}" for n in range(20)]
+    tables = [table(name).replace(f'table = "{name}"', 'table = "orders"') for name in good]
+    shop = Shop(tmp_path, *map(table, bad), *tables)
+    with counted() as looks:
+        whole = shop.ask()
+        assert len(looks) == len(whole.pollers) == 40
+        for _ in range(3):
+            found = shop.ask(shop.another())
+            assert not found.healthy
+        assert len(looks) == 40
+    listed = len(found.pollers)
+    assert 0 < listed < 40
+    assert [one.name for one in found.pollers] == [one.name for one in whole.pollers][:listed], "the worst ones"
+    (warning,) = found.warnings
+    unhealthy = max(0, len(bad) - listed)
+    assert warning.condition == "unlisted"
+    assert f"{listed} worst pollers: {40 - listed} more" in warning.sentence
+    assert f"{unhealthy} are unhealthy" in warning.sentence
+    shop.clock.passed += LOOK
+    with counted() as looks:
+        assert len(shop.ask(shop.another()).pollers) == 40, "who looks knows all of them"
+    assert len(looks) == 40
+
+
+def test_of_any_number_of_pollers_as_many_are_kept_as_can_be_read(tmp_path: Path) -> None:
+    """A document may have only so many values, too."""
+    number, shop = 20_000, Shop(tmp_path)
+    found = shop.ask()
+    (one,) = found.pollers
+    many = [one.model_copy(update={"name": f"orders-{n}", "healthy": n > 10, "reason": f"{n}"}) for n in range(number)]
+    health = found.model_copy(update={"pollers": many})
+    document = parsed(json.dumps(shop.document()).encode())
+    seen = {poller.name: document.seen["orders"] for poller in many}
+    body, _ = written(document.model_copy(update={"health": health, "seen": seen}))
+    assert len(body) <= HELD_EVERYWHERE
+    kept = parsed(body)
+    assert kept.health is not None
+    assert kept.health.pollers == many[: len(kept.health.pollers)]
+    assert len(kept.health.pollers) + kept.unlisted == number
+    assert len(kept.seen) == number
+
+
+def test_what_another_program_made_too_large_is_replaced() -> None:
+    at, long = datetime.now(UTC), "x" * LARGEST_UNPACKED
+    seen = {"orders": Seen(clear_at=at)}
+    planted = [Document(claim=Claim(id=long, at=at), seen=seen)]
+    planted.append(Document(health=Health(app_name=long, healthy=True, computed_at=at), seen=seen))
+    for document in planted:
+        assert written(document)[1] == Document()
