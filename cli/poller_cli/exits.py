@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from poller.admin.doctor import Checked
     from poller.admin.health import Health
     from poller.backfill.survey import Survey
-    from poller.backfill.watch import Sample
+    from poller.backfill.watch import BackfillSample
     from poller.worker import Ended
 
 DONE = 0
@@ -59,7 +59,7 @@ def of_survey(looked: Survey) -> int:
     return worst(codes)
 
 
-def of_sample(sample: Sample) -> int:
+def of_sample(sample: BackfillSample) -> int:
     """The code for one look of `watch`."""
     return worst([of_survey(sample.survey), *(error.exit_code for error in sample.failures)])
 

@@ -36,7 +36,7 @@ class Claim(BaseModel):
     at: Stamp
 
 
-class Document(BaseModel):
+class KeptDocument(BaseModel):
     """What stands in it. `health.computed_at` is when its computing began."""
 
     model_config = ConfigDict(frozen=True)
@@ -75,7 +75,7 @@ class _Packed(BaseModel):
     packed: str
 
 
-def written(document: Document) -> tuple[bytes, Document]:
+def written(document: KeptDocument) -> tuple[bytes, KeptDocument]:
     """Its body, and what stands in it: all of the document, or as much as can be kept and read again."""
     while True:
         body, filled = _body(document)
@@ -84,7 +84,7 @@ def written(document: Document) -> tuple[bytes, Document]:
         document = _smaller(document, filled)
 
 
-def _body(document: Document) -> tuple[bytes, float]:
+def _body(document: KeptDocument) -> tuple[bytes, float]:
     """How it would be written, and how much it fills of what may be kept."""
     body = document.model_dump_json(exclude_none=True).encode()
     if len(body) <= HELD_EVERYWHERE:
@@ -95,7 +95,7 @@ def _body(document: Document) -> tuple[bytes, float]:
     return small, max(filled)
 
 
-def _smaller(document: Document, filled: float) -> Document:
+def _smaller(document: KeptDocument, filled: float) -> KeptDocument:
     """With fewer pollers, the best of which are left out. What is remembered of them stays as long as it can: without
     it they would be judged as if they had never been looked at."""
     health, seen = document.health, document.seen
@@ -112,18 +112,20 @@ def _smaller(document: Document, filled: float) -> Document:
             "unlisted": document.unlisted + len(left_out),
             "unlisted_unhealthy": document.unlisted_unhealthy + sum(1 for one in left_out if not one.healthy),
         }
-    return document.model_copy(update=changed) if changed else Document()  # what is too large then is another program's
+    if not changed:  # what is too large is another program's
+        return KeptDocument()
+    return document.model_copy(update=changed)
 
 
-def parsed(body: bytes) -> Document:
+def parsed(body: bytes) -> KeptDocument:
     """What stands in a body; nothing, where that is not ours."""
     try:
         data = read_json(body)
         if isinstance(data, dict) and "packed" in data:
             data = read_json(_unpacked(_Packed.model_validate(data).packed), LARGEST_UNPACKED)
-        return Document.model_validate(data)
+        return KeptDocument.model_validate(data)
     except (NotBoundedJson, ValidationError):
-        return Document()
+        return KeptDocument()
 
 
 def _unpacked(text: str) -> bytes:

@@ -20,7 +20,7 @@ from poller import forks
 from poller.admin.health import Health, PollerHealth, worst_first
 from poller.admin.health_look import failed, judged
 from poller.admin.health_round import Looks, WiredApp
-from poller.admin.kept_document import Claim, Document, parsed, written
+from poller.admin.kept_document import Claim, KeptDocument, parsed, written
 from poller.errors import StoreDenied, StoreError, StoreUnavailable, WriteConflict
 from poller.lease.server_clock import ServerClock
 from poller.model.health_memory import Seen
@@ -48,7 +48,7 @@ _TRIES = 4
 class _Version:
     """The document as it was read; without a tag where there is none."""
 
-    document: Document
+    document: KeptDocument
     tag: str | None
 
 
@@ -77,7 +77,7 @@ class KeptHealth:
         try:
             found = self._read()
         except StoreDenied:
-            found = _Version(Document(), None)
+            found = _Version(KeptDocument(), None)
         except StoreError as error:
             return self._store_away(names, error)
         health, seen = self._look(names, found.document.seen)
@@ -205,8 +205,8 @@ class KeptHealth:
                     return
 
     def _with(
-        self, document: Document, seen: Mapping[str, Seen], health: Health | None, claim: Claim | None
-    ) -> Document:
+        self, document: KeptDocument, seen: Mapping[str, Seen], health: Health | None, claim: Claim | None
+    ) -> KeptDocument:
         known = {name: one for name, one in document.seen.items() if name in self._app.pollers}
         changed: dict[str, object] = {"seen": {**known, **seen}}
         if health is not None:
@@ -227,10 +227,12 @@ class KeptHealth:
             self._clock.saw(answer.server_time, sent)
         if isinstance(answer, Unchanged) and known is not None:
             return known
-        found = _Version(parsed(answer.body), answer.tag) if isinstance(answer, Found) else _Version(Document(), None)
+        found = (
+            _Version(parsed(answer.body), answer.tag) if isinstance(answer, Found) else _Version(KeptDocument(), None)
+        )
         return self._knows(found)
 
-    def _write(self, document: Document, tag: str | None) -> _Version:
+    def _write(self, document: KeptDocument, tag: str | None) -> _Version:
         """Raises: WriteConflict, StoreError."""
         body, document = written(document)
         sent = self._app.runtime.monotonic()

@@ -51,7 +51,7 @@ class WatchOutput(ResultModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class BackfillSample:
     """One look at all of them.
 
     Attributes:
@@ -84,7 +84,7 @@ class Watcher:
         self._named = {one.name: one for one in named}
         self._rates = Rates(clock)
 
-    def sample(self) -> Sample:
+    def sample(self) -> BackfillSample:
         """Look now. Raises as `survey`: what cannot be read stands in each status."""
         failures = self._read_again()
         looked = survey(self._pollers, self._backfills, list(self._named.values()), null_cursors=False)
@@ -94,7 +94,7 @@ class Watcher:
         ]
         backfills = None if looked.backfills is None else [self._watched(one, failures) for one in looked.backfills]
         output = WatchOutput(at=datetime.now(UTC), pollers=pollers, backfills=backfills)
-        return Sample(output, looked, list(failures.values()))
+        return BackfillSample(output, looked, list(failures.values()))
 
     def _watched(self, status: BackfillStatus, failures: dict[str, PollerError]) -> WatchedBackfill:
         if status.name in failures:

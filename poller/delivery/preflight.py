@@ -18,25 +18,25 @@ from poller.ports import InspectableSource, Source
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class TickRefusal:
     """Why a tick does not start; an outcome, not an error."""
 
     outcome: Outcome
     error: str
 
 
-def refusal_of(context: Context, copy: Copy) -> Refusal | None:
+def refusal_of(context: Context, copy: Copy) -> TickRefusal | None:
     """Paused, halted, or held by another: in this order. Raises: FingerprintMismatch, ConfigError (the ordering key
     under which rows wait), SourceError (as `check_fingerprint`), before any of them."""
     state = copy.state
     check_fingerprint(context.name, state, context.source)
     check_ordering_key(context.name, state, context.source, context.options.ordering_key)
     if state.control.paused:
-        return Refusal("paused", stopped_by("paused", state.control))
+        return TickRefusal("paused", stopped_by("paused", state.control))
     if state.control.halted:
-        return Refusal("halted", state.control.reason or "halted")
+        return TickRefusal("halted", state.control.reason or "halted")
     if not copy.availability(context.file.timing, context.runtime.monotonic()).free:
-        return Refusal("held_elsewhere", _held(copy, context))
+        return TickRefusal("held_elsewhere", _held(copy, context))
     return None
 
 

@@ -47,7 +47,7 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """What a call came to. It holds texts and numbers, and no object of a user: nobody knows what becomes of one when
     it is pickled.
 
@@ -63,12 +63,12 @@ class Answer:
     failure: tuple[str, str, str] | None = None
 
     @classmethod
-    def of(cls, result: CallResult) -> Answer:
+    def of(cls, result: CallResult) -> CallAnswer:
         failure = None if result.error is None else _described(result.error)
         return cls(result.end, result.seconds, result.failed, result.rejected, failure)
 
     @classmethod
-    def of_error(cls, error: BaseException) -> Answer:
+    def of_error(cls, error: BaseException) -> CallAnswer:
         """The handler failed as a whole."""
         return cls(None, failure=_described(error))
 

@@ -25,7 +25,7 @@ from poller import forks
 from poller.errors import LeaseLost
 from poller.handler.batch import Batch, LeaseView
 from poller.handler.call import Handler, HandlerCancelled, HandlerFailure, call
-from poller.handler.messages import Answer, Payload
+from poller.handler.messages import CallAnswer, Payload
 from poller.handler.portable import SPARE, START_LIMIT, NoRoom, NotSendable
 from poller.handler.result import CallResult
 from poller.ports import Event, Runtime
@@ -186,7 +186,7 @@ class _Child:
             raise _no_room(error) from error
         return self.exchange
 
-    def answer(self) -> Answer:
+    def answer(self) -> CallAnswer:
         """What the call came to. Raises HandlerFailure where there is no answer to that."""
         answer = None if self.exchange is None else self.exchange.answer
         if answer is None:
@@ -196,7 +196,7 @@ class _Child:
         if number != self.asked:
             raise HandlerFailure("HandlerDied", "its process answered for an earlier batch, and was ended")
         self.exchange = None
-        reported: Answer = said
+        reported: CallAnswer = said
         return reported
 
     def disown(self) -> None:
@@ -313,9 +313,9 @@ def _serve(connection: Connection, until: _Shared) -> None:
             lease = _SharedLease(until, token)
             # Without a batch the handler is only imported; where that fails, it fails again with the batch.
             result = CallResult() if payload is None else call(handler, payload.batch(lease), lease)
-            answer = Answer.of(result)
+            answer = CallAnswer.of(result)
         except BaseException as error:  # noqa: BLE001 - reported to the parent; else it would be printed here
-            answer = Answer.of_error(error)
+            answer = CallAnswer.of_error(error)
         if os.getpid() != ours:
             return  # a copy of the handler, which forked: the poller hears of the handler itself, and nobody else
         connection.send_bytes(pickle.dumps((int.from_bytes(received[:_NUMBER]), answer)))

@@ -32,7 +32,7 @@ _CHALLENGE = (("WWW-Authenticate", 'Bearer realm="poller"'),)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AdmittedRequest:
     """A request that has passed the door: its Host is ours, its route is known.
 
     Attributes:
@@ -57,7 +57,7 @@ class Route:
 
     name: str
     template: str
-    answer: Callable[[Endpoints, Call], Answer] = field(repr=False)
+    answer: Callable[[Endpoints, AdmittedRequest], Answer] = field(repr=False)
     anonymous: bool = False
     methods: tuple[str, ...] = ("GET", "HEAD")
     changes: bool = False
@@ -150,11 +150,11 @@ class Endpoints:
             return refusal(405, "another method is needed", [("Allow", ", ".join(route.methods))])
         if "{name}" in route.template and name not in self._names:
             return _not_found(request, route)
-        return route.answer(self, Call(request, name, trusted))
+        return route.answer(self, AdmittedRequest(request, name, trusted))
 
     # --- what the routes do
 
-    def health(self, call: Call) -> Answer:
+    def health(self, call: AdmittedRequest) -> Answer:
         """Whether all is well, by the status alone; with a key also why not."""
         try:
             known = self._known()
@@ -163,15 +163,15 @@ class Endpoints:
         status = 200 if known.healthy else 503
         return answer_with(status, known.body) if call.trusted else answer(status)
 
-    def pollers(self, call: Call) -> Answer:  # noqa: ARG002 - what a route calls
+    def pollers(self, call: AdmittedRequest) -> Answer:  # noqa: ARG002 - what a route calls
         """The health of every poller."""
         return answer_with(200, self._known().body)
 
-    def poller(self, call: Call) -> Answer:
+    def poller(self, call: AdmittedRequest) -> Answer:
         """The health of one poller."""
         return answer_with(200, self._one(call.name).body)
 
-    def scale(self, call: Call) -> Answer:
+    def scale(self, call: AdmittedRequest) -> Answer:
         """How much waits for one poller. Where that is not known it is an error or null, never a zero: a scaler that is
         told zero stops the workers."""
         one = self._one(call.name)
@@ -180,7 +180,7 @@ class Endpoints:
         lag = one.lag_seconds
         return answer(200, {"pending": one.pending, "lag_seconds": 0.0 if lag is None and not one.pending else lag})
 
-    def dashboard(self, call: Call) -> Answer:
+    def dashboard(self, call: AdmittedRequest) -> Answer:
         """The page of all pollers."""
         from poller.http.page.pages import list_page, unknown_page
 
@@ -189,7 +189,7 @@ class Endpoints:
         except _Unknown as unknown:
             return unknown_page(call.request.path, unknown.why)
 
-    def dashboard_poller(self, call: Call) -> Answer:
+    def dashboard_poller(self, call: AdmittedRequest) -> Answer:
         """The page of one poller."""
         from poller.http.page.pages import poller_page, unknown_page
 
@@ -201,7 +201,7 @@ class Endpoints:
         session = None if self.changes is None else self.changes.sessions.begin(call.request)
         return poller_page(known, call.name, details, session)
 
-    def change(self, call: Call) -> Answer:
+    def change(self, call: AdmittedRequest) -> Answer:
         """Pause, resume, replay or discard, as a page of ours asks for it."""
         if self.changes is None:
             return _not_found(call.request)

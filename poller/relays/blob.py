@@ -28,7 +28,7 @@ from poller.relays.account import (
 from poller.relays.base import Relay, needs
 from poller.relays.blob_formats import JsonLines, Parquet
 from poller.relays.blob_paths import OF_DATE, fault, folder, placeholders
-from poller.relays.landing import Files, Landing, Look, Rows
+from poller.relays.landing import Files, Landing, LandingRows, Look
 from poller.relays.ordering import key_value
 
 LEDGERS = "_poller"
@@ -102,7 +102,7 @@ class BlobRelay(Relay[BlobSettings]):
             if position in form.rows:
                 place = folder(own.path, app=batch.standing.app_name, poller=batch.poller_name, value=value)
                 folders.setdefault(place, []).append(position)
-        wanted = [Rows(place, tuple(at), tuple(keys[one] for one in at)) for place, at in folders.items()]
+        wanted = [LandingRows(place, tuple(at), tuple(keys[one] for one in at)) for place, at in folders.items()]
         batch.check()
         self._landing(batch).land(batch, wanted, form)
 

@@ -29,7 +29,7 @@ from poller.model.finding import Finding, error, ok, warn
 from poller.ports import Row
 from poller.relays.base import Relay
 from poller.relays.http_answers import Refused, failed_events, read_body, wanted_pause, was_slow, without_address
-from poller.relays.http_sessions import Sessions
+from poller.relays.http_sessions import HttpSessions
 from poller.relays.messages import TookTooLong, json_bytes, message_id, readable, retry_later
 from poller.tls import is_loopback
 
@@ -138,7 +138,7 @@ class HttpRelay(Relay[HttpSettings]):
         self._place = _place(urlsplit(self._url))
         self._headers = {**settings.headers, **{name: self._secret(name) for name in settings.headers_env}}
         self._check_transport()
-        self._sessions = Sessions(self._url)
+        self._sessions = HttpSessions(self._url)
 
     def __call__(self, batch: Batch) -> None:
         """Raises: RetryLater (an outage), TookTooLong, Refused, LeaseLost."""

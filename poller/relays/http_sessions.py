@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import requests
 
 
-class Sessions:
+class HttpSessions:
     """One for each thread and process: a session serves one at a time."""
 
     def __init__(self, url: str) -> None:

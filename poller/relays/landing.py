@@ -27,7 +27,7 @@ from poller.errors import Fenced
 from poller.handler.batch import Batch
 from poller.handler.reports import RetryLater
 from poller.relays.blob_formats import empty_file
-from poller.relays.landing_ledger import Entry, Ledger, file_name, needed, open_entries, settled_keys, unsealed
+from poller.relays.landing_ledger import LandingEntry, Ledger, file_name, needed, open_entries, settled_keys, unsealed
 
 _TRIES = 20
 """Compare-and-swaps of one batch; lanes of one owner contend for the ledger, and nobody else does for long."""
@@ -63,7 +63,7 @@ class Files(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class LandingRows:
     """Rows of a batch for one folder. `positions`: in the batch; `keys`: their hashes."""
 
     folder: str
@@ -101,7 +101,7 @@ class Landing:
     def _reset_after_fork(self) -> None:
         self._lock = Lock()
 
-    def land(self, batch: Batch, wanted: Sequence[Rows], form: Format) -> int:
+    def land(self, batch: Batch, wanted: Sequence[LandingRows], form: Format) -> int:
         """Bring these rows of the batch into files, but for those that are in one. How many were not.
 
         Raises: Fenced, and what `Files` raises.
@@ -115,7 +115,7 @@ class Landing:
             if all(done):
                 return len(fresh)
 
-    def _create(self, name: str, rows: Rows, form: Format, columns: str, batch: Batch) -> bool:
+    def _create(self, name: str, rows: LandingRows, form: Format, columns: str, batch: Batch) -> bool:
         """Create the file that the ledger names. False: it was sealed in between, and the rows are still to be
         landed."""
         facts = {"rows": str(len(rows.positions)), "fencing_token": str(batch.fencing_token)}
@@ -128,7 +128,9 @@ class Landing:
 
     # --- the ledger, under the lock ----------------------------------------------------------------------------------
 
-    def _begin(self, batch: Batch, wanted: Sequence[Rows], form: Format) -> tuple[list[tuple[Rows, str]], str]:
+    def _begin(
+        self, batch: Batch, wanted: Sequence[LandingRows], form: Format
+    ) -> tuple[list[tuple[LandingRows, str]], str]:
         """Name the files for what is not in any yet: rows and name of each, and the columns. Raises: as `land`."""
         standing = batch.standing
         for _ in range(_TRIES):
@@ -141,7 +143,7 @@ class Landing:
                 return [], columns
             names = {name for _, name in files}
             mine = tuple(
-                Entry(name, standing.generation, standing.through, batch.fencing_token, frozenset(rows.keys))
+                LandingEntry(name, standing.generation, standing.through, batch.fencing_token, frozenset(rows.keys))
                 for rows, name in files
             )
             others = tuple(one for one in entries if one.name not in names)
@@ -151,8 +153,8 @@ class Landing:
         raise RetryLater(f"{self._files.place(self._name)} is changed all the time", after="1s")
 
     def _planned(
-        self, batch: Batch, wanted: Sequence[Rows], ledger: Ledger, form: Format
-    ) -> tuple[list[tuple[Rows, str]], tuple[Entry, ...]]:
+        self, batch: Batch, wanted: Sequence[LandingRows], ledger: Ledger, form: Format
+    ) -> tuple[list[tuple[LandingRows, str]], tuple[LandingEntry, ...]]:
         """The files to make, and the entries with what was found out about them."""
         entries = ledger.entries
         all_keys, generation = [key for rows in wanted for key in rows.keys], batch.standing.generation
@@ -167,18 +169,18 @@ class Landing:
             entries = (*(one for one in entries if one is not doubtful), *changed)
 
     def _named(
-        self, batch: Batch, wanted: Sequence[Rows], done: frozenset[bytes], form: Format
-    ) -> list[tuple[Rows, str]]:
+        self, batch: Batch, wanted: Sequence[LandingRows], done: frozenset[bytes], form: Format
+    ) -> list[tuple[LandingRows, str]]:
         files = []
         for rows in wanted:
             left = [(at, key) for at, key in zip(rows.positions, rows.keys, strict=True) if key not in done]
             if left:
-                fresh = Rows(rows.folder, tuple(at for at, _ in left), tuple(key for _, key in left))
+                fresh = LandingRows(rows.folder, tuple(at for at, _ in left), tuple(key for _, key in left))
                 plain = f"{rows.folder}/{file_name(batch.poller_name, batch.standing, fresh.keys)}"
                 files.append((fresh, unsealed(plain, form.suffix, self._sealed)))
         return files
 
-    def _settle(self, entry: Entry, columns: str) -> bool:
+    def _settle(self, entry: LandingEntry, columns: str) -> bool:
         """Whether the entry's file is there; where it is not, it never will be."""
         found = self._files.look(entry.name)
         if found == "missing":
@@ -190,7 +192,7 @@ class Landing:
             self._sealed.add(entry.name)
         return found == "landed"
 
-    def _told(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    def _told(self, entries: tuple[LandingEntry, ...]) -> tuple[LandingEntry, ...]:
         """With what this process knows of its own files."""
         return tuple(replace(one, landed=True) if one.name in self._landed else one for one in entries)
 

@@ -24,7 +24,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LandingEntry:
     """A file that was begun.
 
     Attributes:
@@ -46,7 +46,7 @@ class Ledger:
     the format keeps them; `write_id`: of the last write."""
 
     token: int = 0
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LandingEntry, ...] = ()
     columns: str = ""
     write_id: str = ""
 
@@ -87,11 +87,11 @@ class Ledger:
             ) from None
 
 
-def _entry(one: Mapping[str, Any]) -> Entry:
+def _entry(one: Mapping[str, Any]) -> LandingEntry:
     packed = base64.b64decode(one["keys"], validate=True)
     if len(packed) % KEY_BYTES:
         raise ValueError("keys are cut")
-    return Entry(
+    return LandingEntry(
         name=str(one["name"]),
         generation=int(one["generation"]),
         through=int(one["through"]),
@@ -101,7 +101,7 @@ def _entry(one: Mapping[str, Any]) -> Entry:
     )
 
 
-def needed(entries: Iterable[Entry], standing: Standing) -> tuple[Entry, ...]:
+def needed(entries: Iterable[LandingEntry], standing: Standing) -> tuple[LandingEntry, ...]:
     """The entries that a batch which stands there leaves in the ledger."""
     kept = []
     for one in entries:
@@ -117,12 +117,12 @@ def needed(entries: Iterable[Entry], standing: Standing) -> tuple[Entry, ...]:
     return tuple(kept)
 
 
-def settled_keys(entries: Iterable[Entry], generation: int) -> frozenset[bytes]:
+def settled_keys(entries: Iterable[LandingEntry], generation: int) -> frozenset[bytes]:
     """The rows that are known to be in a file, under this generation."""
     return frozenset(key for one in entries if one.landed and one.generation == generation for key in one.keys)
 
 
-def open_entries(entries: Iterable[Entry], keys: Collection[bytes], generation: int) -> tuple[Entry, ...]:
+def open_entries(entries: Iterable[LandingEntry], keys: Collection[bytes], generation: int) -> tuple[LandingEntry, ...]:
     """The entries with one of these rows of which nobody knows yet whether their file is there."""
     wanted = frozenset(keys)
     return tuple(

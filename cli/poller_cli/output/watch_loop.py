@@ -16,7 +16,7 @@ from poller_cli.terminal.keyboard import Keyboard
 from poller_cli.terminal.sampler import Ended, Sampler
 
 if TYPE_CHECKING:
-    from poller.backfill.watch import Sample
+    from poller.backfill.watch import BackfillSample
 
 
 class WatchLoop:
@@ -27,7 +27,7 @@ class WatchLoop:
             or backfill.
     """
 
-    def __init__(self, sampler: Sampler[Sample], change: Callable[[str, str], None]) -> None:
+    def __init__(self, sampler: Sampler[BackfillSample], change: Callable[[str, str], None]) -> None:
         self._sampler = sampler
         self._change = change
         self._keyboard = Keyboard()
@@ -35,7 +35,7 @@ class WatchLoop:
         self._histories: dict[str, History] = defaultdict(History)
         self._chosen = ""
         """The name of a poller or backfill."""
-        self._last: Sample | None = None
+        self._last: BackfillSample | None = None
 
     def run(self) -> int:
         """The exit code."""
@@ -67,7 +67,7 @@ class WatchLoop:
                 if key is not None or sample is not None:
                     live.update(self._shown(), refresh=True)
 
-    def _take(self, sample: Sample) -> None:
+    def _take(self, sample: BackfillSample) -> None:
         self._last = sample
         shown = in_order(sample.output)
         for one in shown:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from poller.http.page import plot
 from poller.http.page.details import Slot
-from poller.http.page.plot import Bar, Window
+from poller.http.page.plot import Bar, PlotWindow
 from poller.http.page.words import NOTHING, number, rate, seconds
 from poller.model.when import to_the_minute
 
@@ -42,7 +42,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ChartLane:
     """When one owner committed, with which fencing tokens."""
 
     owner: str
@@ -60,14 +60,14 @@ class Charts:
 
     ticks: Sequence[str]
     charts: Sequence[Chart]
-    lanes: Sequence[Lane]
+    lanes: Sequence[ChartLane]
     others: int
     empty: bool
 
 
 def charts_of(slots: Sequence[Slot], now: datetime) -> Charts:
     """The charts of a history, at this moment of the store's clock."""
-    window = Window.until(now)
+    window = PlotWindow.until(now)
     placed: list[Slot | None] = [None] * plot.SLOTS
     for slot in slots:
         place = window.place(slot.at)
@@ -135,18 +135,18 @@ def _chart(
     )
 
 
-def _lanes(placed: Sequence[Slot | None]) -> tuple[list[Lane], int]:
+def _lanes(placed: Sequence[Slot | None]) -> tuple[list[ChartLane], int]:
     """A lane for each owner, the last to commit first, and how many owners have none."""
     owners = list(dict.fromkeys(slot.owner for slot in reversed(placed) if slot is not None))
     return [_lane(owner, placed) for owner in owners[:MOST_OWNERS]], max(0, len(owners) - MOST_OWNERS)
 
 
-def _lane(owner: str, placed: Sequence[Slot | None]) -> Lane:
+def _lane(owner: str, placed: Sequence[Slot | None]) -> ChartLane:
     own = [slot for slot in placed if slot is not None and slot.owner == owner]
     low, high = min(slot.token for slot in own), max(slot.token for slot in own)
     tokens = f"token {low:,}" if low == high else f"tokens {low:,} to {high:,}"
     first, last = to_the_minute(own[0].at), to_the_minute(own[-1].at)
-    return Lane(
+    return ChartLane(
         owner=owner or NOTHING,
         tokens=tokens,
         first=first,

@@ -91,7 +91,7 @@ class FailedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShownChange:
     """A record of the audit trail."""
 
     kind: str
@@ -126,7 +126,7 @@ class Details:
     last_error_type: str | None = None
     rows: Sequence[FailedRow] = ()
     waiting: int = 0
-    changes: Sequence[Change] | None = ()
+    changes: Sequence[ShownChange] | None = ()
 
 
 class DetailReader:
@@ -227,7 +227,7 @@ class DetailReader:
         self._types = known
         return known
 
-    def _changes(self) -> list[Change] | None:
+    def _changes(self) -> list[ShownChange] | None:
         try:
             records = read_history(self._operator, MOST_CHANGES).records
         except StoreError:
@@ -246,9 +246,9 @@ def _listed(state: State) -> Iterator[tuple[WaitingRow, bool]]:
     yield from ((row, False) for row in state.aside)
 
 
-def _change(record: HistoryRecord) -> Change:
+def _change(record: HistoryRecord) -> ShownChange:
     reason = record.reason if record.kind in _BY_PEOPLE else None
-    return Change(kind=_told(record.kind) or "", by=_told(record.by), at=record.at, reason=reason)
+    return ShownChange(kind=_told(record.kind) or "", by=_told(record.by), at=record.at, reason=reason)
 
 
 def _slots(state: State) -> list[Slot]:

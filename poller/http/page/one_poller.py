@@ -18,7 +18,7 @@ RESUMED = "It was resumed since its health was computed, which is done anew with
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class ShownLease:
     """The lease now. `state`: whether somebody works, in a sentence."""
 
     state: str
@@ -30,7 +30,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ShownBound:
     """Below what rows are read, and what holds it."""
 
     kind: str
@@ -75,12 +75,12 @@ class PollerPage:
     control: str | None
     late: str
     complete: bool
-    bound: Bound | None
+    bound: ShownBound | None
     known: bool
     wrong: str | None
     attempt: str | None
     charts: Charts | None
-    lease: Lease | None
+    lease: ShownLease | None
     rows: Sequence[Failed]
     waiting: str
     more: int
@@ -153,14 +153,14 @@ def _attempt(details: Details) -> str | None:
     return f"Attempt {details.attempts:,}, which last failed with {details.last_error_type}"
 
 
-def _lease(lease: LeaseNow, now: datetime) -> Lease:
+def _lease(lease: LeaseNow, now: datetime) -> ShownLease:
     if lease.live and lease.kept_by is not None:
         state = f"Kept for {lease.kept_by}: nobody works"
     elif lease.live:
         state = "A worker is at work"
     else:
         state = "Free: nobody is at work"
-    return Lease(
+    return ShownLease(
         state=state,
         owner=lease.owner,
         token=number(lease.token),
@@ -170,9 +170,11 @@ def _lease(lease: LeaseNow, now: datetime) -> Lease:
     )
 
 
-def _bound(part: Mapping[str, Any]) -> Bound:
+def _bound(part: Mapping[str, Any]) -> ShownBound:
     held = part["held_seconds"]
-    return Bound(part["kind"], seconds(part["age_seconds"]), part["held_by"], None if held is None else seconds(held))
+    return ShownBound(
+        part["kind"], seconds(part["age_seconds"]), part["held_by"], None if held is None else seconds(held)
+    )
 
 
 def _rows(details: Details, now: datetime) -> list[Failed]:

@@ -15,7 +15,7 @@ from poller.http.shown import ShownHealth
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class PageMessage:
     """A page that only says something. `up`: where the list is, seen from there; None on the list itself."""
 
     title: str
@@ -34,7 +34,7 @@ def poller_page(health: ShownHealth, name: str, details: Details | None, session
     part = next((one for one in health.parts if one["name"] == name), None)
     if part is None:
         return rendered(
-            "message.html", Message(name, "Nothing is known of this poller yet.", "../dashboard"), status=503
+            "message.html", PageMessage(name, "Nothing is known of this poller yet.", "../dashboard"), status=503
         )
     if session is None:
         return rendered("poller.html", page_of(part, health.computed_at, details))
@@ -44,12 +44,14 @@ def poller_page(health: ShownHealth, name: str, details: Details | None, session
 def unknown_page(path: str, why: str) -> Answer:
     """Where the health is not known, which is never a good sign."""
     text = f"{why[:1].upper()}{why[1:]}. This page tries again by itself."
-    return rendered("message.html", Message("The health is not known", text, _up(path)), status=503)
+    return rendered("message.html", PageMessage("The health is not known", text, _up(path)), status=503)
 
 
 def no_page(path: str) -> Answer:
     """Where there is nothing, below the list."""
-    return rendered("message.html", Message("There is nothing here", "No poller is called so.", _up(path)), status=404)
+    return rendered(
+        "message.html", PageMessage("There is nothing here", "No poller is called so.", _up(path)), status=404
+    )
 
 
 def sign_in_page(headers: Iterable[tuple[str, str]]) -> Answer:

@@ -40,13 +40,13 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PlotWindow:
     """The five hours that are drawn, up to the end of the running slot."""
 
     begin: datetime
 
     @classmethod
-    def until(cls, now: datetime) -> Window:
+    def until(cls, now: datetime) -> PlotWindow:
         """The one in which `now` is in the last slot."""
         at = in_utc(now)
         running = datetime.fromtimestamp(math.floor(at.timestamp() / SLOT.total_seconds()) * SLOT.total_seconds(), UTC)

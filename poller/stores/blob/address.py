@@ -20,7 +20,7 @@ from poller.tls import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class BlobAddress:
     """The parts of a blob's address, and how to sign in there.
 
     Attributes:
@@ -35,7 +35,7 @@ class Address:
     is_own: bool
 
 
-def read_address(url: str, connection: str, environ: Mapping[str, str]) -> Address:
+def read_address(url: str, connection: str, environ: Mapping[str, str]) -> BlobAddress:
     """Read the address of a blob; the app setting `connection` may be of the same account.
 
     Raises: ConfigError (not a blob's address, or one to which no token or key may be sent); it never repeats a query
@@ -55,7 +55,7 @@ def read_address(url: str, connection: str, environ: Mapping[str, str]) -> Addre
         )
     elif isinstance(own, str) and not _is_private(endpoint) and not is_development(own):
         raise _in_clear(address, "an account key or a SAS token")
-    return Address(endpoint, container, name, sas, own is not None)
+    return BlobAddress(endpoint, container, name, sas, own is not None)
 
 
 def _parsed(address: str, base: str | None) -> tuple[str, str, str]:

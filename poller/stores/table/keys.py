@@ -25,18 +25,20 @@ _TAKEN = re.compile(r"[^A-Za-z0-9.-]")
 _MARK = re.compile(r"_|(?:~[0-9a-f]{2})+")
 
 
-class Keys(NamedTuple):
+class EntityKeys(NamedTuple):
     """The two keys of an entity."""
 
     partition: str
     row: str
 
 
-def keys_of(name: str) -> Keys:
+def keys_of(name: str) -> EntityKeys:
     """The keys of the document `name`."""
     first = name.find("/")
     cut = max(first, name.find("/", first + 1)) if first >= 0 else -1
-    return Keys(_encoded(name[:cut]), _encoded(name[cut + 1 :])) if cut >= 0 else Keys(_ROOT, _encoded(name))
+    return (
+        EntityKeys(_encoded(name[:cut]), _encoded(name[cut + 1 :])) if cut >= 0 else EntityKeys(_ROOT, _encoded(name))
+    )
 
 
 def name_of(partition: str, row: str) -> str:

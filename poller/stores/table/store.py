@@ -42,7 +42,7 @@ from poller.stores.azure.transport import WholeAnswers, seconds
 from poller.stores.table.bodies import body_in, check_size, properties_of
 from poller.stores.table.checkup import examine
 from poller.stores.table.entities import OPTIONS, Entities, check_table
-from poller.stores.table.keys import LONGEST, Keys, beginning_with, keys_of, lines_of, name_of
+from poller.stores.table.keys import LONGEST, EntityKeys, beginning_with, keys_of, lines_of, name_of
 from poller.stores.table.log import LOG, TableLog
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class TableStore:
             self._large.clear()
         self._large[name] = tag
 
-    def _keys(self, name: str, *others: str) -> Keys:
+    def _keys(self, name: str, *others: str) -> EntityKeys:
         keys = keys_of(name)
         if max(map(len, (*keys, *others))) > LONGEST:
             raise StoreError(

@@ -22,7 +22,7 @@ from poller.admin.health import Health
 from poller.admin.health_look import Look, Looked
 from poller.admin.health_quick import WHOLE_EVERY
 from poller.admin.health_round import Looks
-from poller.admin.kept_document import LARGEST_UNPACKED, Claim, Document, parsed, written
+from poller.admin.kept_document import LARGEST_UNPACKED, Claim, KeptDocument, parsed, written
 from poller.admin.kept_health import CLAIM, WAIT, KeptHealth
 from poller.errors import StoreDenied, StoreError, StoreUnavailable
 from poller.model.health_memory import Seen
@@ -411,7 +411,7 @@ def test_of_any_number_of_pollers_as_many_are_kept_as_can_be_read(tmp_path: Path
 def test_what_another_program_made_too_large_is_replaced() -> None:
     at, long = datetime.now(UTC), "x" * LARGEST_UNPACKED
     seen = {"orders": Seen(clear_at=at)}
-    planted = [Document(claim=Claim(id=long, at=at), seen=seen)]
-    planted.append(Document(health=Health(app_name=long, healthy=True, computed_at=at), seen=seen))
+    planted = [KeptDocument(claim=Claim(id=long, at=at), seen=seen)]
+    planted.append(KeptDocument(health=Health(app_name=long, healthy=True, computed_at=at), seen=seen))
     for document in planted:
-        assert written(document)[1] == Document()
+        assert written(document)[1] == KeptDocument()

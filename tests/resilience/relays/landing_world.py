@@ -16,7 +16,7 @@ from poller import Batch, RetryLater
 from poller.errors import Fenced
 from poller.handler.batch import Standing
 from poller.model.row_ids import hash_of_key, id_of_hash
-from poller.relays.landing import Files, Landing, Look, Rows
+from poller.relays.landing import Files, Landing, LandingRows, Look
 
 Row = dict[str, int]
 
@@ -272,7 +272,7 @@ class World:
     def _land(self, landing: Landing, token: int, rows: list[Row], standing: Standing) -> None:
         batch = Batch.of_rows(rows, poller_name="orders", fencing_token=token, standing=standing)
         keys = tuple(hash_of_key(key) for key in batch.keys())  # noqa: SIM118 - not a mapping's
-        landing.land(batch, [Rows("rows", tuple(range(len(rows))), keys)], Lines(batch))
+        landing.land(batch, [LandingRows("rows", tuple(range(len(rows))), keys)], Lines(batch))
 
     # --- laws --------------------------------------------------------------------------------------------------------
 

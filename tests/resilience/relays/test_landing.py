@@ -11,7 +11,7 @@ import pytest
 
 from poller.relays import landing
 from poller.relays.landing import Landing
-from poller.relays.landing_ledger import Entry, needed
+from poller.relays.landing_ledger import LandingEntry, needed
 from tests.resilience.relays.landing_world import World
 
 
@@ -28,7 +28,7 @@ def test_every_row_lands_in_exactly_one_file() -> None:
     _play(range(60))
 
 
-def _only_looks(self: Any, entry: Entry, columns: str) -> bool:
+def _only_looks(self: Any, entry: LandingEntry, columns: str) -> bool:
     return bool(self._files.look(entry.name) == "landed")
 
 

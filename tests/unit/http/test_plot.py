@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from poller.http.page import plot
-from poller.http.page.plot import Window
+from poller.http.page.plot import PlotWindow
 from poller.http.page.words import rate, seconds, when
 
 NOW = datetime(2026, 11, 23, 13, 42, 17, tzinfo=UTC)
@@ -44,7 +44,7 @@ def test_an_axis_holds_any_number() -> None:
 
 
 def test_the_running_slot_is_the_last_and_others_are_outside() -> None:
-    window = Window.until(NOW)
+    window = PlotWindow.until(NOW)
 
     assert (window.begin, window.ticks[-1]) == (
         NOW.replace(hour=8, minute=45, second=0),
