@@ -28,7 +28,7 @@ _READING = Timing(ttl=60.0, heartbeat=15.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class UnfinishedBackfills:
     """The backfills that are not finished.
 
     Attributes:
@@ -91,7 +91,7 @@ class Backfills:
             )
         return found
 
-    def unfinished(self, of: Collection[str]) -> Listing:
+    def unfinished(self, of: Collection[str]) -> UnfinishedBackfills:
         """Those of these pollers: one request that lists names, and one for each document that may be a backfill's.
 
         Raises: StoreUnavailable, StoreDenied.
@@ -102,12 +102,12 @@ class Backfills:
         open_.sort(key=lambda name: not name.startswith(likely))
         chosen = open_[:MOST_READ]
         if not chosen:
-            return Listing([])
+            return UnfinishedBackfills([])
         with ThreadPoolExecutor(max_workers=min(8, len(chosen))) as pool:
             looked = list(pool.map(partial(self._look, likely=likely), chosen))
         found = sorted((one for one in looked if isinstance(one, Document) and one.of in of), key=_place)
         unreadable = [one.message for one in looked if isinstance(one, StateCorrupt)]
-        return Listing(found, len(open_) - len(chosen), unreadable)
+        return UnfinishedBackfills(found, len(open_) - len(chosen), unreadable)
 
     def live(self, document: Document) -> LivePoller:
         """The poller that it belongs to; `of` must be known. Raises: ConfigError, for a source that cannot be made."""

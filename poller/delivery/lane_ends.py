@@ -18,7 +18,7 @@ from poller.lease.state_file import Rewrite
 from poller.lease.tenure import Tenure
 from poller.model import aside, lane_ruling, lanes, transitions
 from poller.model.document import State
-from poller.model.lane_ruling import Ended
+from poller.model.lane_ruling import EndedCall
 
 logger = logging.getLogger("poller")
 
@@ -42,7 +42,7 @@ class LaneEnds:
         self._committer = committer
         self._progress = progress
         self._watermark = watermark
-        self._failed: list[tuple[Call, Ended]] = []
+        self._failed: list[tuple[Call, EndedCall]] = []
 
     @property
     def any_failed(self) -> bool:
@@ -71,7 +71,7 @@ class LaneEnds:
                 break
         for one in verdicts:
             error = call.error_at(self._context.file.clock.now())
-            self._failed.append((call, Ended(one, error, call.blame)))
+            self._failed.append((call, EndedCall(one, error, call.blame)))
         listed = frozenset(row.id for one in verdicts for row in one.opens)
         return max(one.passes for one in verdicts), listed
 
@@ -123,7 +123,7 @@ class LaneEnds:
             self._progress.unwritten = True
 
 
-def _weight(failed: tuple[Call, Ended]) -> tuple[bool, int]:
+def _weight(failed: tuple[Call, EndedCall]) -> tuple[bool, int]:
     """What is written last decides: a halt, and before that how long nothing is called."""
     call, one = failed
     return one.ruling.halts, ("returned", "rejected", "raised", "later").index(call.report.end)

@@ -216,7 +216,7 @@ def _complete(work: Awaitable[Any], lease: LeaseView) -> Any:
     """Run the awaitable to its end, on a thread of its own where this one already runs an event loop."""
     if _running_loop() is None:
         return asyncio.run(ended(work, lease.lost.is_set)).result()
-    outcome: Future[Ended] = Future()
+    outcome: Future[EndedWork] = Future()
     interrupted, done = threading.Event(), threading.Event()
 
     def run() -> None:
@@ -254,7 +254,7 @@ def _persist(wait: Callable[[], object], interrupted: threading.Event) -> None:
         raise thrown
 
 
-class Ended:
+class EndedWork:
     """How work ended, closed to asyncio: that takes the `repr` of what its main task gave or raised when it puts the
     handler of Ctrl-C back, and looks at its class when it ends the loop. An exception that fails at either would leave
     every later handler of this process failing, or this one's loop running for ever."""
@@ -270,14 +270,14 @@ class Ended:
         return self._given
 
 
-async def ended(work: Awaitable[Any], lost: Callable[[], bool]) -> Ended:
+async def ended(work: Awaitable[Any], lost: Callable[[], bool]) -> EndedWork:
     """Await it to its end, which is handed on as a value."""
     try:
-        return Ended(await _supervised(work, lost))
+        return EndedWork(await _supervised(work, lost))
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise  # Ctrl-C, as the event loop means it
     except BaseException as error:  # noqa: BLE001 - raised by whoever asks for the result
-        return Ended(raised=error)
+        return EndedWork(raised=error)
 
 
 async def _supervised(work: Awaitable[Any], lost: Callable[[], bool]) -> Any:

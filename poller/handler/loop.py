@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from poller.handler.batch import Batch, LeaseView
-from poller.handler.call import Ended, Handler, call, ended
+from poller.handler.call import EndedWork, Handler, call, ended
 from poller.handler.portable import NoRoom
 from poller.handler.result import CallResult
 
@@ -71,12 +71,12 @@ class LoopExecutor:
             return self._loop
 
 
-async def _kept_apart(work: Awaitable[Any], lease: LeaseView) -> Ended:
+async def _kept_apart(work: Awaitable[Any], lease: LeaseView) -> EndedWork:
     """Await it; whatever it raises is a value, since some exceptions end the loop, and with it the other lanes."""
     try:
         return await ended(work, lease.lost.is_set)
     except BaseException as error:  # noqa: BLE001 - raised in the lane
-        return Ended(raised=error)
+        return EndedWork(raised=error)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

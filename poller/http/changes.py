@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from poller.app import App
 from poller.http.keys import ChangesKey
-from poller.http.making import CALLER, Made, Wanted, make
+from poller.http.making import CALLER, MadeChange, WantedChange, make
 from poller.http.messages import FAULT, Answer, Request, answer, refusal
 from poller.http.origins import same_origin
 from poller.http.sessions import Sessions
@@ -96,7 +96,7 @@ class Changes:
         self._patience = patience
         self._pace = Pace(PER_MINUTE, app.runtime.monotonic)
         self._lock = threading.Lock()
-        self._under_way: dict[str, Future[Made]] = {}
+        self._under_way: dict[str, Future[MadeChange]] = {}
         self._ending = False
 
     def __call__(self, request: Request, name: str) -> Answer:
@@ -130,8 +130,8 @@ class Changes:
             return refusal(403, "changes need their own key")
         return None
 
-    def _begin(self, wanted: Wanted) -> Future[Made] | Answer:
-        future: Future[Made] = Future()
+    def _begin(self, wanted: WantedChange) -> Future[MadeChange] | Answer:
+        future: Future[MadeChange] = Future()
         with self._lock:
             if self._ending:
                 return refusal(503, "this process is ending")
@@ -150,12 +150,12 @@ class Changes:
             return refusal(503, "this process has no thread left")
         return future
 
-    def _run(self, wanted: Wanted, future: Future[Made]) -> None:
+    def _run(self, wanted: WantedChange, future: Future[MadeChange]) -> None:
         try:
             made = make(self._app, wanted)
         except BaseException as error:  # noqa: BLE001 - a driver's SystemExit ends no server
             log_failure(wanted.poller, f"A {wanted.change} over HTTP failed.", error)
-            made = Made(500, FAULT)
+            made = MadeChange(500, FAULT)
         else:  # also for one whose caller was answered before
             level = logging.INFO if made.status == 200 else logging.WARNING
             end = "" if made.status == 200 else " was refused" if made.status < 500 else " failed"
@@ -164,13 +164,13 @@ class Changes:
         self._ended(wanted)
         future.set_result(made)
 
-    def _ended(self, wanted: Wanted) -> None:
+    def _ended(self, wanted: WantedChange) -> None:
         """Before its answer is given: whoever reads that may ask for the next one at once."""
         with self._lock:
             self._under_way.pop(wanted.poller, None)
 
 
-def _wanted(request: Request, name: str) -> Wanted | Answer:
+def _wanted(request: Request, name: str) -> WantedChange | Answer:
     """What the body asks for; nothing of it is repeated in a refusal."""
     try:
         asked = ChangeRequest.model_validate(read_json(request.body))
@@ -189,10 +189,10 @@ def _wanted(request: Request, name: str) -> Wanted | Answer:
     if not is_visible(asked.by):
         return refusal(422, "who asks must be given")
     by = CALLER.format(typed=typed, place=f", {escape(request.remote)[:100]}" if request.remote else "")
-    return Wanted(asked.change, name, asked.id, by, asked.reason)
+    return WantedChange(asked.change, name, asked.id, by, asked.reason)
 
 
-def _answered(wanted: Wanted, future: Future[Made], patience: float) -> Answer:
+def _answered(wanted: WantedChange, future: Future[MadeChange], patience: float) -> Answer:
     said = {"change": wanted.change, "name": wanted.poller}
     try:
         made = future.result(patience)

@@ -43,7 +43,7 @@ Kind: TypeAlias = Literal["replay", "discard", "pause", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedChange:
     """A change that may be made.
 
     Attributes:
@@ -58,7 +58,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeChange:
     """What came of it. `status`: of the answer, 200 where it is as it was wanted. `changed`: something was written."""
 
     status: int
@@ -66,7 +66,7 @@ class Made:
     changed: bool = False
 
 
-def make(app: App, wanted: Wanted) -> Made:
+def make(app: App, wanted: WantedChange) -> MadeChange:
     """Make a change, and say what came of it. Raises: what is no PollerError."""
     if wanted.poller not in app.config.pollers:
         return refused(wanted, ConfigError("it cannot be made"))
@@ -76,43 +76,43 @@ def make(app: App, wanted: Wanted) -> Made:
         return refused(wanted, error)
 
 
-def _pause(app: App, wanted: Wanted) -> Made:
+def _pause(app: App, wanted: WantedChange) -> MadeChange:
     changed = _edited(app, wanted, pause_plan(wanted.poller)).changed
     after = "is paused: no new batch starts, and one in hand is finished." if changed else "is paused already."
-    return Made(200, f"{wanted.poller} {after}", changed)
+    return MadeChange(200, f"{wanted.poller} {after}", changed)
 
 
-def _resume(app: App, wanted: Wanted) -> Made:
+def _resume(app: App, wanted: WantedChange) -> MadeChange:
     changed = _edited(app, wanted, resume_plan(wanted.poller)).changed
     after = "works again with its next tick." if changed else "is neither paused nor halted."
-    return Made(200, f"{wanted.poller} {after}", changed)
+    return MadeChange(200, f"{wanted.poller} {after}", changed)
 
 
-def _edited(app: App, wanted: Wanted, plan: Plan) -> ChangeOutput:
+def _edited(app: App, wanted: WantedChange, plan: Plan) -> ChangeOutput:
     """Without the source: its database may be what is down."""
     poller = app.without_source(Named(wanted.poller, wanted.poller))
     return StateEditor(poller, _request(wanted), Conversation(str(app.path))).carry_out(plan)
 
 
-def _discard(app: App, wanted: Wanted) -> Made:
+def _discard(app: App, wanted: WantedChange) -> MadeChange:
     output = discard(app.poller(wanted.poller), _row(wanted), _request(wanted), Conversation(str(app.path)))
     if output.changed:
-        return Made(200, f"The row {wanted.id} was given up: it is never delivered.", changed=True)
-    return Made(200, f"The row {wanted.id} waits no longer: nothing was to be given up.")
+        return MadeChange(200, f"The row {wanted.id} was given up: it is never delivered.", changed=True)
+    return MadeChange(200, f"The row {wanted.id} waits no longer: nothing was to be given up.")
 
 
-def _replay(app: App, wanted: Wanted) -> Made:
+def _replay(app: App, wanted: WantedChange) -> MadeChange:
     poller, talk = app.poller(wanted.poller), Conversation(str(app.path))
     output = replay(poller, _row(wanted), "recorded", _request(wanted), talk)
     if output.replayed:
-        return Made(200, f"The handler took the row {wanted.id}: it waits no longer.", changed=True)
+        return MadeChange(200, f"The handler took the row {wanted.id}: it waits no longer.", changed=True)
     if any(row.outcome == "failed" for row in output.rows):
         show = talk.command("quarantine", "show", wanted.poller, "--id", str(wanted.id))
-        return Made(409, f"The handler failed on the row {wanted.id}, which still waits. How it failed: {show}")
-    return Made(409, f"The row {wanted.id} was not handed over, and still waits. Try again.")
+        return MadeChange(409, f"The handler failed on the row {wanted.id}, which still waits. How it failed: {show}")
+    return MadeChange(409, f"The row {wanted.id} was not handed over, and still waits. Try again.")
 
 
-_MAKERS: Mapping[Kind, Callable[[App, Wanted], Made]] = {
+_MAKERS: Mapping[Kind, Callable[[App, WantedChange], MadeChange]] = {
     "pause": _pause,
     "resume": _resume,
     "discard": _discard,
@@ -120,34 +120,34 @@ _MAKERS: Mapping[Kind, Callable[[App, Wanted], Made]] = {
 }
 
 
-def _request(wanted: Wanted) -> Request:
+def _request(wanted: WantedChange) -> Request:
     return Request(by=wanted.by, reason=wanted.reason)
 
 
-def _row(wanted: Wanted) -> Choice:
+def _row(wanted: WantedChange) -> Choice:
     return Choice(ids=[str(wanted.id)])
 
 
 # --- what is said of the library's errors
 
 
-def refused(wanted: Wanted, error: PollerError) -> Made:
+def refused(wanted: WantedChange, error: PollerError) -> MadeChange:
     """A refusal or an error of the library in a sentence of this page's."""
     name = wanted.poller
     if isinstance(error, NotHandedOver):
-        return Made(409, f"The row {wanted.id} was not handed over. {error.why}")
+        return MadeChange(409, f"The row {wanted.id} was not handed over. {error.why}")
     if isinstance(error, (Refused, WrongArgument)):  # it quotes what the caller gave, and counts
-        return Made(409 if isinstance(error, Refused) else 422, str(error))
+        return MadeChange(409 if isinstance(error, Refused) else 422, str(error))
     if isinstance(error, LeaseHeld):
         left = error.expires_in_seconds
         until = "" if left is None else f" for up to {math.ceil(left)} s more"
-        return Made(
+        return MadeChange(
             409, f"A worker holds the lease of {name}{until}. Nothing was changed: try again, or pause it first."
         )
     for kind, status, words in _WORDS:
         if isinstance(error, kind):
-            return Made(status, words.format(name=name))
-    return Made(409, f"It was refused ({type(error).__name__}). What is wrong with {name}: poller check {name}")
+            return MadeChange(status, words.format(name=name))
+    return MadeChange(409, f"It was refused ({type(error).__name__}). What is wrong with {name}: poller check {name}")
 
 
 _WORDS: tuple[tuple[type[PollerError], int, str], ...] = (

@@ -76,7 +76,7 @@ def _before(rows: Sequence[RowFacts], row: RowFacts, report: Report, rule: Rule)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedCall:
     """A call that failed, or named rows. blame: what failed, for the reason of a halt."""
 
     ruling: Ruling
@@ -84,7 +84,7 @@ class Ended:
     blame: str
 
 
-def closed(state: State, ended: Sequence[Ended], *, release: bool, now: datetime) -> State:
+def closed(state: State, ended: Sequence[EndedCall], *, release: bool, now: datetime) -> State:
     """The PUT with which lanes stop: what the calls that failed change. With `release`, or where one of them says so,
     it gives the lease back."""
     fails = any(one.ruling.releases for one in ended)

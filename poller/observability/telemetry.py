@@ -42,7 +42,7 @@ _GRPC = "opentelemetry-exporter-otlp-proto-grpc"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedExporters:
     """Where metrics and traces go, each an exporter's name; None: nowhere."""
 
     metrics: str | None = None
@@ -52,11 +52,11 @@ class Wanted:
         return bool(self.metrics or self.traces)
 
 
-def wanted(choice: str | None, environ: Mapping[str, str]) -> Wanted:
+def wanted(choice: str | None, environ: Mapping[str, str]) -> WantedExporters:
     """What was asked for. OTEL_METRICS_EXPORTER and OTEL_TRACES_EXPORTER decide for their signal, then `telemetry` of
     the file (`choice`), then an address of an OTLP collector. OTEL_SDK_DISABLED switches all off."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return Wanted()
+        return WantedExporters()
     default = {"METRICS": choice, "TRACES": None if choice == "prometheus" else choice}
     found = {}
     for signal, of_file in default.items():
@@ -72,7 +72,7 @@ def wanted(choice: str | None, environ: Mapping[str, str]) -> Wanted:
         else:
             addresses = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
             found[signal] = "otlp" if any(environ.get(one) for one in addresses) else None
-    return Wanted(found["METRICS"], found["TRACES"])
+    return WantedExporters(found["METRICS"], found["TRACES"])
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Telemetry:
                 logger.warning("Telemetry could not be sent within %g s, and is lost.", FLUSH_SECONDS)
 
 
-def set_up(want: Wanted, *, app_name: str, port: int | None = None, file: str = "") -> Telemetry:
+def set_up(want: WantedExporters, *, app_name: str, port: int | None = None, file: str = "") -> Telemetry:
     """Install a provider for each signal that is wanted and that the application has not provided for.
 
     Args:
@@ -129,7 +129,7 @@ def set_up(want: Wanted, *, app_name: str, port: int | None = None, file: str = 
     return done
 
 
-def find_missing(want: Wanted, *, file: str = "") -> ConfigError | None:
+def find_missing(want: WantedExporters, *, file: str = "") -> ConfigError | None:
     """The error with which `set_up` would end, for a package or a setting that is missing; None where nothing is.
     Imports the exporters, and sets nothing up."""
     for signal, name in (("metric", want.metrics), ("trace", want.traces)):

@@ -34,7 +34,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FencedPlan:
     """What one fenced transaction does.
 
     Attributes:
@@ -57,7 +57,7 @@ def hashed(keys: Iterable[str]) -> list[bytes]:
 
 def plan(
     entries: Sequence[Entry], keys: Sequence[bytes], *, standing: Standing, token: int, named: Collection[int] = ()
-) -> Plan:
+) -> FencedPlan:
     """What to apply of a batch, and which entries give way to its own.
 
     Args:
@@ -67,7 +67,7 @@ def plan(
     applied = {key for one in entries if one.generation == standing.generation for key in _unpacked(one.row_keys)}
     fresh = tuple(position for position, key in enumerate(keys) if key not in applied and position not in named)
     if not fresh:
-        return Plan(fresh)
+        return FencedPlan(fresh)
     carried, through, replaced = [], standing.through, []
     for one in entries:
         if one.lane % standing.lanes != standing.lane or one.generation > standing.generation:
@@ -87,7 +87,7 @@ def plan(
         else:
             continue
         replaced.append(one.id)
-    return Plan(fresh, b"".join(carried), through, tuple(replaced))
+    return FencedPlan(fresh, b"".join(carried), through, tuple(replaced))
 
 
 def _is_over(entry: Entry, standing: Standing) -> bool:

@@ -12,7 +12,7 @@ from poller.config import AppConfig
 from poller.config.relays import relay_name
 from poller.errors import ConfigError
 from poller.model.finding import Finding, error, ok
-from poller.observability.telemetry import Telemetry, Wanted, find_missing, set_up, wanted
+from poller.observability.telemetry import Telemetry, WantedExporters, find_missing, set_up, wanted
 
 _ALL = ("otlp", "azure-monitor", "prometheus")
 
@@ -27,7 +27,7 @@ def export_telemetry(config: AppConfig, path: Path, *, here: Collection[str] = _
     """
     asked = wanted(config.telemetry, os.environ)
     metrics, traces = (one if one in here else None for one in (asked.metrics, asked.traces))
-    want = Wanted(metrics, traces)
+    want = WantedExporters(metrics, traces)
     if want != asked:
         logging.getLogger("poller").warning('telemetry: "%s" has no meaning here: nothing is exported', asked.metrics)
     if not want:

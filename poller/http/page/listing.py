@@ -40,7 +40,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListPage:
     """The list. `counts`: how many pollers are unhealthy, need attention, and are well. `left`: are not listed."""
 
     app_name: str
@@ -50,13 +50,13 @@ class Listing:
     left: int
 
 
-def listing_of(health: ShownHealth) -> Listing:
+def listing_of(health: ShownHealth) -> ListPage:
     """The list of an application's pollers."""
     lines = [line_of(part, health.computed_at) for part in health.parts]
     lines.sort(key=_rank)  # stable: the worst of each rank stays first
     ranks = [_rank(line) for line in lines]
     at = when(health.computed_at, health.computed_at)
-    return Listing(
+    return ListPage(
         app_name=health.app_name,
         at="" if at is None else at.exact,
         counts=(ranks.count(0), ranks.count(1), ranks.count(2)),

@@ -26,7 +26,7 @@ Service: TypeAlias = Literal["blob", "queue", "table"]
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AccountIdentity:
     """An account reached without a key. `urls`: of its services, as far as a setting says them; `credential`: `default`
     or `managedidentity`."""
 
@@ -159,7 +159,7 @@ def check_primary(url: str) -> None:
         raise ConfigError(f"{KEY} leads to a storage account's read-only secondary.", key=KEY, next_step=USE_PRIMARY)
 
 
-def from_environment(name: str, environ: Mapping[str, str], *, service: Service = "blob") -> str | Identity:
+def from_environment(name: str, environ: Mapping[str, str], *, service: Service = "blob") -> str | AccountIdentity:
     """The connection string, or the connection by identity, in the settings named `name`.
 
     Searched in this order, ignoring case, as Functions does: `NAME`, then `NAME__blobServiceUri`,
@@ -186,7 +186,7 @@ def from_environment(name: str, environ: Mapping[str, str], *, service: Service 
     )
 
 
-def _identity(prefix: str, settings: Mapping[str, str]) -> Identity | None:
+def _identity(prefix: str, settings: Mapping[str, str]) -> AccountIdentity | None:
     def setting(rest: str) -> str | None:
         return settings.get(f"{prefix}__{rest}".lower())
 
@@ -200,7 +200,7 @@ def _identity(prefix: str, settings: Mapping[str, str]) -> Identity | None:
     if not urls.keys() - {"queue"}:
         return None
     who = entra.read_identity(prefix, settings, key=KEY)
-    return Identity(urls, who.client_id, who.credential)
+    return AccountIdentity(urls, who.client_id, who.credential)
 
 
 def _parts(connection_string: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from poller import entra
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
-    from poller.stores.azure.account import Identity
+    from poller.stores.azure.account import AccountIdentity
 
 
 def default_credential(client_id: str | None) -> Callable[[], TokenCredential]:
@@ -18,6 +18,6 @@ def default_credential(client_id: str | None) -> Callable[[], TokenCredential]:
     return lambda: entra.credential_of(entra.Identity(client_id))
 
 
-def credential_of(identity: Identity) -> Callable[[], TokenCredential]:
+def credential_of(identity: AccountIdentity) -> Callable[[], TokenCredential]:
     """What gives the process's credential that the settings name."""
     return lambda: entra.credential_of(entra.Identity(identity.client_id, identity.credential))

@@ -15,7 +15,7 @@ from azure.core.exceptions import AzureError
 from azure.storage.blob import BlobClient, BlobServiceClient
 
 from poller.errors import ConfigError
-from poller.stores.azure.account import Identity, expand_development_storage, from_environment, is_development
+from poller.stores.azure.account import AccountIdentity, expand_development_storage, from_environment, is_development
 from poller.tls import is_loopback
 
 
@@ -108,11 +108,11 @@ def _in_clear(address: str, what: str) -> ConfigError:
 
 def _own_connection(
     address: str, connection: str, environ: Mapping[str, str]
-) -> tuple[str | Identity | None, str | None]:
+) -> tuple[str | AccountIdentity | None, str | None]:
     """The configured connection and its endpoint, where `address` is of that account."""
     try:
         found = from_environment(connection, environ)
-        if isinstance(found, Identity):
+        if isinstance(found, AccountIdentity):
             own = found.url("blob", connection, why="the address of a blob")
         else:
             own = BlobServiceClient.from_connection_string(expand_development_storage(found)).url

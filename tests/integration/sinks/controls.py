@@ -21,4 +21,4 @@ def without_fence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fence stands, and nothing is remembered."""
-    monkeypatch.setattr(ledger, "plan", lambda _entries, keys, **_: ledger.Plan(tuple(range(len(keys)))))
+    monkeypatch.setattr(ledger, "plan", lambda _entries, keys, **_: ledger.FencedPlan(tuple(range(len(keys)))))

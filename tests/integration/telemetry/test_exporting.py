@@ -21,7 +21,7 @@ from poller.app import load_app
 from poller.errors import ConfigError
 from poller.functions import create_app
 from poller.observability import telemetry
-from poller.observability.telemetry import Wanted, wanted
+from poller.observability.telemetry import WantedExporters, wanted
 from tests.support.collector import collector
 from tests.support.services import free_port, wait_until
 from tests.support.shop_folder import configure, write_shop
@@ -198,7 +198,7 @@ def test_a_missing_extra_is_named(name: str, package: str, monkeypatch: pytest.M
     monkeypatch.setattr(telemetry, "_provided", lambda signal: False)
     monkeypatch.setenv("APPLICATIONINSIGHTS_CONNECTION_STRING", f"InstrumentationKey={KEY}")
     with pytest.raises(ConfigError, match=re.escape(package)) as refused:
-        telemetry.set_up(Wanted(metrics=name), app_name="shop", file="poller.toml")
+        telemetry.set_up(WantedExporters(metrics=name), app_name="shop", file="poller.toml")
     assert refused.value.next_step == f"Install poller's extra {name}: pip install {package}"
     assert KEY not in str(refused.value)
 
@@ -206,13 +206,13 @@ def test_a_missing_extra_is_named(name: str, package: str, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("want", "protocol", "step"),
     [
-        (Wanted("prometheus", "otlp"), "http/protobuf", OTLP),
-        (Wanted("prometheus", "otlp"), "grpc", "pip install opentelemetry-exporter-otlp-proto-grpc"),
+        (WantedExporters("prometheus", "otlp"), "http/protobuf", OTLP),
+        (WantedExporters("prometheus", "otlp"), "grpc", "pip install opentelemetry-exporter-otlp-proto-grpc"),
     ],
     ids=["extra", "grpc"],
 )
 def test_what_to_install_is_for_the_exporter_that_fails(
-    want: Wanted, protocol: str, step: str, monkeypatch: pytest.MonkeyPatch
+    want: WantedExporters, protocol: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Metrics are there, or are the application's own; what traces need is missing."""
 
@@ -264,22 +264,22 @@ def test_a_check_names_what_telemetry_lacks(folder: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("choice", "variables", "expected"),
     [
-        (None, {}, Wanted()),
-        ("otlp", {}, Wanted("otlp", "otlp")),
-        ("prometheus", {}, Wanted("prometheus", None)),
-        ("prometheus", {"OTEL_TRACES_EXPORTER": "otlp"}, Wanted("prometheus", "otlp")),
-        ("otlp", {"OTEL_TRACES_EXPORTER": "none"}, Wanted("otlp", None)),
-        ("otlp", {"OTEL_SDK_DISABLED": "true"}, Wanted()),
-        ("prometheus", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, Wanted("prometheus", None)),
-        (None, {"OTEL_METRICS_EXPORTER": "console, prometheus"}, Wanted("prometheus", None)),
-        (None, {"OTEL_METRICS_EXPORTER": "console"}, Wanted()),
-        (None, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, Wanted("otlp", "otlp")),
-        (None, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, Wanted(None, "otlp")),
-        (None, {"APPLICATIONINSIGHTS_CONNECTION_STRING": "x"}, Wanted()),
+        (None, {}, WantedExporters()),
+        ("otlp", {}, WantedExporters("otlp", "otlp")),
+        ("prometheus", {}, WantedExporters("prometheus", None)),
+        ("prometheus", {"OTEL_TRACES_EXPORTER": "otlp"}, WantedExporters("prometheus", "otlp")),
+        ("otlp", {"OTEL_TRACES_EXPORTER": "none"}, WantedExporters("otlp", None)),
+        ("otlp", {"OTEL_SDK_DISABLED": "true"}, WantedExporters()),
+        ("prometheus", {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, WantedExporters("prometheus", None)),
+        (None, {"OTEL_METRICS_EXPORTER": "console, prometheus"}, WantedExporters("prometheus", None)),
+        (None, {"OTEL_METRICS_EXPORTER": "console"}, WantedExporters()),
+        (None, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, WantedExporters("otlp", "otlp")),
+        (None, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, WantedExporters(None, "otlp")),
+        (None, {"APPLICATIONINSIGHTS_CONNECTION_STRING": "x"}, WantedExporters()),
     ],
     ids=str,
 )
-def test_what_was_asked_for(choice: str | None, variables: Mapping[str, str], expected: Wanted) -> None:
+def test_what_was_asked_for(choice: str | None, variables: Mapping[str, str], expected: WantedExporters) -> None:
     assert wanted(choice, variables) == expected
 
 

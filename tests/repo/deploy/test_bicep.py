@@ -130,7 +130,7 @@ def test_the_settings_are_those_that_poller_reads(
 
     found = account.from_environment("AzureWebJobsStorage", settings(DEPLOY / template, given), service=service)
 
-    assert isinstance(found, account.Identity)
+    assert isinstance(found, account.AccountIdentity)
     assert (found.client_id, found.credential) == ("an-id", "managedidentity")
     assert dict(found.urls) == {one: urls[one] for one in services}
 
