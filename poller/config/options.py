@@ -290,7 +290,8 @@ class SourceOptions(Options):
 
     start_from: StartFrom = "beginning"
     """Where the very first tick starts: `beginning`, `now`, or a value of the cursor column. Afterwards the
-    checkpoint decides."""
+    checkpoint decides. If the schedule has pauses of more than five minutes, `now` is when the poller is first looked
+    at, soon after its process starts."""
 
     on_null_cursor: Literal["fail", "skip"] = "fail"
     """What happens to rows without a value in the cursor column: they stop the poller, or are never delivered."""

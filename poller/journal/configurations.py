@@ -1,10 +1,10 @@
 """Which configurations work under one name, so that two apps that were given one `app_name` by mistake are noticed.
 
-They take each other's leases and, with `[functions] mode = "queue"`, each other's messages. A dispatcher and a
-`poller run` say by a hint, `configurations/{app}/{digest}.json`, which configuration they have: all processes of one
-configuration share it, and one of them renews it every five minutes. A deployment has two for a while, so two are
-noticed only when both were renewed 15 minutes after the later one came. A hint that was not renewed for 12 minutes is
-of one that works no longer. Ages are differences of the store's own times.
+They take each other's leases and, with `[functions] mode = "queue"`, each other's messages. A dispatcher, a
+`poller run` and the timers of a file say by a hint, `configurations/{app}/{digest}.json`, which configuration they
+have: all processes of one configuration share it, and one of them renews it every five minutes. A deployment has two
+for a while, so two are noticed only when both were renewed 15 minutes after the later one came. A hint that was not
+renewed for 12 minutes is of one that works no longer. Ages are differences of the store's own times.
 
 Nothing rests on hints: a wrong one is a warning too many, or one that is missing.
 """

@@ -229,8 +229,8 @@ class State(_Part):
     holds the lease and it stands, rows are left, and do not wait for their schedule's next moment.
 
     `looked_at` is until when the moments of its schedule are done with, by the clock of the worker that wrote it: if a
-    later one has passed, no worker ran, or none came to its end. Only a schedule with pauses of more than
-    `poller.model.schedule.BETWEEN` has it.
+    later one has passed, no worker ran, none came to its end, or rows lie above a bound that is held back. Only a
+    schedule with pauses of more than `poller.model.schedule.BETWEEN` has it.
 
     `history` is what was delivered of late, the newest last, for people who look.
     """

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from sqlalchemy.engine import Connection
@@ -36,7 +36,7 @@ class Clock(SystemRuntime):
 class Night:
     """Processes of a nightly poller, over one table of PostgreSQL."""
 
-    def __init__(self, url: str, **cursor: str) -> None:
+    def __init__(self, url: str, **cursor: Any) -> None:
         self.url = url
         self.cursor = cursor or {"cursor_column": "updated_at"}
         self.clock = Clock()
@@ -48,7 +48,7 @@ class Night:
     def take(self, batch: Batch) -> None:
         self.seen += [row["id"] for row in batch]
 
-    def poller(self, bound: str) -> Poller:
+    def poller(self, bound: Literal["exact", "observed"]) -> Poller:
         """One more process."""
         self._open.enter_context(another_process())
         source = SqlSource(

@@ -84,6 +84,12 @@ CASES = {
         "warning",
     ),
     "PollerUnhealthy": Case({"poller_health_unhealthy": "1x60"}, {"poller_health_unhealthy": "0x60"}, "critical"),
+    "PollerBegan": Case(
+        {'poller_events_total{event="began"}': "_x120 1x80"},
+        {'poller_events_total{event="began"}': "1x200"},
+        "info",
+        at=150,
+    ),
     "PollerProcessAbsent": Case(
         {'poller_ticks_total{outcome="idle"}': "0+6x20 _x40"},
         {'poller_ticks_total{outcome="idle"}': "0+6x60"},
