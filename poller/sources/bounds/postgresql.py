@@ -37,12 +37,16 @@ select pg_snapshot_xmin(s)::text as xmin, pg_snapshot_xmax(s)::text as xmax, pg_
   from pg_current_snapshot() as s
 """)
 _WRITER = sa.text("""
-select 'pid ' || pid || ' of ' || usename || ', open since ' || to_char(xact_start, 'YYYY-MM-DD HH24\\:MI\\:SS')
+select 'pid ' || pid || ' of ' || usename || ', open since ' || to_char(xact_start, 'YYYY-MM-DD HH24\\:MI\\:SS') as who,
+       extract(epoch from clock_timestamp() - xact_start) as open_for
   from pg_stat_activity where backend_xid = cast(cast(:xid as xid8) as xid)
 union all
-select 'prepared transaction ' || gid || ' of ' || owner from pg_prepared_xacts
+select 'prepared transaction ' || gid || ' of ' || owner, extract(epoch from clock_timestamp() - prepared)
+  from pg_prepared_xacts
  where transaction = cast(cast(:xid as xid8) as xid)
 """)
+RARELY = 60.0
+"""Seconds between two samples from which on they do not show for how long a transaction is open."""
 REFRESHED = (
     'Read the tables that it is made from, or set bound = "heuristic" and a `commit_delay` longer than the time between'
     " two refreshes plus the longest transaction."
@@ -60,22 +64,28 @@ class Xid8(Stateless):
         self._reason = reason
         self._value: str | None = None
         self._since = 0.0
+        self._sampled = float("-inf")
 
     def sample(self, connection: Connection) -> Bound:
-        """One statement: the oldest transaction id that is still open anywhere in the cluster."""
+        """One statement: the oldest transaction id that is still open anywhere in the cluster. Since when it is open is
+        what the samples show; who samples rarely asks, where that may be seen."""
         row = connection.execute(_XMIN).one()
         refuse_standby(row, self._context.table or "")
+        now = time.monotonic()
+        rarely, self._sampled = now - self._sampled > RARELY, now
         if row.xmin != self._value:
-            self._value, self._since = row.xmin, time.monotonic()
-        age = time.monotonic() - self._since
+            self._value, self._since = row.xmin, now
+        age, writer = now - self._since, None
+        if row.xmin != row.xmax and (rarely or age >= SHOWS_HOLDER_AFTER):
+            writer = connection.execute(_WRITER, {"xid": row.xmin}).first()
+            age = max(age, float(writer.open_for or 0.0) if writer is not None else 0.0)
         if row.xmin == row.xmax or age < SHOWS_HOLDER_AFTER:
             return Bound(kind=self.kind, value=row.xmin, reason=self._reason, next=row.xmax)
-        who = connection.execute(_WRITER, {"xid": row.xmin}).scalar()
         return Bound(
             kind=self.kind,
             value=row.xmin,
             age_seconds=age,
-            held_by=who or f"transaction {row.xmin}",
+            held_by=(writer and writer.who) or f"transaction {row.xmin}",
             reason=f"{OPEN_TOO_LONG}; {self._reason}",
             next=row.xmax,
         )

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from poller import Poller
+from poller.delivery import result as results
 from poller.dispatch import probes
 from poller.dispatch.probes import Answer, DatabaseProber, Question
 from poller.errors import SourceError
 from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
+from poller.sources.bounds import postgresql_samples
 from poller.sources.reading import learned
 from poller.sources.reading.inspection import inspect_source
 from poller.stores import MemoryStore
+from tests.integration.bounds.tables import session
 from tests.integration.sources.tables import TIMESTAMP, execute, family
 
 NAMES = [f"t{number}" for number in range(6)]
@@ -93,6 +97,22 @@ def test_rows_are_found_where_they_wait(tables: Tables) -> None:
     tables.add("t1", 7, "2026-01-02 03:04:06")
     tables.add("t4", 7, "2026-01-02 03:04:05")  # inside the tie
     assert settled(tables) == {name: "rows" if name in ("t1", "t4") else "none" for name in NAMES}
+
+
+@pytest.mark.parametrize(("waited", "answer"), [(0.0, "held"), (3600.0, "none")], ids=["from before", "since then"])
+def test_rows_above_a_bound_that_is_held_are_told_from_none(
+    postgres_db: str, waited: float, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the transaction began after the poller fell due, all rows of that moment were found."""
+    monkeypatch.setattr(results, "HELD_FOR", 0.0)  # no test waits for a minute
+    monkeypatch.setattr(postgresql_samples, "SHOWS_HOLDER_AFTER", 0.0)
+    tables = Tables(postgres_db, ["t0"]).drained()
+    question = replace(tables.question("t0"), waited=waited)
+    with session(postgres_db, "begin", "select 1"):
+        assert tables.prober.ask([question]) == {"t0": "none"}
+        execute(postgres_db, "insert into t0 values (7, clock_timestamp())")
+        assert tables.prober.ask([question]) == {"t0": answer}
+    tables.close()
 
 
 def test_nothing_is_inspected_with_types_from_documents(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
