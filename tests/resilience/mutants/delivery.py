@@ -18,12 +18,15 @@ DELIVERY = (
         "",
         "integration/runner/test_grouped_failures.py::test_what_is_done_before_a_row_that_fails_comes_once",
     ),
-    _mutant(
+    Mutant(
         "a page that was read ahead serves however old it is",
-        "reader.py",
-        "                if self._is_young(read):\n",
-        "                if True:\n",
-        "integration/runner/test_read_ahead_ages.py::test_a_page_read_ahead_that_waited_too_long_is_read_again",
+        (
+            Edit("delivery/reader.py", "                if self._is_young(read):\n", "                if True:\n"),
+            Edit("delivery/batches.py", "and not chosen.killed and self._age(rows) > KEPT_FOR:", "and False:"),
+        ),
+        "test_a_page_read_ahead_that_waited_too_long_is_read_again",
+        test="tests/integration/runner/test_read_ahead_ages.py"
+        "::test_a_page_read_ahead_that_waited_too_long_is_read_again",
     ),
     _mutant(
         "a piece that was named and not handed over counts as one that was killed",

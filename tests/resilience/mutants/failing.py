@@ -169,7 +169,7 @@ FAILING = (
                 "attempts = state.delivery.attempts",
             ),
         ),
-        "count as attempts",
+        "count as attempts|counts as an attempt",
     ),
     Mutant(
         "a listed row is passed by a write that nobody waits for",

@@ -71,6 +71,8 @@ class Laws:
         self.rewrites = 0
         self.late: set[str | None] = set()
         """Tags of releases that landed long after their stamp, and of changes that carry such a one along."""
+        self._sent_by: dict[str | None, tuple[str, int]] = {}
+        """By tag: the process, and its tick or command, whose write it is of."""
         self.skipped: set[int] = set()
         """Rows that an operator's reset passed."""
         self.delivered: set[int] = set()
@@ -122,7 +124,8 @@ class Laws:
         kind = self._kind(document, if_tag)
         label = f"write {document['write_ids'][-1][:6]} on tag {if_tag} ({kind})"
         owner = tenure.owner_id if tenure is not None else None
-        remembers, stamps = kind == "remembers", kind == "release" and if_tag in self.late
+        remembers, own = kind == "remembers", self._sent_by.get(if_tag) == (client.name, client.scope)
+        stamps = kind == "release" and if_tag in self.late and own  # another tick's or process's: the weekly rewrite
         sent = Sent(
             client.name, client.role, client.scope, name, body, if_tag, label, document, owner, remembers, stamps,
             rewrites=kind == "release" and tenure is None and not stamps,
@@ -154,6 +157,7 @@ class Laws:
             self._fail(f"{sent.label} overwrites a document that cannot be read")
             return
         self.document = self.versions[tag] = after
+        self._sent_by[tag] = sent.client, sent.scope
         self.landed_writes += 1
         write_id = after["write_ids"][-1]
         if write_id in self._write_ids:
