@@ -164,7 +164,7 @@ def looked(context: Context, at: datetime, result: TickResult) -> None:
     memory = context.source.remember() if result.held_up and schedule.rests(at) else None
     if until is None and known is None:
         until = at - BETWEEN  # before the moment that this tick was for
-    if until is not None and (schedule.rests(until) if known is None else schedule.owed(known, until)):
+    if until is not None and (schedule.rests(at) if known is None else schedule.owed(known, until)):
         change = partial(transitions.looked, at=until)
     elif memory is not None and transitions.may_remember(copy.state, now=file.clock.now()):
         change = partial(transitions.remember, memory=memory)

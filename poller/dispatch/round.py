@@ -294,7 +294,9 @@ class Dispatcher:
             if isinstance(source, str):
                 answers[one.poller] = source
             else:
-                questions.append(Question(one.poller, source, one.state, (at - one.since).total_seconds()))
+                fell = self._schedules.due.get(one.poller)
+                since = one.since if fell is None else fell.seen
+                questions.append(Question(one.poller, source, one.state, (at - since).total_seconds()))
         found = self._prober.ask(questions) if questions else {}
         for name, answer in found.items():
             if answer in ("failed", "away"):

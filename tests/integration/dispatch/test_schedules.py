@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poller.dispatch.probes import Answer, Question
 from poller.dispatch.schedules import Schedules
 from poller.errors import StoreUnavailable
 from poller.model.schedule import Schedule
 from poller.ports import Found, Timeout, Written
 from poller.stores import MemoryStore
-from tests.support.dispatching import APP, Shop
+from tests.support.dispatching import APP, Shop, Told
 
 Make: TypeAlias = Callable[..., Shop]
 NAME = f"dispatch/{APP}.json"
@@ -301,3 +302,35 @@ def test_a_row_above_a_held_bound_makes_no_dispatch_late(shop: Make) -> None:
         late = many.dispatcher()
         assert many.round(late).asked == 1, "a dispatcher that starts knows of it"
     assert len(many.round(dispatcher).sent) == 1
+
+
+class Waited(Told):
+    """Told about the bound's holder; notes for how long each poller has waited."""
+
+    def __init__(self) -> None:
+        super().__init__("held")
+        self.seconds: list[float] = []
+
+    def ask(self, questions: Sequence[Question]) -> Mapping[str, Answer]:
+        self.seconds += [one.waited for one in questions]
+        return super().ask(questions)
+
+
+def test_a_poller_that_is_due_for_days_is_asked_about_its_last_moment(shop: Make) -> None:
+    told = Waited()
+    many = shop(1, schedule=NIGHTLY, prober=told)
+    dispatcher = many.started()
+    for hours in (14, 20, 4):
+        many.round(dispatcher, after=hours * 3600)
+    assert told.seconds == [0.0, 20 * 3600.0, 0.0]
+
+
+@pytest.mark.parametrize(("schedule", "asked"), [(NIGHTLY, 3), ("*/30 * * * * *", 1)], ids=["nightly", "often"])
+def test_a_short_schedule_waits_for_its_next_moment(shop: Make, schedule: str, asked: int) -> None:
+    told = Told("held")
+    many = shop(1, schedule=schedule, prober=told)
+    dispatcher = many.started()
+    many.clock.passes(14 * 3600)
+    for _ in range(3):
+        many.round(dispatcher, after=5)
+    assert len(told.asked) == asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -339,6 +340,23 @@ def test_a_transaction_that_began_after_two_changes_nothing() -> None:
     table.bound = replace(HELD, age_seconds=150.0)
     shop.run(shop.poller(table), until=2 * DAY)
     assert len(table.pages) == 2, "at 02:00, and at 02:04, when a process starts"
+
+
+@pytest.mark.parametrize("age", [120.0, None], ids=["for two minutes", "for an unknown time"])
+def test_rows_above_a_held_bound_come_though_no_night_was_written_down(age: float | None) -> None:
+    """A document of a version that did not write until when moments are done with."""
+    shop = Shop().had_a_night()
+    name = "state/shop/nightly.json"
+    found = shop.store.read(name)
+    assert isinstance(found, Found)
+    said = {key: value for key, value in json.loads(found.body).items() if key != "looked_at"}
+    shop.store.write(name, json.dumps(said).encode(), if_tag=found.tag)
+    shop.comes()
+    table = held(shop, above=1, bound=replace(HELD, age_seconds=age))
+    shop.run(shop.poller(table), until=DAY + AT_TWO + 240)
+    table.above, table.bound = 0, Bound("exact", value="2026-05-02T02:00:00.000000Z", age_seconds=1.0)
+    shop.run(shop.poller(table), until=DAY + AT_TWO + 600)
+    assert [number for _, number in shop.seen] == [1]
 
 
 def test_a_bound_that_holds_no_row_back_is_done_with() -> None:
