@@ -16,8 +16,9 @@ from poller.delivery import result as results
 from poller.ports import Found
 from poller.runtime import SystemRuntime
 from poller.sources import SqlSource
-from poller.sources.bounds import postgresql, postgresql_samples
+from poller.sources.bounds import followed, postgresql, postgresql_samples
 from poller.stores import MemoryStore
+from tests.integration.bounds import tables as bounds
 from tests.integration.bounds.tables import INTEGER, XID8, another_process, make, make_xid8, session
 from tests.support.services import wait_until
 
@@ -53,7 +54,7 @@ class Night:
     def take(self, batch: Batch) -> None:
         self.seen += [row["id"] for row in batch]
 
-    def poller(self, bound: Literal["exact", "observed"]) -> Poller:
+    def poller(self, bound: Literal["auto", "exact", "observed"]) -> Poller:
         """One more process."""
         self._open.enter_context(another_process())
         source = SqlSource(
@@ -64,6 +65,7 @@ class Night:
             bound=bound,
             bound_margin="0s",
             bound_wait="0s",
+            cursor_time_zone="UTC",
         )
         made = Poller(
             "nightly",
@@ -142,6 +144,30 @@ def test_rows_above_a_transaction_that_is_open_at_two_come_when_it_has_ended(
         poller.tick(night.take)
         assert night.seen == list(range(1, 3 + below))
         assert poller.unfinished() is None
+
+
+def freshly(poller: Poller) -> None:
+    """MariaDB's samples are at least 0.11 s apart."""
+    assert isinstance(poller.source, SqlSource)
+    bounds.freshly(poller.source)
+
+
+def test_so_it_is_on_mariadb(mariadb_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "HELD_FOR", 0.0)
+    monkeypatch.setattr(followed, "SHOWS_HOLDER_AFTER", 0.0)
+    with closing(Night(mariadb_db)) as night:
+        poller = night.poller("auto")
+        poller.tick(night.take)
+        night.clock.now = TWO
+        with night.transaction(1) as transaction:
+            night.add(2)
+            freshly(poller)
+            assert (poller.tick(night.take).pending, poller.unfinished() is None) == (1, False)
+            transaction.exec_driver_sql("commit")
+        freshly(poller)
+        night.clock.now += timedelta(minutes=5)
+        poller.tick(night.take)
+        assert night.seen == [1, 2]
 
 
 @pytest.fixture
