@@ -15,7 +15,7 @@ from poller.model.changes import created
 from poller.model.cursor import Cursor
 from poller.model.document import Lease
 from poller.observability import LeaseExpired
-from poller.ports import Bound, TypedSource
+from poller.ports import Bound, WatchedSource
 
 logger = logging.getLogger("poller")
 
@@ -40,7 +40,7 @@ def create(context: Context, start: Cursor | None) -> WriteResult:
             ttl=file.timing.ttl,
             now=file.clock.now(),
             memory=context.source.remember(),
-            columns=context.source.columns() if isinstance(context.source, TypedSource) else None,
+            facts=context.source.facts() if isinstance(context.source, WatchedSource) else None,
         ),
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from poller.delivery import idle_writes, retries
 from poller.delivery.batches import Batches
@@ -34,8 +35,8 @@ from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
 from poller.model.when import moment
-from poller.observability import Began, PollerHalted
-from poller.ports import Event, PatientStop
+from poller.observability import Began, FactsTaken, PollerHalted, TableReplaced, TieRepeated
+from poller.ports import Event, Page, PatientStop
 
 TAKEN = "another owner took the lease first"
 
@@ -162,6 +163,8 @@ class Tick:
             if copy is not None:  # a database may be away for weeks
                 idle_writes.rewrite(self.context, copy)
             raise
+        if rows.page.again is not None:
+            self.progress.reached, seen = rows.after, self._as_taken(_resting(state, rows.page), jitter, now)
         rows, chosen = self._chosen(rows, seen, wide=wide, entering=True)
         tries = self._due(seen)
         turns = tries is not None and (tries.failures > 1 or self._calls_are_limited)
@@ -230,9 +233,10 @@ class Tick:
         """Take the lease. Raises: as `LeasedDelivery.acquire`."""
 
         def begins(state: State, now: datetime) -> State:
-            return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)
+            resting = _resting(state, turn.rows.page)
+            return handover.entered(self._as_taken(resting, turn.jitter, now), turn.chosen, turn.tries)
 
-        return LeasedDelivery.acquire(
+        delivery = LeasedDelivery.acquire(
             self.context,
             self.handler,
             copy,
@@ -241,6 +245,19 @@ class Tick:
             starts_batch=bool(turn.chosen.rows),
             begins=lambda state, now: transitions.begun(begins(state, now)),
         )
+        if copy is not None:
+            self._say_what_it_rests_on(copy.state, turn.rows.page)
+        return delivery
+
+    def _say_what_it_rests_on(self, before: State, page: Page) -> None:
+        """Say what the acquire's PUT changed of that."""
+        common: dict[str, Any] = {"poller": self.context.name, "at": self.runtime.utcnow()}
+        if page.again is not None:
+            self.progress.cursor = page.again.cursor
+            event = TableReplaced if page.again.replaced else TieRepeated
+            self.context.emit(event(**common, cursor=str(page.again.cursor), reason=page.again.why))
+        elif before.facts is None and page.facts is not None:
+            self.context.emit(FactsTaken(**common))
 
     # --- under the lease -------------------------------------------------------------------------------------------
 
@@ -322,7 +339,8 @@ class Tick:
                     tries = self._due(tenure.state, batch_first=batch_first)
         if chosen.blocked:
             progress.blocked = progress.blocked or self._no_room(tenure.state)
-        return tries is None and not chosen.passes and not chosen.blocked
+        progress.left = progress.left or self.reader.interrupted
+        return tries is None and not chosen.passes and not chosen.blocked and not self.reader.interrupted
 
     def _next(self, rows: PageRows, delivery: LeasedDelivery) -> tuple[PageRows, Plan]:
         """The rows behind the checkpoint, those that were read where it did not move, and what is done with them."""
@@ -445,6 +463,16 @@ class Tick:
         if self.options.on_poison == "quarantine" or not pk:
             return ()
         return "quarantine", "add", name, *(part for key in pk.items() for part in ("--pk", "{}={}".format(*key)))
+
+
+def _resting(state: State, page: Page) -> State:
+    """The document as the page leaves it: a checkpoint without known facts rests on the page's; one whose tie begins
+    again moves there."""
+    if page.again is not None:
+        return transitions.tie_begun(state, page.again.cursor, page.facts)
+    if state.facts is not None or page.facts is None:
+        return state
+    return state.model_copy(update={"facts": dict(page.facts)})
 
 
 def _backs_off(state: State, until: datetime) -> str:

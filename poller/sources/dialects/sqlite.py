@@ -14,11 +14,15 @@ from sqlalchemy.exc import DBAPIError
 from poller.sources.columns import Column, Family, Odd
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.columns.moments import TextForm
-from poller.sources.dialects.base import Dialect, Look, PageForm, Records, Runner, by_value
+from poller.sources.dialects.base import Dialect, Look, PageForm, Records, Runner, Watch, by_value
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import decode
 
 _NO_UTF_8 = "Could not decode to UTF-8"
+_COLLATIONS = """
+SELECT x.name, x.coll FROM pragma_index_list(:table, :schema) AS l JOIN pragma_index_xinfo(l.name, :schema) AS x
+ WHERE l."unique" AND x.key AND x.name IS NOT NULL ORDER BY l.origin = 'c' DESC
+"""
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
 
@@ -59,6 +63,19 @@ class Sqlite(Dialect):
     def seen(self, dbapi: Any, found: Records, columns: Collection[str]) -> Hashable:
         """By the number that SQLite raises with each change of a definition: a result says nothing of types."""
         return int(dbapi.execute("PRAGMA schema_version").fetchone()[0])
+
+    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+        """Of a table: where it begins in its file, and the collations that its own constraints have; `seen` shows
+        whether any definition changed."""
+        if look.table is None:
+            return Watch()
+        schema = "" if look.schema is None else look.schema.replace('"', '""')
+        master = f'"{schema}".sqlite_master' if schema else "sqlite_master"
+        made = f"SELECT rootpage FROM {master} WHERE type = 'table' AND name = :table COLLATE NOCASE"  # noqa: S608
+        rows = run(made, {"table": look.table}).rows
+        kept = run(_COLLATIONS, {"table": look.table, "schema": look.schema}).rows if texts and rows else ()
+        collations = {str(name): str(collation) for name, collation in kept if name in texts}
+        return Watch(object=f"page {rows[0][0]}" if rows else None, collations=collations)
 
     def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
         """By the number that SQLite raises with each change of a definition. It keeps one per file: not with files

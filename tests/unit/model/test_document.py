@@ -20,7 +20,7 @@ from tests.unit.model.example import EXAMPLE, STRANGE, example, strange, unknown
 
 LEFT_OUT = {
     "history",
-    "columns",
+    "facts",
     "aside",
     "quarantine",
     "retrying",
