@@ -77,6 +77,7 @@ class Watch:
         found: its row.
         object: which object has the table's name; None if that is not known here.
         collations: by which a column's text is sorted, with its version, by the column's name.
+        digits: how many digits of a second a column shows, where this is not what its type surely holds.
     """
 
     sql: str = ""
@@ -84,6 +85,7 @@ class Watch:
     found: tuple[Any, ...] = ()
     object: str | None = None
     collations: Mapping[str, str] = field(default_factory=dict)
+    digits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ _NUMBERS = {
 
 _TIMESTAMP_CODE = 7  # MYSQL_TYPE_TIMESTAMP: stored in UTC, unlike DATETIME
 _DATE_CODE, _DATETIME_CODE = 10, 12
+_TIMES = frozenset({_TIMESTAMP_CODE, _DATETIME_CODE})
 _CONVERTERS = {
     Family.TIMESTAMPTZ: "convert_datetime",
     Family.TIMESTAMP: "convert_datetime",
@@ -73,7 +74,7 @@ _JSON = re.compile(
 )
 
 _MADE = "FROM information_schema.tables WHERE table_schema = coalesce(:schema, database()) AND table_name = :table"
-_NUMBERS = {True: "innodb_sys_tables", False: "innodb_tables"}
+_NUMBERED = {True: "innodb_sys_tables", False: "innodb_tables"}
 """Of MariaDB, of MySQL."""
 _YOUNG = "create_time >= now() - INTERVAL 3 SECOND"
 _NAMED = "name = concat(table_schema, '/', table_name)"
@@ -181,10 +182,13 @@ class MySql(Dialect):
         if look.table is None:
             sql = f"SELECT {', '.join(derived)}" if texts else ""
             found = tuple(run(sql).rows[0]) if texts else ()
-            return Watch(sql, found=found, collations=dict(zip(texts, map(str, found), strict=True)))
+            shown = zip(look.described.names, look.described.description, strict=False) if look.described else ()
+            digits = {name: one[5] for name, one in shown if one[1] in _TIMES and one[5] in range(7)}
+            collations = dict(zip(texts, map(str, found), strict=True))
+            return Watch(sql, found=found, collations=collations, digits=digits)
         params = {"schema": look.schema, "table": look.table}
         maria = bool(getattr(connection.dialect, "is_mariadb", False))
-        number = f"(SELECT table_id FROM information_schema.{_NUMBERS[maria]} WHERE {_NAMED})"  # noqa: S608
+        number = f"(SELECT table_id FROM information_schema.{_NUMBERED[maria]} WHERE {_NAMED})"  # noqa: S608
         asked = ["create_time", "engine", *derived]
         try:
             rows = run(f"SELECT {', '.join([*asked, _YOUNG, number])} {_MADE}", params).rows

@@ -19,10 +19,8 @@ from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import decode
 
 _NO_UTF_8 = "Could not decode to UTF-8"
-_COLLATIONS = """
-SELECT x.name, x.coll FROM pragma_index_list(:table, :schema) AS l JOIN pragma_index_xinfo(l.name, :schema) AS x
- WHERE l."unique" AND x.key AND x.name IS NOT NULL ORDER BY l.origin = 'c' DESC
-"""
+_SORTERS = frozenset({"SorterOpen", "OpenEphemeral"})
+"""Of which EXPLAIN says by what they compare."""
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
 
@@ -65,16 +63,22 @@ class Sqlite(Dialect):
         return int(dbapi.execute("PRAGMA schema_version").fetchone()[0])
 
     def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
-        """Of a table: where it begins in its file, and the collations that its own constraints have; `seen` shows
-        whether any definition changed."""
+        """Of a table: where it begins in its file. The collations are those by which SQLite says that it would sort;
+        `seen` shows whether any definition changed."""
+        collations: dict[str, str] = {}
+        if texts:
+            sorting = ", ".join(f"+{look.columns[name]}" for name in texts)
+            fresh = f"/* {time.monotonic_ns()} */"  # a plan that is kept is not made anew when the table is another
+            plan = run(f"EXPLAIN {fresh} SELECT 1 FROM {look.relation} ORDER BY {sorting}").rows  # noqa: S608 - quoted
+            said = next((str(step[5]) for step in plan if step[1] in _SORTERS), "")
+            found = said.removeprefix(f"k({len(texts)},").removesuffix(")").split(",")
+            collations = dict(zip(texts, found, strict=True)) if len(found) == len(texts) and said else {}
         if look.table is None:
-            return Watch()
+            return Watch(collations=collations)
         schema = "" if look.schema is None else look.schema.replace('"', '""')
         master = f'"{schema}".sqlite_master' if schema else "sqlite_master"
         made = f"SELECT rootpage FROM {master} WHERE type = 'table' AND name = :table COLLATE NOCASE"  # noqa: S608
         rows = run(made, {"table": look.table}).rows
-        kept = run(_COLLATIONS, {"table": look.table, "schema": look.schema}).rows if texts and rows else ()
-        collations = {str(name): str(collation) for name, collation in kept if name in texts}
         return Watch(object=f"page {rows[0][0]}" if rows else None, collations=collations)
 
     def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:

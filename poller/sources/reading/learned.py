@@ -102,7 +102,11 @@ class Learned:
 
     def _facts_of(self, known: Inspection) -> TableFacts:
         """What the database said, but for the guarantee, which the bound says."""
-        said, plain = self.whereabouts, [replace(one, nullable=None, odd=None) for one in (known.cursor, *known.keys)]
+        said, digits = self.whereabouts, known.watch.digits
+        plain = [
+            replace(one, nullable=None, odd=None, digits=digits.get(one.name, one.digits))
+            for one in (known.cursor, *known.keys)
+        ]
         named = known.watch.object or (None if said is None else said.object)
         return TableFacts(plain[0], tuple(plain[1:]), server=None if said is None else said.server, object=named)
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from tests.contract.sources.fills import cased, crossing, falling, just_after, padded, tenths, uuid_of
-from tests.contract.sources.known import NARROWED, RESORTED, STUCK, SWAPPED
 from tests.contract.sources.place import (
     SHAPES,
     TABLE,
@@ -19,7 +18,6 @@ from tests.contract.sources.place import (
     alters,
     in_ties,
     itself,
-    known_later,
 )  # fmt: skip
 
 BIN, CI = "varchar(60) COLLATE utf8mb4_bin", "varchar(60) COLLATE utf8mb4_general_ci"
@@ -109,12 +107,6 @@ class MariaDb(SqlPlace):
         *CHANGES,
         retyped("key uuid to char", "id", "uuid", "char(36)", key_of=uuid_of),
     )
-    known: ClassVar[Mapping[str, str]] = {
-        **known_later(RESORTED, "key text from bin to ci", "key text from ci to bin", "key decimal to varchar"),
-        **known_later(NARROWED, "cursor narrowed to seconds"),
-        **known_later(STUCK, "key int to varchar", "cursor loses its zone", "cursor gets a zone"),
-        **known_later(SWAPPED, "two tables swapped"),
-    }
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from tests.contract.sources.fills import cased, crossing, falling, just_after, padded, tenths, uuid_of
-from tests.contract.sources.known import NARROWED, RESORTED, STUCK, SWAPPED
 from tests.contract.sources.place import (
     SELECT,
     SHAPES,
@@ -20,7 +19,6 @@ from tests.contract.sources.place import (
     alters,
     in_ties,
     itself,
-    known_later,
 )  # fmt: skip
 
 TEXT_C, TEXT_ICU = 'text COLLATE "C"', 'text COLLATE "en-x-icu"'
@@ -114,13 +112,6 @@ class PostgreSql(SqlPlace):
         "bytes": "bytea", "date": "date", "local": "timestamp(6)",
     }  # fmt: skip
     changes: ClassVar[Sequence[Change]] = (*OF_KEYS, *OF_CURSORS, *OF_TABLES, *OF_RIGHTS)
-    known: ClassVar[Mapping[str, str]] = {
-        **known_later(RESORTED, "key text from C to ICU", "key text from ICU to C", "key numeric to text"),
-        **known_later(NARROWED, "cursor narrowed to seconds"),
-        **known_later(STUCK, "key integer to text", "cursor loses its zone", "cursor gets a zone"),
-        **known_later(SWAPPED, "two tables swapped"),
-        "*: row security switched on, *": "rows that a policy hides are passed",
-    }
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

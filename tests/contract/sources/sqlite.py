@@ -7,9 +7,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from tests.contract.sources.fills import cased, crossing, padded
-from tests.contract.sources.known import RESORTED, STUCK, SWAPPED
 from tests.contract.sources.place import (
-    MOMENTS,
     SELECT,
     SHAPES,
     TABLE,
@@ -19,7 +17,6 @@ from tests.contract.sources.place import (
     Shape,
     SqlPlace,
     alters,
-    known_later,
 )  # fmt: skip
 
 SWAP = (
@@ -86,13 +83,6 @@ class Sqlite(SqlPlace):
         "local": "text",
     }  # fmt: skip
     changes: ClassVar[Sequence[Change]] = CHANGES
-    known: ClassVar[Mapping[str, str]] = {
-        **known_later(RESORTED, "key text from binary to nocase"),
-        **{f"*: key text from nocase to binary, {moment}, [vq]*": RESORTED for moment in MOMENTS[1:]},
-        "*: key text from nocase to binary, across a restart, table": RESORTED,
-        **known_later(STUCK, "key integer to text", "cursor written in another form"),
-        **known_later(SWAPPED, "two tables swapped"),
-    }
     writers: ClassVar[int] = 1
 
     def moment(self, at: datetime) -> Any:

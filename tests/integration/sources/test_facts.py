@@ -13,6 +13,7 @@ from poller import Batch, Poller
 from poller.errors import SourceError, SourceUnavailable
 from poller.model.document import decode
 from poller.observability import PollerEvent
+from poller.ports import Found
 from poller.sources import SqlSource
 from poller.stores import MemoryStore
 from tests.integration.sources.tables import execute, family
@@ -66,9 +67,9 @@ class Shop:
 
     @property
     def facts(self) -> dict[str, Any]:
-        body = self.store.read(DOCUMENT).body
-        assert body is not None
-        return decode(body, location="document").facts or {}
+        found = self.store.read(DOCUMENT)
+        assert isinstance(found, Found)
+        return decode(found.body, location="document").facts or {}
 
     def said(self, name: str) -> list[PollerEvent]:
         return [event for event in self.events if event.name == name]
