@@ -155,7 +155,7 @@ class Reader:
         """
         limit = self._limit(None, wide=True) if wide else self._context.options.batch_size + 1
         read = self._read(after, limit, again=False)
-        return self._taken(read, read.after, state, wide=wide)
+        return self._taken(read, after if read.page.again is None else read.after, state, wide=wide)
 
     def narrowed(self, after: Cursor | None) -> PageRows:
         """Of the rows that were given last only those of one batch, behind the same cursor."""

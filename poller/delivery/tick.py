@@ -233,8 +233,8 @@ class Tick:
         """Take the lease. Raises: as `LeasedDelivery.acquire`."""
 
         def begins(state: State, now: datetime) -> State:
-            resting = _resting(state, turn.rows.page)
-            return handover.entered(self._as_taken(resting, turn.jitter, now), turn.chosen, turn.tries)
+            state = _resting(state, turn.rows.page)
+            return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)
 
         delivery = LeasedDelivery.acquire(
             self.context,

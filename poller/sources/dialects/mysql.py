@@ -30,6 +30,8 @@ _NUMBERS = {
     1045: Fault.LOGIN,
     1698: Fault.LOGIN,
     1044: Fault.LOGIN,
+    4151: Fault.LOGIN,  # MariaDB: the account is locked
+    3118: Fault.LOGIN,  # MySQL: the account is locked
     1049: Fault.NO_DATABASE,
     1146: Fault.NO_TABLE,
     1054: Fault.NO_COLUMN,

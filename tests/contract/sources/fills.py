@@ -37,3 +37,8 @@ def tenths(number: int) -> datetime:
 def crossing(number: int) -> int:
     """Numbers that get a third digit just after two batches: as texts, all that follow come before those."""
     return number + 84
+
+
+def bytes_of(number: int) -> bytes:
+    """With zeros, and bytes that are no text."""
+    return bytes([255 - number, 0, number])

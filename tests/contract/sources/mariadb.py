@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, ClassVar
 
+from poller.model.cursor import CursorKind
 from tests.contract.sources.fills import cased, crossing, falling, just_after, padded, tenths, uuid_of
 from tests.contract.sources.place import (
     SHAPES,
@@ -15,6 +17,7 @@ from tests.contract.sources.place import (
     Layout,
     Shape,
     SqlPlace,
+    Weakening,
     alters,
     in_ties,
     itself,
@@ -25,7 +28,7 @@ BIN, CI = "varchar(60) COLLATE utf8mb4_bin", "varchar(60) COLLATE utf8mb4_genera
 
 OTHER = "CREATE TABLE other LIKE followed"
 COPIED = "INSERT INTO other SELECT * FROM followed"
-OTHER_ROWS = "INSERT INTO other SELECT id - 40, ts, v + 1000, note FROM followed"
+OTHER_ROWS = "INSERT INTO other SELECT id - 40, ts, v + 1000, note, part FROM followed"
 """Rows that no table had before, at times that were passed."""
 SWAP = ("RENAME TABLE followed TO third, other TO followed, third TO other",)
 
@@ -97,16 +100,63 @@ OF_UUIDS = retyped("key uuid to char", "id", "uuid", "char(36)", key_of=uuid_of)
 CHANGES = (*OF_KEYS, *OF_CURSORS, *OF_TABLES, *OF_RIGHTS)
 
 
+TIMES = (
+    "1000-01-01 00:00:00", "1582-10-15 00:00:00", "1844-12-31 12:00:00", "1969-12-31 23:59:59.999999",
+    "1970-01-01 00:00:00", "2011-12-30 10:00:00", "2011-12-31 00:00:00", "2026-03-29 00:59:59.999999",
+    "2026-03-29 01:00:00", "2026-10-25 00:30:00", "2026-10-25 01:30:00", "2038-01-19 03:14:07.999999",
+    "9999-12-31 23:59:59.999999",
+)  # fmt: skip
+"""At the ends of what a type holds, and at days and hours that zones leave out or repeat."""
+EDGES = {
+    "integer": ("-2147483648", "-1", "0", "1", "2147483647"),
+    "bigint unsigned": ("0", "9223372036854775808", "18446744073709551615"),
+    "number": ("-99999999999999999999.5", "-0.0000000001", "0", "0.0000000001", "99999999999999999999"),
+    "text": ("'!'", "'%'", "'%s'", "':a'", "'\"'", "'it''s'", "'null'", r"'\\'", r"x'01'", "'a'", "'A'", "'é'"),
+    "uuid": ("'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"),
+    "bytes": ("x''", "x'00'", "x'0001'", "x'ff'"),
+    "moment": tuple(f"'{time}'" for time in TIMES),
+    "instant": ("'1970-01-01 00:00:01'", *(f"'{time}'" for time in TIMES[5:-1])),
+    "date": tuple(dict.fromkeys(f"'{time[:10]}'" for time in TIMES)),
+}
+
+
 class MariaDb(SqlPlace):
     name: ClassVar[str] = "mariadb"
     types: ClassVar[Mapping[str, str]] = {
         "integer": "int", "moment": "datetime(6)", "text": BIN, "number": "decimal(30,10)", "uuid": "uuid",
-        "bytes": "varbinary(20)", "date": "date", "local": "datetime(6)",
+        "bytes": "varbinary(20)", "date": "date", "local": "datetime(6)", "instant": "timestamp(6)",
     }  # fmt: skip
     changes: ClassVar[Sequence[Change]] = (
         *CHANGES,
         retyped("key uuid to char", "id", "uuid", "char(36)", key_of=uuid_of),
     )
+
+    filled: ClassVar[Mapping[CursorKind, str]] = {
+        "timestamp+pk": "id int NOT NULL, ts timestamp(6) NOT NULL DEFAULT current_timestamp(6)",
+        "integer+pk": "id bigint AUTO_INCREMENT PRIMARY KEY, ts datetime(6)",
+    }
+    weakenings: ClassVar[Sequence[Weakening]] = (
+        Weakening(
+            "PROCESS revoked",
+            ("REVOKE PROCESS ON *.* FROM {reader}",),
+            ("GRANT PROCESS ON *.* TO {reader}",),
+            late=True,
+        ),
+        Weakening(
+            "engine to MyISAM",
+            ("ALTER TABLE followed ENGINE = MyISAM",),
+            ("ALTER TABLE followed ENGINE = InnoDB",),
+        ),
+    )
+    edges: ClassVar[Mapping[str, Sequence[str]]] = EDGES
+    times: ClassVar[frozenset[str]] = frozenset({"moment", "instant", "date"})
+    unreadable: ClassVar[Sequence[tuple[str, str]]] = (
+        ("date", "'0000-00-00'"), ("datetime(6)", "'2026-00-00 00:00:00'"), ("time", "'-838:59:59'"),
+    )  # fmt: skip
+    idle: ClassVar[int | None] = 4
+    cuts: ClassVar[bool] = True
+    stops: ClassVar[bool] = True
+    goes_back: ClassVar[bool] = True
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -122,14 +172,46 @@ class MariaDb(SqlPlace):
         with self.session() as admin:
             admin.run(f"DROP USER {self.user}")
 
+    def zones(self) -> Sequence[str]:
+        """Offsets: a server may have no names."""
+        return ["-12:59", "-09:30", "-03:30", "+00:00", "+01:00", "+05:45", "+12:45", "+13:00"]
+
+    @contextmanager
+    def in_zone(self, zone: str) -> Iterator[None]:
+        [(was,)] = self.run("SELECT @@global.time_zone")
+        self.run(f"SET GLOBAL time_zone = '{zone}'")
+        try:
+            yield
+        finally:
+            self.run(f"SET GLOBAL time_zone = '{was}'")
+
+    def cut(self) -> None:
+        sessions = f"SELECT id FROM information_schema.processlist WHERE user = '{self.reader.username}'"
+        for (session,) in self.run(sessions):
+            with suppress(Exception):  # it has ended already
+                self.run(f"KILL {session}")
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """The reader cannot sign in."""
+        self.run(f"ALTER USER {self.user} ACCOUNT LOCK")
+        self.cut()
+        try:
+            yield
+        finally:
+            self.run(f"ALTER USER {self.user} ACCOUNT UNLOCK")
+
+    def go_back(self, number: int) -> None:
+        self.run(f"DELETE FROM followed WHERE id > {number}", f"ALTER TABLE followed AUTO_INCREMENT = {number + 1}")
+
     def moment(self, at: datetime) -> Any:
         return at.replace(tzinfo=None)
 
     def clear(self) -> None:
         self.run(f"DROP VIEW IF EXISTS {VIEW}", f"DROP TABLE IF EXISTS {TABLE}, other, third")
 
-    def create(self, columns: str, key: str) -> None:
-        super().create(columns, key)
+    def create(self, columns: str, key: str = "id", more: str = "") -> None:
+        super().create(columns, key, more)
         self.run(*(f"GRANT SELECT, SHOW VIEW ON {name} TO {self.user}" for name in (TABLE, VIEW)))
 
     def change(self, statements: Sequence[str], shape: Shape) -> None:
@@ -140,3 +222,5 @@ class MySql(MariaDb):
     name: ClassVar[str] = "mysql"
     types: ClassVar[Mapping[str, str]] = {**MariaDb.types, "uuid": "char(36)"}
     changes: ClassVar[Sequence[Change]] = CHANGES
+    edges: ClassVar[Mapping[str, Sequence[str]]] = {name: values for name, values in EDGES.items() if name != "uuid"}
+    unreadable: ClassVar[Sequence[tuple[str, str]]] = (("time", "'-838:59:59'"),)

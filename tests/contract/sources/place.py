@@ -20,8 +20,7 @@ from poller.model.cursor import CursorKind
 from poller.ports import Source
 
 TABLE, VIEW = "followed", "followed_view"
-COLUMNS = ("id", "ts", "v", "note")
-SELECT = "SELECT id, ts, v, note FROM followed"
+SELECT = "SELECT id, ts, v, note, part FROM followed"
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 """Of the times that laws write themselves: long ago, so that each bound is above them."""
 
@@ -45,20 +44,28 @@ def in_ties(number: int) -> datetime:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is made and filled.
+    """How a table is made and filled: columns `id` (the key), `ts` (the cursor), `v`, `note`, and `part`, a number that
+    may be a second part of the key.
 
     Attributes:
         key, cursor: the types of `id` and `ts`: names of `Place.types`, or SQL.
-        key_of, moment_of: the key and the time of a row by its number, from 1. The number itself is in `v`, which no
-            change touches: the laws know rows by it.
-        rows: how many.
+        key_of, moment_of: the key and the time of a row by its number, from 1; a time may be missing where `nulls`. The
+            number itself is in `v`, which no change touches: the laws know rows by it.
+        rows: how many. part_of: the second part of the key; None: `id` is the whole key.
     """
 
     key: str = "integer"
     cursor: str = "moment"
     key_of: Callable[[int], Any] = itself
-    moment_of: Callable[[int], datetime] = in_ties
+    moment_of: Callable[[int], datetime | None] = in_ties
     rows: int = 45
+    part_of: Callable[[int], int] | None = None
+    nulls: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns."""
+        return ("id",) if self.part_of is None else ("id", "part")
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ class Reading:
     Attributes:
         shape: the table, a view of it, or a query over it. cursor, keys, kind: of the cursor.
         bound: whether rows that commit late are waited for, in the best way that the database has; else every
-            committed row is read at once. where: a filter, in SQL.
+            committed row is read at once. where: a filter, in SQL. zone: of times without one. skip_nulls: rows without
+            a cursor are left out instead of refused. timeout: of a query.
     """
 
     shape: Shape = "table"
@@ -78,13 +86,17 @@ class Reading:
     bound: bool = False
     where: str | None = None
     zone: str | None = "UTC"
+    skip_nulls: bool = False
+    timeout: str = "30s"
 
     def options(self) -> dict[str, Any]:
         """As keywords of `poller.SqlSource`."""
         over: dict[Shape, dict[str, Any]] = {
             "table": {"table": TABLE}, "view": {"table": VIEW}, "query": {"query": SELECT}
         }  # fmt: skip
-        patient = {"bound_margin": "0s", "commit_delay": "0s"} if self.kind == "timestamp+pk" else {}
+        patient = {"bound_wait": "0s"}
+        if self.kind == "timestamp+pk":
+            patient |= {"bound_margin": "0s", "commit_delay": "0s"}
         return {
             **over[self.shape],
             "cursor_column": self.cursor,
@@ -92,6 +104,8 @@ class Reading:
             "pk_columns": self.keys,
             "cursor_time_zone": self.zone,
             "filter": self.where,
+            "query_timeout": self.timeout,
+            "on_null_cursor": "skip" if self.skip_nulls else "fail",
             **(patient if self.bound else {"bound": "none"}),
         }
 
@@ -140,6 +154,24 @@ def known_later(why: str, *names: str) -> dict[str, str]:
     return {f"*: {name}, {moment}, *": why for name in names for moment in MOMENTS[1:]}
 
 
+@dataclass(frozen=True)
+class Weakening:
+    """What a bound rests on is lost.
+
+    Attributes:
+        name: in the test's id. made, undone: statements of an administrator.
+        cursor: of the table. late: it can be lost while a transaction is open. blocks: each session is then given
+            numbers of its own.
+    """
+
+    name: str
+    made: tuple[str, ...]
+    undone: tuple[str, ...]
+    cursor: CursorKind = "timestamp+pk"
+    late: bool = False
+    blocks: bool = False
+
+
 class Session(ABC):
     """A connection of an administrator, in autocommit; `begin` and `commit` are statements."""
 
@@ -155,26 +187,38 @@ class Place(ABC):
 
     Class attributes:
         name: in test ids. types: SQL of the types `integer`, `moment` (microseconds, in UTC), `text` (compared byte by
-            byte), `number` (a decimal), and what else the place has (`uuid`, `bytes`, `date`, `local`).
-        changes: what can be done to a table (the law on changes).
+            byte), and of those that the place has of `number` (a decimal), `uuid`, `bytes`, `date`, `local`.
         known: losses that are known: patterns (`fnmatch`) of `law: case` (the test's name and id), and why.
-        stamped: the definition of a cursor column that the database fills by its clock.
-        counted: the definition of a key column whose numbers the database hands out.
-        zones: names of zones for `in_zone`. unreadable: pairs of a type and a literal that Python has no value for.
-        idle: the statements of a tick without rows, once nothing is to be learned; `after_idle` not counted.
+        watches: whether `source` takes `before`.
+        changes: what can be done to a table.
+        filled: definitions of `id` and `ts` in which the database fills a cursor of this kind: `ts` with its clock or
+            its transaction id, `id` with a number that it hands out. writers: how many transactions may write at a
+            time. begin: what begins one.
+        weakenings: of what a bound rests on.
+        edges: literals of each type that are at its ends, or odd. times: those types that a cursor may have.
+        literal_moment: a literal of `moment`.
+        unreadable: pairs of a type and a literal that Python has no value for.
+        idle: how many statements a tick without rows sends, once nothing is to be learned.
+        cuts, stops, goes_back: whether the place has `cut`, `outage` and `go_back`.
     """
 
     name: ClassVar[str]
     types: ClassVar[Mapping[str, str]]
-    shapes: ClassVar[tuple[Shape, ...]] = SHAPES
-    changes: ClassVar[Sequence[Change]] = ()
     known: ClassVar[Mapping[str, str]] = {}
-    stamped: ClassVar[str] = ""
-    counted: ClassVar[str] = ""
+    watches: ClassVar[bool] = True
+    changes: ClassVar[Sequence[Change]] = ()
+    filled: ClassVar[Mapping[CursorKind, str]] = {}
     writers: ClassVar[int] = 4
-    """How many transactions may write at a time."""
+    begin: ClassVar[str] = "BEGIN"
+    weakenings: ClassVar[Sequence[Weakening]] = ()
+    edges: ClassVar[Mapping[str, Sequence[str]]] = {}
+    times: ClassVar[frozenset[str]] = frozenset()
+    literal_moment: ClassVar[str] = "'2026-01-01 00:00:00'"
     unreadable: ClassVar[Sequence[tuple[str, str]]] = ()
     idle: ClassVar[int | None] = None
+    cuts: ClassVar[bool] = False
+    stops: ClassVar[bool] = False
+    goes_back: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -206,9 +250,6 @@ class Place(ABC):
 
     # --- what a place may have
 
-    watches: ClassVar[bool] = True
-    """Whether `source` takes `before`."""
-
     def moment(self, at: datetime) -> Any:
         """A time (zone-aware UTC) as a parameter."""
         return at
@@ -217,20 +258,20 @@ class Place(ABC):
         """Zones that `in_zone` takes."""
         return ()
 
-    @contextmanager
-    def in_zone(self, zone: str) -> Iterator[None]:
+    def in_zone(self, zone: str) -> AbstractContextManager[None]:
         """New sessions have this zone unless they set another."""
         raise NotImplementedError
-        yield
 
-    @contextmanager
-    def outage(self) -> Iterator[None]:
-        """Nobody gets an answer; sessions of readers are ended."""
+    def outage(self) -> AbstractContextManager[None]:
+        """Readers get no answer, and their sessions have ended."""
         raise NotImplementedError
-        yield
 
     def cut(self) -> None:
         """End the sessions of readers."""
+        raise NotImplementedError
+
+    def go_back(self, number: int) -> None:
+        """The server is as it was when it had handed out this number of a counted `id`, and its row is the last."""
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027 - most have nothing to do
@@ -250,23 +291,52 @@ class Place(ABC):
 
     def make(self, layout: Layout) -> None:
         """`followed`, its index and its view, filled."""
-        self.create(f"id {self.type(layout.key)} NOT NULL, ts {self.type(layout.cursor)} NOT NULL", "id")
+        null = "NULL" if layout.nulls else "NOT NULL"
+        columns = f"id {self.type(layout.key)} NOT NULL, ts {self.type(layout.cursor)} {null}"
+        self.create(columns, ", ".join(layout.keys))
         self.fill(layout)
 
-    def create(self, columns: str, key: str) -> None:
-        """`followed` with these columns, and `v` and `note`; with the index that the documentation asks for."""
-        made = f"CREATE TABLE {TABLE} ({columns}, v integer NOT NULL, note varchar(20), PRIMARY KEY ({key}))"
-        self.run(made, f"CREATE INDEX {TABLE}_by_ts ON {TABLE} (ts, {key})", f"CREATE VIEW {VIEW} AS {SELECT}")
+    def create(self, columns: str, key: str = "id", more: str = "") -> None:
+        """`followed` with these definitions of `id` and `ts`, the index that the documentation asks for, and a view.
+        `more`: further columns, of the table only."""
+        rest = f"v integer NOT NULL, note varchar(20), part integer NOT NULL DEFAULT 0{more}"
+        end = "" if "PRIMARY KEY" in columns else f", PRIMARY KEY ({key})"
+        self.run(
+            f"CREATE TABLE {TABLE} ({columns}, {rest}{end})",
+            f"CREATE INDEX {TABLE}_by_ts ON {TABLE} (ts, {key})",
+            f"CREATE VIEW {VIEW} AS {SELECT}",
+        )
 
     def fill(self, layout: Layout, first: int = 1) -> None:
         """Rows by their numbers."""
         self.insert(
             TABLE,
             [
-                {"id": layout.key_of(n), "ts": self.moment(layout.moment_of(n)), "v": n}
+                {
+                    "id": layout.key_of(n),
+                    "ts": None if (at := layout.moment_of(n)) is None else self.moment(at),
+                    "v": n,
+                    "part": 0 if layout.part_of is None else layout.part_of(n),
+                }
                 for n in range(first, first + layout.rows)
             ],
         )
+
+    def make_filled(self, cursor: CursorKind) -> None:
+        """`followed` without rows, whose cursor the database fills."""
+        self.create(self.filled[cursor])
+
+    def added(self, cursor: CursorKind, number: int) -> str:
+        """The statement that adds a row to such a table."""
+        if cursor == "integer+pk":
+            return f"INSERT INTO {TABLE} (v) VALUES ({number})"
+        return f"INSERT INTO {TABLE} (id, v) VALUES ({number}, {number})"
+
+    def reading_filled(self, cursor: CursorKind, shape: Shape = "table") -> Reading:
+        """What reads such a table."""
+        if cursor == "timestamp+pk":
+            return Reading(shape=shape, bound=True)
+        return Reading(shape=shape, cursor="id" if cursor == "integer+pk" else "ts", kind=cursor, bound=True, zone=None)
 
     def change(self, statements: Sequence[str], shape: Shape) -> None:
         """A change of the table. Where a view must not be there meanwhile, it is made again."""
@@ -275,6 +345,11 @@ class Place(ABC):
     def numbers(self) -> set[int]:
         """The rows that are in the table, as an administrator sees them."""
         return {row[0] for row in self.run(f"SELECT v FROM {TABLE}")}
+
+    def in_order(self, *keys: str) -> list[int]:
+        """The rows that have a cursor, as the database sorts them."""
+        order = ", ".join(("ts", *keys))
+        return [row[0] for row in self.run(f"SELECT v FROM {TABLE} WHERE ts IS NOT NULL ORDER BY {order}")]
 
     def type(self, name: str) -> str:
         return self.types.get(name, name)
@@ -311,8 +386,9 @@ class SqlPlace(Place):
         """As whom sources sign in."""
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
-        engine = sa.create_engine(self.url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    def session(self, database: str | None = None) -> Iterator[Session]:
+        url = self.url if database is None else self.url.set(database=database)
+        engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             yield Plain(connection.connection.driver_connection)
             connection.invalidate()  # whatever it left open

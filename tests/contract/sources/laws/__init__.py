@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from tests.contract.sources.laws.changes import ChangeLaws
+from tests.contract.sources.laws.costs import CostLaws
+from tests.contract.sources.laws.late import LateLaws
+from tests.contract.sources.laws.outages import OutageLaws
+from tests.contract.sources.laws.rows import RowLaws
+from tests.contract.sources.laws.texts import TextLaws
+from tests.contract.sources.laws.trust import TrustLaws
 
-__all__ = ["ChangeLaws", "SourceLaws"]
+__all__ = [
+    "ChangeLaws", "CostLaws", "LateLaws", "OutageLaws", "RowLaws", "SourceLaws", "TextLaws", "TrustLaws",
+]  # fmt: skip
 
 
-class SourceLaws(ChangeLaws):
+class SourceLaws(RowLaws, TextLaws, LateLaws, TrustLaws, ChangeLaws, OutageLaws, CostLaws):
     """All laws of a source."""
