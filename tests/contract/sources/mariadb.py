@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from poller.model.cursor import CursorKind
 from tests.contract.sources.fills import cased, crossing, falling, just_after, padded, tenths, uuid_of
-from tests.contract.sources.known import NARROWED, RESORTED, STUCK, SWAPPED
+from tests.contract.sources.known import NARROWED, RESORTED, STUCK, SWAPPED, UNKEYED
 from tests.contract.sources.place import (
     SHAPES,
     TABLE,
@@ -22,7 +22,9 @@ from tests.contract.sources.place import (
     alters,
     in_ties,
     itself,
+    known_judged,
     known_later,
+    known_while_running,
 )  # fmt: skip
 
 BIN, CI = "varchar(60) COLLATE utf8mb4_bin", "varchar(60) COLLATE utf8mb4_general_ci"
@@ -50,6 +52,8 @@ def retyped(
     return alters(name, f"MODIFY {column} {to} NOT NULL", f"MODIFY {column} {was} NOT NULL", layout, shapes)
 
 
+DOUBLES = "INSERT INTO followed SELECT id, ts, v + 500, note, part FROM followed WHERE v > 14"
+"""Of rows that were not read yet."""
 OF_KEYS = (
     retyped("key int to bigint", "id", "int", "bigint", shapes=SHAPES),
     retyped("key bigint to int", "id", "bigint", "int"),
@@ -65,6 +69,11 @@ OF_KEYS = (
         "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", Layout(key=BIN, key_of=cased),
     ),
     alters("key renamed", "RENAME COLUMN id TO id2", "RENAME COLUMN id2 TO id"),
+    Change(
+        "key made twice",
+        ("ALTER TABLE followed DROP PRIMARY KEY", DOUBLES),
+        ("DELETE FROM followed WHERE v > 500", "ALTER TABLE followed ADD PRIMARY KEY (id)"),
+    ),
     alters("key constraint dropped", "DROP PRIMARY KEY", "ADD PRIMARY KEY (id)"),
 )  # fmt: skip
 OF_CURSORS = (
@@ -136,6 +145,8 @@ class MariaDb(SqlPlace):
         **known_later(RESORTED, "key text from bin to ci", "key text from ci to bin", "key decimal to varchar"),
         **known_later(NARROWED, "cursor narrowed to seconds"),
         **known_later(STUCK, "key int to varchar", "cursor loses its zone", "cursor gets a zone"),
+        **known_while_running(UNKEYED, "key made twice"),
+        **known_judged(UNKEYED, "key constraint dropped", "key made twice"),
         **known_later(SWAPPED, "two tables swapped"),
         "test_no_row_is_passed_while_a_guarantee_is_lost: PROCESS revoked": "observed becomes heuristic without a word",
         "test_a_running_poller_judges_as_one_that_begins: engine to MyISAM": "a running poller does not see the engine",

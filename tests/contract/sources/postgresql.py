@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from poller.model.cursor import CursorKind
 from tests.contract.sources.fills import cased, crossing, falling, just_after, padded, tenths, uuid_of
-from tests.contract.sources.known import BLOCKS, NARROWED, RESORTED, STUCK, SWAPPED
+from tests.contract.sources.known import BLOCKS, NARROWED, RESORTED, STUCK, SWAPPED, UNKEYED
 from tests.contract.sources.place import (
     SELECT,
     SHAPES,
@@ -23,8 +23,11 @@ from tests.contract.sources.place import (
     alters,
     in_ties,
     itself,
+    known_judged,
     known_later,
+    known_while_running,
 )  # fmt: skip
+from tests.resilience.outages.relay import Relay
 
 TEXT_C, TEXT_ICU = 'text COLLATE "C"', 'text COLLATE "en-x-icu"'
 OTHER = "CREATE TABLE other (LIKE followed INCLUDING ALL)"
@@ -59,6 +62,8 @@ def retyped(
     return alters(name, f"ALTER {column} TYPE {to}", f"ALTER {column} TYPE {was}{back}", layout, shapes)
 
 
+DOUBLES = "INSERT INTO followed SELECT id, ts, v + 500, note, part FROM followed WHERE v > 14"
+"""Of rows that were not read yet."""
 OF_KEYS = (
     retyped("key integer to bigint", "id", "integer", "bigint", shapes=SHAPES),
     retyped("key bigint to integer", "id", "bigint", "integer"),
@@ -71,6 +76,11 @@ OF_KEYS = (
     retyped("key text from ICU to C", "id", TEXT_ICU, TEXT_C, key_of=cased, shapes=SHAPES),
     alters("key renamed", "RENAME id TO id2", "RENAME id2 TO id"),
     alters("key constraint dropped", "DROP CONSTRAINT followed_pkey", "ADD PRIMARY KEY (id)"),
+    Change(
+        "key made twice",
+        ("ALTER TABLE followed DROP CONSTRAINT followed_pkey", DOUBLES),
+        ("DELETE FROM followed WHERE v > 500", "ALTER TABLE followed ADD PRIMARY KEY (id)"),
+    ),
     alters("key may be null", ("DROP CONSTRAINT followed_pkey", "ALTER id DROP NOT NULL"), "ADD PRIMARY KEY (id)"),
 )
 OF_CURSORS = (
@@ -143,6 +153,8 @@ class PostgreSql(SqlPlace):
         **known_later(RESORTED, "key text from C to ICU", "key text from ICU to C", "key numeric to text"),
         **known_later(NARROWED, "cursor narrowed to seconds"),
         **known_later(STUCK, "key integer to text", "cursor loses its zone", "cursor gets a zone"),
+        **known_while_running(UNKEYED, "key made twice"),
+        **known_judged(UNKEYED, "key constraint dropped", "key made twice", "key may be null"),
         **known_later(SWAPPED, "two tables swapped"),
         "test_no_number_is_passed_when_sessions_get_blocks: sequence gets CACHE 50": BLOCKS,
         "test_a_running_poller_judges_as_one_that_begins: sequence gets CACHE 50": BLOCKS,
@@ -232,3 +244,43 @@ class PostgreSql(SqlPlace):
         made = (statement.replace("{reader}", self.role) for statement in statements)
         view = [f"CREATE VIEW {VIEW} AS {SELECT}"] if shape == "view" else []
         self.run("BEGIN", f"DROP VIEW IF EXISTS {VIEW}", *made, *view, "COMMIT")
+
+
+class PostgreSqlPair(PostgreSql):
+    """Two servers behind one address; the second one is a restored copy, with a role of the same name."""
+
+    known: ClassVar[Mapping[str, str]] = {
+        "test_a_successor_that_lags_passes_none_of_its_rows: integer+pk": "numbers handed out twice are passed",
+        "test_a_successor_that_lags_passes_none_of_its_rows: xid8+pk": "so are another server's transaction ids",
+    }
+    fails_over: ClassVar[bool] = True
+
+    def __init__(self, first: str, second: PostgreSql, relay: Relay) -> None:
+        self._moved = False
+        super().__init__(first)
+        self._second, self._relay = second, relay
+        self._filled: CursorKind = "timestamp+pk"
+        self.reader = self.reader.set(port=relay.port)
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        return self._second.run(*statements) if self._moved else super().run(*statements)
+
+    def make_filled(self, cursor: CursorKind) -> None:
+        self._filled = cursor
+        super().make_filled(cursor)
+
+    def fail_over(self, number: int) -> None:
+        rows = self.run(f"SELECT id, ts, v FROM followed WHERE v <= {number}")
+        self._second.clear()
+        self._second.make_filled(self._filled)
+        self._second.insert(TABLE, [dict(zip(("id", "ts", "v"), row, strict=True)) for row in rows])
+        if self._filled == "integer+pk":
+            self._second.go_back(number)
+        self._moved = True
+        self._relay.lead_to(int(self._second.url.port or 0))
+
+    def clear(self) -> None:
+        if self._moved:
+            self._relay.lead_to(int(self.url.port or 0))
+            self._moved = False
+        super().clear()
