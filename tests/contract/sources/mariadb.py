@@ -48,6 +48,8 @@ def retyped(
     return alters(name, f"MODIFY {column} {to} NOT NULL", f"MODIFY {column} {was} NOT NULL", layout, shapes)
 
 
+DOUBLES = "INSERT INTO followed SELECT id, ts, v + 500, note, part FROM followed WHERE v > 14"
+"""Of rows that were not read yet."""
 OF_KEYS = (
     retyped("key int to bigint", "id", "int", "bigint", shapes=SHAPES),
     retyped("key bigint to int", "id", "bigint", "int"),
@@ -63,6 +65,11 @@ OF_KEYS = (
         "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", Layout(key=BIN, key_of=cased),
     ),
     alters("key renamed", "RENAME COLUMN id TO id2", "RENAME COLUMN id2 TO id"),
+    Change(
+        "key made twice",
+        ("ALTER TABLE followed DROP PRIMARY KEY", DOUBLES),
+        ("DELETE FROM followed WHERE v > 500", "ALTER TABLE followed ADD PRIMARY KEY (id)"),
+    ),
     alters("key constraint dropped", "DROP PRIMARY KEY", "ADD PRIMARY KEY (id)"),
 )  # fmt: skip
 OF_CURSORS = (

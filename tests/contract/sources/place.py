@@ -154,6 +154,16 @@ def known_later(why: str, *names: str) -> dict[str, str]:
     return {f"*: {name}, {moment}, *": why for name in names for moment in MOMENTS[1:]}
 
 
+def known_while_running(why: str, *names: str) -> dict[str, str]:
+    """The same of those that a new process sees, and a running one does not."""
+    return {f"*: {name}, {moment}, *": why for name in names for moment in MOMENTS[:3]}
+
+
+def known_judged(why: str, *names: str) -> dict[str, str]:
+    """`Place.known` of changes that a running poller judges otherwise than a new one."""
+    return {f"test_a_running_poller_judges_a_change_as_a_new_one: {name}": why for name in names}
+
+
 @dataclass(frozen=True)
 class Weakening:
     """What a bound rests on is lost.
@@ -199,7 +209,7 @@ class Place(ABC):
         literal_moment: a literal of `moment`.
         unreadable: pairs of a type and a literal that Python has no value for.
         idle: how many statements a tick without rows sends, once nothing is to be learned.
-        cuts, stops, goes_back: whether the place has `cut`, `outage` and `go_back`.
+        cuts, stops, goes_back, fails_over: whether the place has `cut`, `outage`, `go_back` and `fail_over`.
     """
 
     name: ClassVar[str]
@@ -219,6 +229,7 @@ class Place(ABC):
     cuts: ClassVar[bool] = False
     stops: ClassVar[bool] = False
     goes_back: ClassVar[bool] = False
+    fails_over: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -272,6 +283,11 @@ class Place(ABC):
 
     def go_back(self, number: int) -> None:
         """The server is as it was when it had handed out this number of a counted `id`, and its row is the last."""
+        raise NotImplementedError
+
+    def fail_over(self, number: int) -> None:
+        """From now on another server answers, with a copy of `followed` from when the row of this number, from 1, was
+        its last one."""
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027 - most have nothing to do

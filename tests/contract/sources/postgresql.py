@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from poller.model.cursor import CursorKind
 from tests.contract.sources.fills import cased, crossing, falling, just_after, padded, tenths, uuid_of
+from tests.contract.sources.known import UNKEYED
 from tests.contract.sources.place import (
     SELECT,
     SHAPES,
@@ -22,7 +23,10 @@ from tests.contract.sources.place import (
     alters,
     in_ties,
     itself,
+    known_judged,
+    known_while_running,
 )  # fmt: skip
+from tests.resilience.outages.relay import Relay
 
 TEXT_C, TEXT_ICU = 'text COLLATE "C"', 'text COLLATE "en-x-icu"'
 OTHER = "CREATE TABLE other (LIKE followed INCLUDING ALL)"
@@ -57,6 +61,8 @@ def retyped(
     return alters(name, f"ALTER {column} TYPE {to}", f"ALTER {column} TYPE {was}{back}", layout, shapes)
 
 
+DOUBLES = "INSERT INTO followed SELECT id, ts, v + 500, note, part FROM followed WHERE v > 14"
+"""Of rows that were not read yet."""
 OF_KEYS = (
     retyped("key integer to bigint", "id", "integer", "bigint", shapes=SHAPES),
     retyped("key bigint to integer", "id", "bigint", "integer"),
@@ -69,6 +75,11 @@ OF_KEYS = (
     retyped("key text from ICU to C", "id", TEXT_ICU, TEXT_C, key_of=cased, shapes=SHAPES),
     alters("key renamed", "RENAME id TO id2", "RENAME id2 TO id"),
     alters("key constraint dropped", "DROP CONSTRAINT followed_pkey", "ADD PRIMARY KEY (id)"),
+    Change(
+        "key made twice",
+        ("ALTER TABLE followed DROP CONSTRAINT followed_pkey", DOUBLES),
+        ("DELETE FROM followed WHERE v > 500", "ALTER TABLE followed ADD PRIMARY KEY (id)"),
+    ),
     alters("key may be null", ("DROP CONSTRAINT followed_pkey", "ALTER id DROP NOT NULL"), "ADD PRIMARY KEY (id)"),
 )
 OF_CURSORS = (
@@ -137,6 +148,10 @@ class PostgreSql(SqlPlace):
         "bytes": "bytea", "date": "date", "local": "timestamp(6)",
     }  # fmt: skip
     changes: ClassVar[Sequence[Change]] = (*OF_KEYS, *OF_CURSORS, *OF_TABLES, *OF_RIGHTS)
+    known: ClassVar[Mapping[str, str]] = {
+        **known_while_running(UNKEYED, "key made twice"),
+        **known_judged(UNKEYED, "key constraint dropped", "key made twice", "key may be null"),
+    }
 
     filled: ClassVar[Mapping[CursorKind, str]] = {
         "timestamp+pk": "id integer NOT NULL, ts timestamptz NOT NULL DEFAULT now()",
@@ -221,3 +236,39 @@ class PostgreSql(SqlPlace):
         made = (statement.replace("{reader}", self.role) for statement in statements)
         view = [f"CREATE VIEW {VIEW} AS {SELECT}"] if shape == "view" else []
         self.run("BEGIN", f"DROP VIEW IF EXISTS {VIEW}", *made, *view, "COMMIT")
+
+
+class PostgreSqlPair(PostgreSql):
+    """Two servers behind one address; the second one is a restored copy, with a role of the same name."""
+
+    fails_over: ClassVar[bool] = True
+
+    def __init__(self, first: str, second: PostgreSql, relay: Relay) -> None:
+        self._moved = False
+        super().__init__(first)
+        self._second, self._relay = second, relay
+        self._filled: CursorKind = "timestamp+pk"
+        self.reader = self.reader.set(port=relay.port)
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        return self._second.run(*statements) if self._moved else super().run(*statements)
+
+    def make_filled(self, cursor: CursorKind) -> None:
+        self._filled = cursor
+        super().make_filled(cursor)
+
+    def fail_over(self, number: int) -> None:
+        rows = self.run(f"SELECT id, ts, v FROM followed WHERE v <= {number}")
+        self._second.clear()
+        self._second.make_filled(self._filled)
+        self._second.insert(TABLE, [dict(zip(("id", "ts", "v"), row, strict=True)) for row in rows])
+        if self._filled == "integer+pk":
+            self._second.go_back(number)
+        self._moved = True
+        self._relay.lead_to(int(self._second.url.port or 0))
+
+    def clear(self) -> None:
+        if self._moved:
+            self._relay.lead_to(int(self.url.port or 0))
+            self._moved = False
+        super().clear()

@@ -53,11 +53,18 @@ def retyped(name: str, was: str, to: str, key_of: Callable[[int], Any], select: 
     )
 
 
+DOUBLES = "INSERT INTO followed SELECT id, ts, v + 500, note, part FROM followed WHERE v > 14"
+"""Of rows that were not read yet."""
 CHANGES = (
     retyped("key integer to text", "integer", "text", crossing, "CAST(id AS text), ts, v, note, part"),
     retyped("key text from binary to nocase", "text", "text COLLATE NOCASE", cased),
     retyped("key text from nocase to binary", "text COLLATE NOCASE", "text", cased),
     retyped("key varchar to text", "varchar(20)", "text", padded),
+    Change(
+        "key made twice",
+        (*remade(other().replace(" PRIMARY KEY", "")), DOUBLES),
+        ("DELETE FROM followed WHERE v > 500", *remade(other())),
+    ),
     alters("key renamed", "RENAME id TO id2", "RENAME id2 TO id"),
     alters("cursor renamed", "RENAME ts TO ts2", "RENAME ts2 TO ts"),
     Change(

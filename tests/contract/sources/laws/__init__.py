@@ -8,12 +8,13 @@ from tests.contract.sources.laws.late import LateLaws
 from tests.contract.sources.laws.outages import OutageLaws
 from tests.contract.sources.laws.rows import RowLaws
 from tests.contract.sources.laws.texts import TextLaws
-from tests.contract.sources.laws.trust import TrustLaws
+from tests.contract.sources.laws.trust import FailOverLaws, TrustLaws
 
 __all__ = [
-    "ChangeLaws", "CostLaws", "LateLaws", "OutageLaws", "RowLaws", "SourceLaws", "TextLaws", "TrustLaws",
+    "ChangeLaws", "CostLaws", "FailOverLaws", "LateLaws", "OutageLaws", "RowLaws", "SourceLaws", "TextLaws",
+    "TrustLaws",
 ]  # fmt: skip
 
 
-class SourceLaws(RowLaws, TextLaws, LateLaws, TrustLaws, ChangeLaws, OutageLaws, CostLaws):
+class SourceLaws(RowLaws, TextLaws, LateLaws, TrustLaws, FailOverLaws, ChangeLaws, OutageLaws, CostLaws):
     """All laws of a source."""

@@ -42,6 +42,22 @@ class ChangeLaws(Laws):
             lost = place.numbers() - set(met.numbers)
             assert not lost, f"{len(lost)} rows were lost: {sorted(lost)}; {end.says() or 'in silence'}"
 
+    @cases("change", lambda kind: [Case(change.name, (change,), soak=True) for change in kind.changes])
+    def test_a_running_poller_judges_a_change_as_a_new_one(self, place: Place, change: Change) -> None:
+        """Both refuse it, for the same column, or neither does."""
+        place.make(change.layout)
+        place.run(*change.before)
+        with Follower(place, change.reading) as running:
+            other = Follower(place, change.reading)
+            for follower in (running, other):
+                follower.stop_at(2)
+                follower.tick()
+            place.change(change.made, change.reading.shape)
+            with other.again() as fresh:
+                begins, goes_on = fresh.drain(), running.drain()
+            assert goes_on.says() == begins.says()
+            assert goes_on.refused is not None or set(running.numbers) == set(fresh.numbers)
+
 
 def meets(place: Place, reading: Reading, moment: Moment, change: Callable[[], None]) -> Follower:
     """A follower that has read two batches, or none, and has met the change or is about to."""
