@@ -24,6 +24,7 @@ from poller.sources.reading.records import PROBE, refuse_null_cursors, refuse_nu
 
 LAG_KEPT = 1.0
 """Seconds: how old a lag may be that was counted with an empty page, or for it."""
+_INCOMPARABLE = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
 PAGE_EVERY = 60.0
 """Seconds for which the count of the lag alone may say that there is no row: a page also shows changed types."""
 
@@ -78,7 +79,8 @@ class Lags(Learned):
     def _placed(self, known: Inspection, after: Cursor | None) -> tuple[Cursor | None, TieAgain | None]:
         """Where to begin behind a cursor whose facts may be others than the present ones. Raises: SourceUnavailable,
         until they are as they were; SourceError."""
-        if after is not None and self.basis is not None and self._bare is not None:
+        is_present = self._facts is not None and self.basis is self._facts[1] and self._bare is self._facts[0]
+        if after is not None and self.basis is not None and self._bare is not None and not is_present:
             old, new = self.basis, replace(self._bare, guarantee=self.basis.guarantee)
             verdict = judge(old, new, after)
             if verdict.does is Does.LOOK:
@@ -93,10 +95,18 @@ class Lags(Learned):
 
     def _holds_row(self, after: Cursor) -> bool:
         """Whether the table holds the row at a cursor, at this cursor or a later one; or no row at or before it, so
-        that none is passed. Whether it passes the filter does not matter."""
+        that none is passed. Whether it passes the filter does not matter. A table that cannot be compared with the
+        cursor does not hold it."""
         statements = self.statements_of((), filtered=False)
-        asked = [statements.of_key_from(after), statements.up_to(after)]
-        found = [bool(self.database.run(*statements.any_of(one)).rows) for one in asked]
+        try:
+            asked = [statements.of_key_from(after), statements.up_to(after)]
+            found = [bool(self.database.run(*statements.any_of(one)).rows) for one in asked]
+        except DBAPIError as error:
+            if self.database.dialect.classify(error) not in _INCOMPARABLE:
+                raise
+            return False
+        except (KeyError, ValueError):
+            return False
         return found[0] or not found[1]
 
     def _none(self) -> Lag:

@@ -58,6 +58,8 @@ class Learned:
         """The facts that the caller's cursor rests on, as far as known."""
         self._read_basis: Mapping[str, Any] | None = None
         """What they were read of."""
+        self._facts: tuple[TableFacts, TableFacts, dict[str, Any]] | None = None
+        """What was known without the guarantee, with the last bound's, and this as JSON."""
         self._watched = float("-inf")
         """When what no result shows was asked last."""
         self._bare: TableFacts | None = None

@@ -25,7 +25,7 @@ from poller.sources.dialects.base import Records
 from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
-from poller.sources.facts import Does, Guarantee, TableChanged, TableFacts, judge, read_facts
+from poller.sources.facts import Does, Guarantee, TableChanged, judge, read_facts
 from poller.sources.options import Options
 from poller.sources.reading.blame import unreadable
 from poller.sources.reading.current_bound import CurrentBound
@@ -55,8 +55,6 @@ class Session(Lags):
         self._coming: tuple[Hashable, str] | None = None
         """A place, and the kind that the bound will have there; while nothing is known."""
         self._json: tuple[Inspection, frozenset[str]] | None = None
-        self._facts: tuple[TableFacts, TableFacts, dict[str, Any]] | None = None
-        """What is known without the guarantee, with the last bound's, and this as JSON."""
         self.error_text = True
         """Whether messages may quote what a row holds."""
 
@@ -141,7 +139,7 @@ class Session(Lags):
 
     def rest_on(self, facts: Mapping[str, Any] | None) -> None:
         """See `ports.WatchedSource.rests_on`."""
-        if self._facts is not None and facts is self._facts[2]:
+        if self._facts is not None and facts == self._facts[2]:
             self.basis = self._facts[1]
         elif facts is not self._read_basis:
             self.basis = read_facts(facts, self.options.cursor_column, self.options.pk_columns)

@@ -241,6 +241,10 @@ class PostgreSql(SqlPlace):
 class PostgreSqlPair(PostgreSql):
     """Two servers behind one address; the second one is a restored copy, with a role of the same name."""
 
+    known: ClassVar[Mapping[str, str]] = {
+        "test_a_successor_that_lags_passes_none_of_its_rows: xid8+pk": "rows with transaction ids of the former server"
+        " wait until this one has reached them, and nothing says so",
+    }
     fails_over: ClassVar[bool] = True
 
     def __init__(self, first: str, second: PostgreSql, relay: Relay) -> None:
