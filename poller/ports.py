@@ -261,12 +261,27 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class TieAgain:
+    """A page does not begin at the cursor that was asked for, but before all rows that may share its value: the order
+    in which they were passed is not the table's any more.
+
+    Attributes:
+        cursor: where the page begins. why: what changed, in words. replaced: another table has the name.
+    """
+
+    cursor: Cursor
+    why: str
+    replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Rows in cursor order, each with the cursor that stands right after it, read below `bound`.
 
     `cursors` has one entry per row and may be computed lazily. So may `ordering`: of each row the columns of its
     ordering key and the database's text of their values (failures.md, rule 8); None: the key columns serve. `table`:
-    the rows as a table, with `format = "arrow"`.
+    the rows as a table, with `format = "arrow"`. `facts`: what the cursors rest on (`WatchedSource`); `again`: None
+    if the page begins at the cursor that was asked for.
     """
 
     rows: Sequence[Row]
@@ -274,6 +289,8 @@ class Page:
     bound: Bound
     ordering: Sequence[Mapping[str, KeyValue | None]] | None = None
     table: Table | None = None
+    facts: Mapping[str, Any] | None = None
+    again: TieAgain | None = None
 
     def part(self, first: int, end: int) -> Page:
         """The rows from `first` to before `end`, as a page."""
@@ -283,6 +300,8 @@ class Page:
             self.bound,
             None if self.ordering is None else self.ordering[first:end],
             None if self.table is None else self.table.slice(first, end),
+            self.facts,
+            self.again,
         )
 
     def take(self, positions: Sequence[int]) -> Page:
@@ -292,6 +311,7 @@ class Page:
             [self.cursors[at] for at in positions],
             self.bound,
             table=None if self.table is None else self.table.take(positions),
+            facts=self.facts,
         )
 
 
@@ -378,11 +398,18 @@ class TimedSource(Protocol):
 
 
 @runtime_checkable
-class TypedSource(Protocol):
-    """A source that knows the types of the columns that a cursor is made of."""
+class WatchedSource(Protocol):
+    """A source that knows what a cursor of it rests on: types, collations, which table has the name, which server it
+    is, what the bound guarantees."""
 
-    def columns(self) -> dict[str, Any] | None:
-        """What it learned of them, as JSON; None where it was not asked for rows yet. Asks nobody."""
+    def facts(self) -> dict[str, Any] | None:
+        """The present facts, as JSON; None where it was not asked for rows yet. Asks nobody."""
+        ...
+
+    def rests_on(self, facts: Mapping[str, Any] | None) -> None:
+        """The cursor of the next page rests on these facts, as a document or an earlier page has them; None: on no
+        known ones. If the present ones differ, the page begins the tie again, or raises SourceUnavailable (until they
+        are as they were) or SourceError."""
         ...
 
 

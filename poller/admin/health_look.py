@@ -25,7 +25,7 @@ from poller.model.escape import shown
 from poller.model.health import Rule, judge
 from poller.model.health_memory import Facts, Rows, Seen, remembered
 from poller.model.schedule import Schedule
-from poller.ports import Bound, Lag, Source
+from poller.ports import Bound, Lag, Source, WatchedSource
 
 _ANY = Schedule("* * * * * *")
 
@@ -166,6 +166,8 @@ def _with_rows(looked: Looked, source: Source, copy: Copy | None, poller: WiredP
         check_fingerprint(poller.name, copy.state, source)
         check_ordering_key(poller.name, copy.state, source, poller.options.ordering_key)
         source.recall(copy.state.bound or {})
+        if isinstance(source, WatchedSource):
+            source.rests_on(copy.state.facts)
         cursor = copy.state.checkpoint.cursor
     page = source.page(cursor, 1)
     if copy is not None:  # by now the server was asked what the names in the configuration mean

@@ -52,7 +52,7 @@ class QuickLooks:
         """Whether there is surely no row. False also where that is not known, or a whole look is due. Raises nothing of
         a database."""
         source, last = poller.source, self._whole.get(poller.name)
-        if not isinstance(source, SqlSource) or state.columns is None or last is None:
+        if not isinstance(source, SqlSource) or state.facts is None or last is None:
             return False
         if self._monotonic() - last >= WHOLE_EVERY:
             return False
@@ -65,7 +65,7 @@ class QuickLooks:
             return False
         try:
             with suppress(NoAnswer):
-                prepared = lookout.prepare(subject, state.columns, None)
+                prepared = lookout.prepare(subject, state.facts, None)
                 return prepared is None or not lookout.waits(prepared, state.checkpoint.cursor, None)
             return False
         finally:

@@ -14,7 +14,7 @@ from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError
 from poller.files import write_whole
 from poller.model.cursor import Cursor
-from poller.ports import Bound, Lag, Row, Table
+from poller.ports import Bound, Lag, Row, Table, WatchedSource
 
 MOST_ROWS = 10_000
 """So many rows are looked at in one call."""
@@ -78,6 +78,8 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
         check_fingerprint(poller.name, copy.state, source)
         if copy.state.bound is not None:
             source.recall(copy.state.bound)
+        if isinstance(source, WatchedSource):
+            source.rests_on(copy.state.facts)
     cursor = source.start() if copy is None else copy.state.checkpoint.cursor
     page = source.page(cursor, limit)
     if copy is not None:  # by now the server was asked what the names in the configuration mean

@@ -16,34 +16,45 @@ from poller.model.changes import to_rebind
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import UNKNOWN_FINGERPRINTS, differences
+from poller.ports import WatchedSource
 
 UNCOUNTED = "which rows of the two sources are the same is not known"
 
 
 def rebind(
-    poller: WiredPoller, request: Request | None = None, conversation: Conversation | None = None
+    poller: WiredPoller,
+    request: Request | None = None,
+    conversation: Conversation | None = None,
+    *,
+    after_failover: bool = False,
 ) -> ChangeOutput:
-    """Accept that the source of `poller` was changed, and go on from the same cursor.
+    """Accept that the source of `poller` was changed, or its table so that it refuses to go on, and go on from the same
+    cursor. `after_failover`: accept that another server answers, which has all rows that the former one committed.
 
     Raises: FingerprintMismatch (the cursor cannot be one of the configured source), LeaseHeld, Refused, WriteConflict,
         StoreError, SourceError.
     """
     editor = StateEditor(poller, request, conversation)
     with poller.alone():
-        return editor.carry_out(_plan(poller))
+        return editor.carry_out(_plan(poller, after_failover=after_failover))
 
 
-def _plan(poller: WiredPoller) -> Plan:
+def _plan(poller: WiredPoller, *, after_failover: bool) -> Plan:
     """The checkpoint belongs to the configured source from now on; rows up to the cursor count as delivered."""
     source = located(poller.source)
 
     def nothing(state: State) -> str | None:
-        if state.source_fingerprint not in UNKNOWN_FINGERPRINTS and not is_foreign(state, source):
-            return f"{poller.name} belongs to the configured source already."
-        return None
+        if state.source_fingerprint in UNKNOWN_FINGERPRINTS or is_foreign(state, source):
+            return None
+        if after_failover:
+            known = (state.facts or {}).get("server")
+            return None if known else f"It is not known which server {poller.name} was read from, so it waits for none."
+        return None if _is_refused(poller, state) else f"{poller.name} belongs to the configured source already."
 
     def notes(state: State) -> list[str]:
         cursor = state.checkpoint.cursor
+        if isinstance(poller.source, WatchedSource):
+            poller.source.rests_on(None)
         refuse_foreign(poller.source, cursor, name=poller.name)
         try:
             _refuse_impossible(poller, cursor)
@@ -64,6 +75,21 @@ def _plan(poller: WiredPoller) -> Plan:
         differences=lambda state: differences(state.source, source),
         notes=notes,
     )
+
+
+def _is_refused(poller: WiredPoller, state: State) -> bool:
+    """Whether the table was changed so that the poller goes no further."""
+    source, cursor = poller.source, state.checkpoint.cursor
+    if state.facts is None or not isinstance(source, WatchedSource):
+        return False
+    source.rests_on(state.facts)
+    try:
+        source.lag(cursor, cap=1)
+    except SourceUnavailable:
+        return False
+    except SourceError:
+        return True
+    return False
 
 
 def _refuse_impossible(poller: WiredPoller, cursor: Cursor | None) -> None:

@@ -237,8 +237,7 @@ class Batches:
                 now=now,
                 blame=call.blame,
                 memory=None if rows is None else rows.memory,
-                made=None if rows is None else rows.made,
-                columns=None if rows is None else rows.columns,
+                facts=None if rows is None else rows.page.facts,
             )
             return aside.keyed(after, columns)
 

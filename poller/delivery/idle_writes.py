@@ -18,7 +18,7 @@ from poller.model.cursor import Cursor
 from poller.model.document import Lease, State
 from poller.model.schedule import BETWEEN
 from poller.observability import Began, LeaseExpired
-from poller.ports import Bound, TypedSource
+from poller.ports import Bound, WatchedSource
 
 logger = logging.getLogger("poller")
 
@@ -39,7 +39,7 @@ def create(context: Context, start: Cursor | None, *, looked_at: datetime | None
         ttl=file.timing.ttl,
         now=file.clock.now(),
         memory=context.source.remember(),
-        columns=context.source.columns() if isinstance(context.source, TypedSource) else None,
+        facts=context.source.facts() if isinstance(context.source, WatchedSource) else None,
     )
     return file.write(
         None,

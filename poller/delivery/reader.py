@@ -6,7 +6,7 @@ A source is used by one thread at a time: by the tick's, or by the task that rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from poller.lease.state_file import Copy
 from poller.model.cursor import Cursor
 from poller.model.document import State
 from poller.model.fingerprint import SourceDescription
-from poller.ports import Bound, Event, Page, ReusingSource, TypedSource
+from poller.ports import Bound, Event, Page, ReusingSource, WatchedSource
 
 KEPT_FOR = 5.0
 """Rows that have been there for so many seconds and were not handed over are read again: others may have changed
@@ -32,7 +32,7 @@ class _Read:
     Attributes:
         after: the cursor before it. limit: how many rows were asked for: one more than it may hand over, which shows
             whether there are others behind. at: when it was there, on the runtime's monotonic clock.
-        memory, made, columns: what a commit stores of the source as it was then.
+        memory: what a commit stores of the bound as it was then.
         described: where asking the server changed what the source is, its description.
     """
 
@@ -41,8 +41,6 @@ class _Read:
     limit: int
     at: float
     memory: dict[str, Any] | None
-    made: str | None
-    columns: dict[str, Any] | None
     described: SourceDescription | None
 
     @property
@@ -111,10 +109,15 @@ class Reader:
 
     Attributes:
         bound: below what the last page was read; None before the first.
+        interrupted: True if the table changed so that the rows behind the last page begin with their tie again: the
+            next tick reads them.
     """
 
     def __init__(self, context: Context) -> None:
         self.bound: Bound | None = None
+        self.interrupted = False
+        self._facts: Mapping[str, Any] | None = None
+        """What the cursor that is read from rests on."""
         self._context = context
         self._held: _Read | None = None
         self._next = 0
@@ -138,10 +141,12 @@ class Reader:
             return source.start()
         if copy.state.bound is not None:
             source.recall(copy.state.bound)
+        self._facts = copy.state.facts
         return copy.state.checkpoint.cursor
 
     def first(self, after: Cursor | None, state: State | None, *, wide: bool = False) -> PageRows:
-        """The first rows of a tick: a batch and one more, which shows whether it is the last; below a new bound.
+        """The first rows of a tick: a batch and one more, which shows whether it is the last; below a new bound. They
+        may begin with the tie of `after` again (`Page.again`).
 
         `wide`: a page, for several lanes or because rows of it are done already.
 
@@ -149,7 +154,8 @@ class Reader:
             than that of `state`; SourceUnavailable, SourceError.
         """
         limit = self._limit(None, wide=True) if wide else self._context.options.batch_size + 1
-        return self._taken(self._read(after, limit, again=False), after, state, wide=wide)
+        read = self._read(after, limit, again=False)
+        return self._taken(read, after if read.page.again is None else read.after, state, wide=wide)
 
     def narrowed(self, after: Cursor | None) -> PageRows:
         """Of the rows that were given last only those of one batch, behind the same cursor."""
@@ -172,10 +178,10 @@ class Reader:
             if self._next == held.usable and self._ahead is not None:
                 read = self._awaited(self._ahead)
                 if self._is_young(read):
-                    return self._taken(read, after, state, wide=wide)
+                    return self._taken_on(read, after, state, wide=wide)
         self.rest()
         limit = self._limit(batches, wide=wide)
-        return self._taken(self._read(after, limit, again=True), after, state, wide=wide)
+        return self._taken_on(self._read(after, limit, again=True), after, state, wide=wide)
 
     def again(self, after: Cursor | None, state: State, count: int) -> PageRows:
         """Rows that were handed on and not begun, as they are now: so many behind a cursor. What is read ahead stays.
@@ -273,6 +279,8 @@ class Reader:
         """Read a page; `again`: the bound of the one before may serve."""
         source, runtime = self._context.source, self._context.runtime
         before = source.describe()
+        if isinstance(source, WatchedSource):
+            source.rests_on(self._facts)
         if again and isinstance(source, ReusingSource):
             page = source.next_page(after, limit)
         else:
@@ -280,14 +288,20 @@ class Reader:
         described = source.describe()
         return _Read(
             page,
-            after,
+            after if page.again is None else page.again.cursor,
             limit,
             runtime.monotonic(),
             memory=source.remember(),
-            made=described.made,
-            columns=source.columns() if isinstance(source, TypedSource) else None,
             described=described if described is not before else None,
         )
+
+    def _taken_on(self, read: _Read, after: Cursor | None, state: State, *, wide: bool) -> PageRows:
+        """As `_taken`, of a page behind others; no row, if it begins with its tie again: the document has to say so
+        before they are handed over."""
+        if read.page.again is None:
+            return self._taken(read, after, state, wide=wide)
+        self.interrupted = True
+        return PageRows(self._context.source, Page([], [], read.page.bound), after, 0, read_at=read.at)
 
     def _taken(self, read: _Read, after: Cursor | None, state: State | None, *, wide: bool) -> PageRows:
         """The page is handed over from now on."""
@@ -295,6 +309,7 @@ class Reader:
         if state is not None and read.described is not None:  # the server was asked what the names mean
             check_fingerprint(context.name, state, context.source)
         self._held, self._next, self.bound = read, 0, read.page.bound
+        self._facts = read.page.facts or self._facts
         context.watch_bound(context.name, context.runtime.utcnow(), read.page.bound)
         return self._slice(after, wide=wide)
 
@@ -333,8 +348,6 @@ class Reader:
             after,
             size,
             memory=read.memory,
-            made=read.made,
-            columns=read.columns,
             alone=self.rest,
             beyond=lambda: whole[first + size :],
             is_wide=wide,

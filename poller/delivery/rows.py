@@ -123,7 +123,7 @@ class PageRows:
     Attributes:
         after: the cursor. facts: the rows, in order. was_cut: whether there are more that do not count.
         is_wide: whether they are those of a page, for several lanes.
-        memory, made, columns: what a commit of them stores of the source.
+        memory: what a commit of them stores of the bound.
         read_at: when they were there, on the runtime's monotonic clock.
     """
 
@@ -135,8 +135,6 @@ class PageRows:
         size: int,
         *,
         memory: dict[str, Any] | None = None,
-        made: str | None = None,
-        columns: dict[str, Any] | None = None,
         alone: Callable[[], None] = lambda: None,
         beyond: Callable[[], Sequence[Cursor]] = tuple,
         is_wide: bool = False,
@@ -147,8 +145,6 @@ class PageRows:
         self.page = page
         self.after = after
         self.memory = memory
-        self.made = made
-        self.columns = columns
         self._alone = alone
         self._beyond = beyond
         self.is_wide = is_wide

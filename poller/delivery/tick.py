@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from poller.delivery import idle_writes, retries
 from poller.delivery.batches import Batches
@@ -35,8 +36,8 @@ from poller.model.cursor import Cursor
 from poller.model.document import State, WaitingRow
 from poller.model.handover import Plan
 from poller.model.when import moment
-from poller.observability import PollerHalted
-from poller.ports import Event, PatientStop
+from poller.observability import FactsTaken, PollerHalted, TableReplaced, TieRepeated
+from poller.ports import Event, Page, PatientStop
 
 TAKEN = "another owner took the lease first"
 
@@ -163,6 +164,8 @@ class Tick:
             if copy is not None:  # a database may be away for weeks
                 idle_writes.rewrite(self.context, copy)
             raise
+        if rows.page.again is not None:
+            self.progress.reached, seen = rows.after, self._as_taken(_resting(state, rows.page), jitter, now)
         rows, chosen = self._chosen(rows, seen, wide=wide, entering=True)
         tries = self._due(seen)
         turns = tries is not None and (tries.failures > 1 or self._calls_are_limited)
@@ -220,9 +223,10 @@ class Tick:
         """Take the lease. Raises: as `LeasedDelivery.acquire`."""
 
         def begins(state: State, now: datetime) -> State:
+            state = _resting(state, turn.rows.page)
             return handover.entered(self._as_taken(state, turn.jitter, now), turn.chosen, turn.tries)
 
-        return LeasedDelivery.acquire(
+        delivery = LeasedDelivery.acquire(
             self.context,
             self.handler,
             copy,
@@ -231,6 +235,19 @@ class Tick:
             starts_batch=bool(turn.chosen.rows),
             begins=lambda state, now: transitions.begun(begins(state, now)),
         )
+        if copy is not None:
+            self._say_what_it_rests_on(copy.state, turn.rows.page)
+        return delivery
+
+    def _say_what_it_rests_on(self, before: State, page: Page) -> None:
+        """Say what the acquire's PUT changed of that."""
+        common: dict[str, Any] = {"poller": self.context.name, "at": self.runtime.utcnow()}
+        if page.again is not None:
+            self.progress.cursor = page.again.cursor
+            event = TableReplaced if page.again.replaced else TieRepeated
+            self.context.emit(event(**common, cursor=str(page.again.cursor), reason=page.again.why))
+        elif before.facts is None and page.facts is not None and before.checkpoint.cursor is not None:
+            self.context.emit(FactsTaken(**common))
 
     # --- under the lease -------------------------------------------------------------------------------------------
 
@@ -318,10 +335,12 @@ class Tick:
         return tries is None and drained
 
     def _is_drained(self, chosen: Plan, state: State) -> bool:
-        """Whether the plan has no row left, nor one that has no room; of the latter a person is told."""
+        """Whether the plan has no row left, nor one that has no room, of which a person is told, and no tie begins
+        again."""
         if chosen.blocked:
             self.progress.blocked = self.progress.blocked or self._no_room(state)
-        return not chosen.passes and not chosen.blocked
+        self.progress.left = self.progress.left or self.reader.interrupted
+        return not chosen.passes and not chosen.blocked and not self.reader.interrupted
 
     def _next(self, rows: PageRows, delivery: LeasedDelivery, *, left_over: bool) -> tuple[PageRows, Plan]:
         """The rows behind the checkpoint, those that were read where it did not move, and what is done with them.
@@ -448,6 +467,16 @@ class Tick:
         if self.options.on_poison == "quarantine" or not pk:
             return ()
         return "quarantine", "add", name, *(part for key in pk.items() for part in ("--pk", "{}={}".format(*key)))
+
+
+def _resting(state: State, page: Page) -> State:
+    """The document as the page leaves it: a checkpoint without known facts rests on the page's; one whose tie begins
+    again moves there."""
+    if page.again is not None:
+        return transitions.tie_begun(state, page.again.cursor, page.facts)
+    if state.facts is not None or page.facts is None:
+        return state
+    return state.model_copy(update={"facts": dict(page.facts)})
 
 
 def _backs_off(state: State, until: datetime) -> str:

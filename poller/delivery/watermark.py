@@ -206,8 +206,7 @@ class Watermark:
                 release=False,
                 now=now,
                 memory=page.rows.memory,
-                made=page.rows.made,
-                columns=page.rows.columns,
+                facts=page.rows.page.facts,
             )
 
         to = part.passes[-1].cursor

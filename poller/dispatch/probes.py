@@ -164,7 +164,7 @@ class DatabaseProber:
 def _answer(database: _Database, question: Question, source: SqlSource, bounds: dict[Hashable, Bound]) -> Answer:
     """Raises: NoAnswer."""
     state, lookout = question.state, database.lookout
-    stored, kind = state.columns, (state.bound or {}).get("kind")
+    stored, kind = state.facts, (state.bound or {}).get("kind")
     kept = database.prepared.get(question.poller)
     if kept is None or kept[0] != (stored, kind):
         made = lookout.prepare(source.subject, stored, kind if isinstance(kind, str) else None)

@@ -96,11 +96,11 @@ def to_reset(cursor: Cursor | None, source: SourceDescription | None, *, token_a
 
 
 def bound_to(state: State, source: SourceDescription) -> State:
-    """The state declared to belong to `source`, without what is known of another database's clock and transactions. A
-    document that already belongs to it is unchanged."""
+    """The state declared to belong to `source`, without what is known of another database's clock, transactions and
+    tables. A document that already belongs to it is unchanged."""
     if state.source_fingerprint not in UNKNOWN_FINGERPRINTS and source.belongs(state.source_fingerprint, state.source):
         return state
-    return transitions.bind(state, source).model_copy(update={"bound": None})
+    return transitions.bind(state, source).model_copy(update={"bound": None, "facts": None})
 
 
 def to_rebind(source: SourceDescription) -> Transition:

@@ -153,6 +153,8 @@ def restore(
     }
     if origin.document is not None:
         before, control = origin.document.control, moved.control
+        if source.belongs(origin.document.source_fingerprint, origin.document.source):
+            updates["facts"] = origin.document.facts
         updates["delivery"] = origin.document.delivery.model_copy(
             update={"window": None, "retry_at": None, "failures": 0}  # a reset tries at once
         )
@@ -174,6 +176,7 @@ def clone(state: State, origin: State, *, change: Change, now: datetime) -> Stat
     )
     bound = {**(origin.bound or {}), **(moved.bound or {})}
     belongs = {"source_fingerprint": origin.source_fingerprint, "source": origin.source, "bound": bound}
+    belongs["facts"] = origin.facts
     return moved.model_copy(update={"checkpoint": checkpoint, **belongs})
 
 

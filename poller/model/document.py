@@ -215,11 +215,13 @@ class State(_Part):
     """One poller's whole state. Immutable: transitions return a new one.
 
     `bound` is what the source asked to remember of the bound (sources.md, "Rows that commit late"): the highest clock,
-    the last bound, samples; with `kept_at`, when. Nothing here reads it. `source_seen` is which table the last batch
-    came from (`made`: an object id, or when it was created), beside `source` and not part of the fingerprint.
+    the last bound, samples; with `kept_at`, when. Nothing here reads it.
 
-    `columns` are the types of the cursor's and the key's columns, as the source last knew them: whoever only asks
-    whether rows wait need not inspect the table. Beside `source`, and not part of the fingerprint either.
+    `facts` are what the checkpoint rests on: the types and collations of the cursor's and the key's columns, which
+    object has the table's name, which server it is, what the bound guarantees. Beside `source`, and not part of the
+    fingerprint. Other facts are stored only by a write that moves the checkpoint to a place that rests on them. The
+    dispatcher asks whether rows wait by the types that stand here. `columns` and `source_seen` of older versions are
+    not read, and are gone with the next write.
 
     `aside` are the rows that are tried again by themselves, `quarantine` those that wait for a person; `retrying` is
     the id of the row that is tried now, and `delivered` counts the rows that were delivered while any was aside.
@@ -245,8 +247,7 @@ class State(_Part):
     delivery: Delivery = Field(default_factory=Delivery)
     control: Control = Field(default_factory=Control)
     bound: dict[str, Any] | None = None
-    source_seen: dict[str, Any] | None = None
-    columns: dict[str, Any] | None = None
+    facts: dict[str, Any] | None = None
     aside: tuple[WaitingRow, ...] = ()
     quarantine: tuple[WaitingRow, ...] = ()
     retrying: Name | None = None
@@ -311,7 +312,7 @@ _LEFT_OUT: dict[str, tuple[str, ...]] = {
     "control": ("cancelled",),
 }
 _LEFT_OUT_AT_TOP = (
-    "columns",
+    "facts",
     "aside",
     "quarantine",
     "retrying",
@@ -372,7 +373,8 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
             next_step="Upgrade poller on this machine; the document was left as it is.",
         )
     try:
-        state = State.model_validate({k: v for k, v in data.items() if v is not None or k not in _OPTIONAL})
+        kept = {k: v for k, v in data.items() if k not in _FORMER and (v is not None or k not in _OPTIONAL)}
+        state = State.model_validate(kept)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])[:LONGEST_NAME]
@@ -398,6 +400,8 @@ def decode(body: bytes, *, location: str, document: str = "", poller_name: str |
     return state
 
 
+_FORMER = frozenset({"columns", "source_seen"})
+"""What older versions stored of what `facts` says now."""
 _OPTIONAL = frozenset(
     {
         "checkpoint",

@@ -39,8 +39,7 @@ class SourceDescription(BaseModel):
 
     `left_open`: fields (as in the document, dotted) that the configuration leaves to the server, which was not asked
     yet. `configured`: where the server was asked, the description before that, as in documents that were written
-    without asking. `made`: distinguishes the table from another of its name (an object id, the time of its creation);
-    not hashed, since it changes with every restore. None of the three is part of the document's `source`.
+    without asking. Neither is part of the document's `source`.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
@@ -55,7 +54,6 @@ class SourceDescription(BaseModel):
     filter: str | None = None
     left_open: tuple[str, ...] = Field(default=(), exclude=True)
     configured: SourceDescription | None = Field(default=None, exclude=True)
-    made: str | None = Field(default=None, exclude=True)
 
     def canonical(self) -> str:
         """The exact text that is hashed."""
@@ -75,10 +73,10 @@ class SourceDescription(BaseModel):
         """Without the server's answers: the same whether it was asked or not."""
         return self.configured or self
 
-    def resolved(self, said: Mapping[str, Any], made: str | None = None) -> SourceDescription:
+    def resolved(self, said: Mapping[str, Any]) -> SourceDescription:
         """With the server's answers for the fields that were left open; those without an answer stay as configured."""
         base = self.as_configured()
-        return self._filled(said).model_copy(update={"left_open": (), "configured": base, "made": made})
+        return self._filled(said).model_copy(update={"left_open": (), "configured": base})
 
     def extended(self, **fields: Any) -> SourceDescription:
         """With more fields in the hash: a part of the source, say."""

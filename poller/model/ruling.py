@@ -5,7 +5,7 @@ Records that a ruling opens are written before its PUT, so that no row is passed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -300,11 +300,10 @@ def ended(
     now: datetime,
     blame: str = "a row",
     memory: dict[str, Any] | None = None,
-    made: str | None = None,
-    columns: dict[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> State:
     """The PUT after the call. With `release` (nothing else is to be done) or where the ruling says so, the lease is
-    given back by it. `blame`: what failed, for the reason of a halt; `memory`, `made`, `columns`: as
+    given back by it. `blame`: what failed, for the reason of a halt; `memory`, `facts`: as
     `transitions.commit`."""
     releases = release or ruling.releases
     if ruling.passes:
@@ -316,8 +315,7 @@ def ended(
             release=releases,
             now=now,
             memory=memory,
-            made=made,
-            columns=columns,
+            facts=facts,
         )
     elif releases:
         state = transitions.release(state, give_back=False, now=now)

@@ -6,6 +6,7 @@ so each rule can be tested by itself. The caller writes the result under the tag
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,10 +31,10 @@ def create(
     now: datetime,
     ttl: float | None = None,
     memory: dict[str, Any] | None = None,
-    columns: dict[str, Any] | None = None,
+    facts: dict[str, Any] | None = None,
 ) -> State:
     """A first document: nothing delivered, nobody at work, token 0. `cursor` is what `start_from` means, `memory`
-    what the source knows of its bound, `columns` of its columns' types. `ttl` is how long leases last: a worker that
+    what the source knows of its bound, `facts` of what a cursor rests on. `ttl` is how long leases last: a worker that
     finds this version put back by hand waits that long, whatever its own configuration says."""
     return State(
         poller_name=poller_name,
@@ -42,7 +43,7 @@ def create(
         checkpoint=Checkpoint(cursor=cursor, updated_at=now),
         lease=Lease(released_at=now, ttl_seconds=ttl),
         bound=_kept(memory, now),
-        columns=columns,
+        facts=facts,
     )
 
 
@@ -93,11 +94,10 @@ def commit(
     release: bool,
     now: datetime,
     memory: dict[str, Any] | None = None,
-    made: str | None = None,
-    columns: dict[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> State:
-    """The checkpoint moves past a delivered batch; what the source knows of its bound (`memory`), which table it was
-    (`made`) and the types of its columns are stored with it (None: unchanged). With `release` the same write gives
+    """The checkpoint moves past a delivered batch; what the source knows of its bound (`memory`), and the `facts` that
+    the batch was read under, are stored with it (None: unchanged). With `release` the same write gives
     the lease back; without, the next batch starts, so its attempts are 1 (protocol 7 and 8)."""
     former = state.checkpoint.cursor
     checkpoint = state.checkpoint.model_copy(
@@ -113,11 +113,21 @@ def commit(
     moved = state.model_copy(update={"checkpoint": checkpoint, "delivery": delivery})
     if memory is not None:
         moved = moved.model_copy(update={"bound": _kept(memory, now)})
-    if made is not None:
-        moved = moved.model_copy(update={"source_seen": {**(state.source_seen or {}), "made": made}})
-    if columns is not None:
-        moved = moved.model_copy(update={"columns": columns})
+    if facts is not None:
+        moved = moved.model_copy(update={"facts": dict(facts)})
     return _emptied(moved, now) if release else renew(moved, now=now)
+
+
+def tie_begun(state: State, cursor: Cursor, facts: Mapping[str, Any] | None) -> State:
+    """The checkpoint moves back to the beginning of its own tie, since its rows were passed in another order than they
+    have now, or to the same effect; from now on it rests on `facts`. What was kept of the tie was compared in the
+    former order too. Generation and position stay: no operator moved it."""
+    former = state.checkpoint.cursor
+    cursor = cursor if former is None else cursor.model_copy(update=former.model_extra or {})
+    checkpoint = state.checkpoint.model_copy(update={"cursor": cursor})
+    delivery = state.delivery.model_copy(update={"window": None, "lanes": None})
+    begun = {"checkpoint": checkpoint, "delivery": delivery, "facts": None if facts is None else dict(facts)}
+    return state.model_copy(update=begun)
 
 
 def remember(state: State, *, memory: dict[str, Any], now: datetime) -> State:
@@ -245,7 +255,7 @@ def reset(state: State, *, cursor: Cursor | None, change: Change, now: datetime)
             "control": control,
             "delivery": delivery,
             "bound": known,
-            "source_seen": None,
+            "facts": None,
             "retrying": None,
             "unfinished": False,
         }
@@ -259,7 +269,7 @@ def rebind(state: State, *, source: SourceDescription, change: Change, now: date
     control = state.control.model_copy(update={"last_change": change})
     # What is known of one database's transactions and clock does not hold for another.
     delivery = state.delivery.model_copy(update={"lanes": None})
-    unknown = {"control": control, "bound": None, "source_seen": None, "columns": None, "delivery": delivery}
+    unknown = {"control": control, "bound": None, "facts": None, "delivery": delivery}
     bound = bind(state.model_copy(update=unknown), source)
     return _emptied(_lease(bound, fencing_token=state.lease.fencing_token + 1), now)
 

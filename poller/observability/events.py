@@ -27,6 +27,7 @@ __all__ = [
     "ClockWentBack",
     "CommitUnknown",
     "Emitter",
+    "FactsTaken",
     "FingerprintBound",
     "HandlerFailed",
     "HandlerTimedOut",
@@ -47,9 +48,11 @@ __all__ = [
     "RowSetAside",
     "ServerBelowCheckpoint",
     "StaleCommitRefused",
+    "TableReplaced",
     "TenureEvent",
     "TickFailed",
     "TickFinished",
+    "TieRepeated",
     "TwoApps",
     "WriteRedone",
     "WriteResent",
@@ -402,6 +405,36 @@ class ServerBelowCheckpoint(PollerEvent):
     level: ClassVar[int] = logging.ERROR
     kind: str
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class FactsTaken(PollerEvent):
+    """The document did not say what its checkpoint rests on, as those of older versions do not: it rests on the table
+    as it is now."""
+
+    name: ClassVar[str] = "facts_taken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class TieRepeated(PollerEvent):
+    """The table was changed, so that rows which share the checkpoint's value may have another order now: they are
+    delivered again, from `cursor` on. `reason` says what changed."""
+
+    name: ClassVar[str] = "tie_repeated"
+    level: ClassVar[int] = logging.WARNING
+    cursor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class TableReplaced(PollerEvent):
+    """Another table has the source's name, and holds the row at the checkpoint: the poller goes on in it. Rows that
+    share the checkpoint's value are delivered again, from `cursor` on."""
+
+    name: ClassVar[str] = "table_replaced"
+    level: ClassVar[int] = logging.WARNING
+    cursor: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

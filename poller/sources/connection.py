@@ -212,11 +212,12 @@ class Database:
         with lenient, self.dialect.keeping() as documents:
             result = connection.execute(self._text(sql), dict(params or {}))
             names, description = tuple(result.keys()), getattr(result.cursor, "description", None) or ()
+            origins = self.dialect.origins(result.cursor)
             if not self.lenient:  # the driver's own records, with its errors translated as SQLAlchemy's rows have them
                 rows = result.cursor_strategy.fetchall(result, result.cursor)
-                return Records(names, rows, description, documents=documents)
+                return Records(names, rows, description, documents=documents, origins=origins)
             read = self.dialect.fetch_leniently(result)
-        return Records(names, read.rows, description, any_text=read.any_text, escaped=read.escaped, documents=documents)
+        return Records(names, read.rows, description, read.any_text, read.escaped, documents, origins)
 
     def _text(self, sql: str) -> sa.TextClause:
         kept = self._texts.get(sql)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -31,6 +32,8 @@ from poller.sources.reading.inspection import did_you_mean
 from poller.sources.reading.session import Session
 
 _T = TypeVar("_T")
+SHOWN = "Read as a role with BYPASSRLS or as the table's owner, or read a view of such a role that hides no row."
+"""What to do about row level security."""
 
 
 class Guard:
@@ -84,14 +87,15 @@ class Guard:
                 if database.read_leniently(error):
                     continue
                 if isinstance(error, DBAPIError | PendingRollbackError):
-                    database.discard()
                     fault = self._fault_of(error)
+                    hidden = self._hidden_by(fault, error)
+                    database.discard()
                     if fault is Fault.DISCONNECTED:
                         database.renew()
                     again = (fault is Fault.DISCONNECTED and database.rested) or (
                         fault in SCHEMA_FAULTS and had_learned
                     )
-                    failure = None if again and may_retry else self._failure(fault, error)
+                    failure = None if again and may_retry else self._failure(fault, error, hidden)
                     if failure is None:
                         once.forget()
                     self._session.forget()
@@ -118,7 +122,14 @@ class Guard:
         """The latter is said of a connection that broke before, where that was taken for a lack of privileges."""
         return self._session.database.dialect.classify(error) if isinstance(error, DBAPIError) else Fault.DISCONNECTED
 
-    def _failure(self, fault: Fault, failed: BaseException) -> SourceError:
+    def _hidden_by(self, fault: Fault, error: DBAPIError | PendingRollbackError) -> str:
+        """See `Dialect.hidden_by`."""
+        if fault is Fault.FORBIDDEN and isinstance(error, DBAPIError):
+            with contextlib.suppress(Exception):  # the server has said enough
+                return self._session.database.dialect.hidden_by(error, self._session.database.run)
+        return ""
+
+    def _failure(self, fault: Fault, failed: BaseException, hidden: str = "") -> SourceError:
         if fault in QUOTING_FAULTS and not self._session.error_text:
             detail = driver_code(failed)
         else:
@@ -128,6 +139,8 @@ class Guard:
         identity = tokens.identity_of(self._session.database.engine)
         if identity is not None and fault is Fault.UNREACHABLE and tokens.speaks_of_token(detail):
             fault = Fault.LOGIN
+        if hidden:
+            return SourceError(f"{o.what}: {hidden}, so no row is read.", table=o.what, next_step=SHOWN)
         where = Where(o.what, place(self._identity), format_duration(o.query_timeout), str(identity or ""))
         error = to_error(fault, detail, where)
         if fault is Fault.NO_COLUMN:

@@ -44,6 +44,11 @@ class Options(SourceOptions):
         return self.json_values == "parsed" and self.format == "rows"
 
     @property
+    def asks_for_bound(self) -> bool:
+        """Whether the configuration says below which kind of bound rows are read, so that a person has accepted it."""
+        return self.bound != "auto" or self.stamped_by == "application"
+
+    @property
     def skip_nulls(self) -> bool:
         """Whether rows without a cursor are skipped."""
         return self.on_null_cursor == "skip"

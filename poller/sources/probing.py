@@ -27,12 +27,12 @@ from poller.sources.dialects.base import Dialect
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
 from poller.sources.engines import make_engine, make_pool
+from poller.sources.facts import read_columns
 from poller.sources.options import Options
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.learned import Learned
 from poller.sources.reading.page import Relation, Statements
-from poller.sources.reading.types_as_json import read_types
 from poller.sources.user_sql.checked import calls_functions
 
 _NO_DATABASE = frozenset({Fault.UNREACHABLE, Fault.LOGIN, Fault.NO_DATABASE})
@@ -106,11 +106,12 @@ class Lookout:
         """What is asked of a source; None where its table has no row that would show its types, so that none waits.
 
         Args:
-            stored: the types, as its document has them. kind: of the bound that its worker took, where it is known.
+            stored: the facts, with the types, as its document has them. kind: of the bound that its worker took, where
+                it is known.
         Raises: NoAnswer.
         """
         o = subject.options
-        read = read_types(stored, o.cursor_column, o.pk_columns)
+        read = read_columns(stored, o.cursor_column, o.pk_columns)
         if read is not None:
             known: Inspection | None = Inspection(names=(), cursor=read[0], keys=read[1], provable=True)
         else:

@@ -25,9 +25,7 @@ from poller.sources.columns.moments import parse_utc
 from poller.sources.identity import place
 from poller.sources.options import read_options
 from poller.sources.probing import Subject
-from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.keys import idempotency_key
-from poller.sources.reading.types_as_json import types_as_json
 from poller.sources.reading.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
@@ -57,7 +55,6 @@ class SqlSource:
         self._session, self._guard = parts.session, parts.guard
         self._another_session, self._subject, self._description = parts.another, parts.subject, parts.description
         self._said: Whereabouts | None = None
-        self._described: tuple[Inspection | None, dict[str, Any] | None] = None, None
         self._mind_forks()
 
     def another(self) -> Self:
@@ -154,7 +151,7 @@ class SqlSource:
         known from the first read on."""
         said = self._session.whereabouts
         if said is not None and said is not self._said:
-            self._said, self._description = said, self._description.resolved(said.said, said.made)
+            self._said, self._description = said, self._description.resolved(said.said)
         return self._description
 
     def locate(self) -> SourceDescription:
@@ -248,12 +245,13 @@ class SqlSource:
         """What a `probing.Lookout` needs to ask whether rows wait, on a connection of its own."""
         return self._subject
 
-    def columns(self) -> dict[str, Any] | None:
-        """See `poller.ports.TypedSource.columns`."""
-        known = self._session.known
-        if known is not self._described[0]:
-            self._described = known, None if known is None else types_as_json(known)
-        return self._described[1]
+    def facts(self) -> dict[str, Any] | None:
+        """See `poller.ports.WatchedSource.facts`."""
+        return self._session.facts()
+
+    def rests_on(self, facts: Mapping[str, Any] | None) -> None:
+        """See `poller.ports.WatchedSource.rests_on`."""
+        self._session.rest_on(facts)
 
     def dated(self, cursor: Cursor) -> datetime | None:
         """See `poller.ports.DatedSource.dated`."""

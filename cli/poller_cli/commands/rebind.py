@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from poller_cli.commands.options import Fenced, NameArgument
 from poller_cli.session import Session
 
@@ -10,10 +14,15 @@ def rebind(
     session: Session,
     name: NameArgument,
     consent: Fenced,
+    *,
+    after_failover: Annotated[
+        bool, typer.Option("--after-failover", help="Another server answers, which has all that was committed.")
+    ] = False,
 ) -> int:
     """Accept that the source was changed, and go on from the same cursor. Shows what differs, field by field.
 
-    Rows of the changed source up to the cursor count as delivered.
+    Rows of the changed source up to the cursor count as delivered. Also where the configuration is the same and the
+    table was changed so that the poller refuses to go on.
 
     Example: poller rebind orders --reason "the database moved to db2"
     """
@@ -22,4 +31,4 @@ def rebind(
 
     with session.app() as app:
         report = Report(session, app, consent, name)
-        return report.report(admin.rebind(app.poller(name), consent, report))
+        return report.report(admin.rebind(app.poller(name), consent, report, after_failover=after_failover))

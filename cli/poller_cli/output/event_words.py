@@ -79,6 +79,9 @@ _WORDS: Mapping[str, Callable[[_Fields], str]] = {
     "bound_held": _bound,
     "clock_went_back": lambda f: f"the database's clock went back: {f['reason'] or f['clock'] or 'no reason given'}",
     "two_apps": lambda f: str(f["error"]),
+    "facts_taken": lambda _: "the checkpoint rests on the table as it is now: what it rested on was not stored",
+    "tie_repeated": lambda f: f"{f['reason']}: rows are delivered again from {f['cursor']} on",
+    "table_replaced": lambda f: f"{f['reason']}: rows are delivered again from {f['cursor']} on",
     "server_below_checkpoint": lambda f: f"the database is below the checkpoint: {f['reason'] or 'no reason given'}",
 }
 

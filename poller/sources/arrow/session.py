@@ -36,6 +36,7 @@ SERVER = """concat_ws('/', coalesce(host(inet_server_addr()), 'local'), current_
 HERE = f"(SELECT hashtextextended(concat_ws('/', {SERVER}, pg_backend_pid()), 0))"
 """The session, as a number: computed once per statement."""
 _SETTINGS = {
+    "row_security": "off",
     "default_transaction_read_only": "on",
     "standard_conforming_strings": "on",
     "datestyle": "ISO",

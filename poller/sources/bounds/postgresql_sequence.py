@@ -8,6 +8,7 @@ from sqlalchemy.engine import Connection
 from poller.sources.bounds.base import BoundContext, BoundStrategy
 from poller.sources.bounds.sampled import BLOCKS, ByCounter, ByTime, Sampler
 from poller.sources.columns import Family
+from poller.sources.facts import TableChanged
 
 _SEQUENCE = sa.text("select pg_get_serial_sequence(:name, :column)")
 _SEQUENCE_MADE = sa.text(
@@ -21,6 +22,11 @@ select has_sequence_privilege(seqrelid, 'SELECT') as readable, seqcache, seqincr
  where seqrelid = cast(:sequence as regclass)
 """.replace("::", "\\:\\:")
 )
+_VALUE = """
+select case when s.is_called then s.last_value + 1 else s.last_value end, q.seqcache, q.seqincrement, q.seqcycle
+  from {name} as s, pg_sequence as q where q.seqrelid = cast(:sequence as regclass)
+"""
+"""The next value, and what makes it one that no session hands out later."""
 
 
 def by_kind(
@@ -49,6 +55,14 @@ def by_kind(
     if made.seqincrement < 1 or made.seqcycle:
         return f"the sequence {sequence} does not only grow"
     name = str(sequence).replace(":", "\\:")  # quoted by the database, where that is needed
-    value = sa.text(f"select case when is_called then last_value + 1 else last_value end from {name}")  # noqa: S608
-    why, delay = f"the sequence {sequence}; {reason}", context.extra_delay
-    return ByCounter(sampler, lambda c: int(c.execute(value).scalar_one()), why, delay=delay)
+    value = sa.text(_VALUE.replace("{name}", name))
+
+    def read(connection: Connection) -> int:
+        """The first value that was not handed out yet. Raises: TableChanged, if the sequence does not say it any
+        more."""
+        at, *others = connection.execute(value, {"sequence": sequence}).one()
+        if others != [made.seqcache, made.seqincrement, made.seqcycle]:
+            raise TableChanged
+        return int(at)
+
+    return ByCounter(sampler, read, f"the sequence {sequence}; {reason}", delay=context.extra_delay)

@@ -58,6 +58,8 @@ class Column:
         nullable: whether it may be NULL; None where that is unknown (a view, a query).
         form: SQLite only: how its stored text is written; None where `odd` is set.
         odd: a row whose text has another form than the first one's, if there is one.
+        collation: of a key's text, by which the database sorts it, with its version; None if it has none, or it is not
+            known.
     """
 
     name: str
@@ -67,3 +69,4 @@ class Column:
     nullable: bool | None = None
     form: TextForm | None = None
     odd: Odd | None = None
+    collation: str | None = None

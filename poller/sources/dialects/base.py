@@ -44,13 +44,16 @@ class Records:
     any_text: bool = False
     escaped: frozenset[tuple[int, int]] = frozenset()
     documents: Documents = field(default_factory=Documents)
+    origins: Sequence[int] = ()
+    """Of each column the number of the relation that it comes from, where the server says it."""
 
 
 @dataclass(frozen=True)
 class Look:
     """Where a dialect learns the columns' types.
 
-    `reflected` is SQLAlchemy's view of a table's columns, None for a query; `columns` are the quoted, qualified names;
+    `table`, `schema`: as configured, None for a query. `reflected` is SQLAlchemy's view of its columns, None for a
+    query; `columns` are the quoted, qualified names;
     `condition` is the checked filter; `keys` the key columns; `described` a result without rows of these columns.
     """
 
@@ -61,6 +64,28 @@ class Look:
     condition: str | None = None
     keys: Sequence[str] = ()
     described: Records | None = None
+    table: str | None = None
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What a page rests on and no result shows, as it was when the table was looked at.
+
+    Attributes:
+        sql, params: what asks again, after each page that has rows; empty where a result does show it (`Dialect.seen`).
+        found: its row.
+        object: which object has the table's name; None if that is not known here.
+        collations: by which a column's text is sorted, with its version, by the column's name.
+        digits: how many digits of a second a column shows, where this is not what its type surely holds.
+    """
+
+    sql: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Any, ...] = ()
+    object: str | None = None
+    collations: Mapping[str, str] = field(default_factory=dict)
+    digits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,6 +126,8 @@ class Dialect:
     """Codes by which drivers name types in a description, of types whose values nobody can change in place."""
     takes_z: ClassVar[bool] = True
     """Whether the text of an instant may end with `Z` where a time is bound."""
+    keeps_privileges: ClassVar[bool] = False
+    """Whether a session has the privileges of the moment when it was opened, for as long as it lasts."""
     session_number: ClassVar[str] = ""
     """A SELECT of the server's number of this session; empty where drivers do not know theirs."""
     one_row: ClassVar[str] = ""
@@ -191,6 +218,14 @@ class Dialect:
         error in the database."""
         described = zip(found.names, found.description, strict=False)
         return tuple(sorted((str(name), one[1], *one[4:6]) for name, one in described if name in columns))
+
+    def origins(self, cursor: Any) -> Sequence[int]:
+        """See `Records.origins`; `cursor`: the driver's."""
+        return ()
+
+    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+        """What a page rests on and no result shows; `texts`: the key columns that hold text."""
+        return Watch()
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The cursor's and key's columns by name; None where they are not known until a row exists."""
@@ -289,6 +324,11 @@ class Dialect:
         return f"SELECT {select} {rest} LIMIT 1 OFFSET {skip:d}"
 
     # ------------------------------------------------------------------------------------------------------ errors
+
+    def hidden_by(self, error: DBAPIError, run: Runner) -> str:
+        """What would have hidden rows, where the server refused a statement for that; empty for any other error. Raises
+        what the driver raises."""
+        return ""
 
     def classify(self, error: DBAPIError) -> Fault:
         """What a driver's error means."""

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from poller.databases import urls
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import NAIVE_UTC, Exact, exact_of
-from poller.sources.dialects.base import Dialect, Look, Runner, Settings, by_value, family_by_type
+from poller.sources.dialects.base import Dialect, Look, Runner, Settings, Watch, by_value, family_by_type
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CODEC
 
@@ -30,6 +30,8 @@ _NUMBERS = {
     1045: Fault.LOGIN,
     1698: Fault.LOGIN,
     1044: Fault.LOGIN,
+    4151: Fault.LOGIN,  # MariaDB: the account is locked
+    3118: Fault.LOGIN,  # MySQL: the account is locked
     1049: Fault.NO_DATABASE,
     1146: Fault.NO_TABLE,
     1054: Fault.NO_COLUMN,
@@ -56,6 +58,7 @@ _NUMBERS = {
 
 _TIMESTAMP_CODE = 7  # MYSQL_TYPE_TIMESTAMP: stored in UTC, unlike DATETIME
 _DATE_CODE, _DATETIME_CODE = 10, 12
+_TIMES = frozenset({_TIMESTAMP_CODE, _DATETIME_CODE})
 _CONVERTERS = {
     Family.TIMESTAMPTZ: "convert_datetime",
     Family.TIMESTAMP: "convert_datetime",
@@ -71,6 +74,12 @@ _OTHER_TEXTS = ("PAD_CHAR_TO_FULL_LENGTH", "EMPTY_STRING_IS_NULL")
 _JSON = re.compile(
     r"^\s*`((?:[^`]|``)+)` (?:json\b|longtext\b.*\bCHECK \(json_valid\(`\1`\)\))", re.IGNORECASE | re.MULTILINE
 )
+
+_MADE = "FROM information_schema.tables WHERE table_schema = coalesce(:schema, database()) AND table_name = :table"
+_NUMBERED = {True: "innodb_sys_tables", False: "innodb_tables"}
+"""Of MariaDB, of MySQL."""
+_YOUNG = "create_time >= now() - INTERVAL 3 SECOND"
+_NAMED = "name = concat(table_schema, '/', table_name)"
 
 _SETTINGS = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN ('time_zone', 'sql_mode', 'tx_isolation', 'transaction_isolation',"
@@ -90,6 +99,7 @@ class MySql(Dialect):
     holds_impossible_dates: ClassVar[bool] = True
     forced: ClassVar[frozenset[str]] = frozenset({"use_unicode"})
     catalog_first: ClassVar[str] = "SET SESSION sql_select_limit = DEFAULT"
+    keeps_privileges: ClassVar[bool] = True
     clock: ClassVar[str] = "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')"
 
     def connect_args(self, driver: str, timeout: timedelta) -> dict[str, Any]:
@@ -165,6 +175,36 @@ class MySql(Dialect):
             (uuid.UUID, Family.UUID, "UUID"),
         )
         return by_value(name, value, kinds)
+
+    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+        """The collations as the server derives them, also without a row; of a table also when it was made, which each
+        change of its definition and each renaming sets anew, its engine and, for who may see it, its number."""
+        columns = [look.columns[name] for name in texts]
+        derived = [f"COLLATION((SELECT {column} FROM {look.relation} LIMIT 0))" for column in columns]  # noqa: S608
+        if look.table is None:
+            sql = f"SELECT {', '.join(derived)}" if texts else ""
+            found = tuple(run(sql).rows[0]) if texts else ()
+            shown = zip(look.described.names, look.described.description, strict=False) if look.described else ()
+            digits = {name: one[5] for name, one in shown if one[1] in _TIMES and one[5] in range(7)}
+            collations = dict(zip(texts, map(str, found), strict=True))
+            return Watch(sql, found=found, collations=collations, digits=digits)
+        params = {"schema": look.schema, "table": look.table}
+        maria = bool(getattr(connection.dialect, "is_mariadb", False))
+        number = f"(SELECT table_id FROM information_schema.{_NUMBERED[maria]} WHERE {_NAMED})"  # noqa: S608
+        asked = ["create_time", "engine", *derived]
+        try:
+            rows = run(f"SELECT {', '.join([*asked, _YOUNG, number])} {_MADE}", params).rows
+        except DBAPIError as error:  # the number is not for everyone
+            if error.connection_invalidated:
+                raise
+            rows = run(f"SELECT {', '.join([*asked, 'NULL', 'NULL'])} {_MADE}", params).rows
+        *said, young, which = rows[0] if rows else [None] * (len(asked) + 2)
+        if young and which:  # the time is of a whole second, in which there may have been two tables of this name
+            asked, said = [*asked, f"IF({_YOUNG}, {number}, 0)"], [*said, which]
+        numbered = f"number {which}, " if which else ""
+        made = None if said[0] is None else f"{numbered}created {said[0]}"
+        collations = {name: str(one) for name, one in zip(texts, said[2:], strict=False) if one is not None}
+        return Watch(f"SELECT {', '.join(asked)} {_MADE}", params, tuple(said), made, collations)
 
     def render(self, sql: str, column: Column) -> str:
         """The session is in UTC, so a TIMESTAMP's text is too."""

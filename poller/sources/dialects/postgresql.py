@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from poller.errors import ConfigError
 from poller.sources.columns import Column, Family
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.dialects import json_values
-from poller.sources.dialects.base import Dialect, Look, PageForm, Runner, Settings
+from poller.sources.dialects.base import Dialect, Look, PageForm, Records, Runner, Settings, Watch
 from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.json_values import Form
@@ -96,6 +97,12 @@ _SCALARS = frozenset(
     {16, 18, 19, 20, 21, 23, 25, 26, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950}
 )
 """The oids of what is a bool, a number, a text, a time or a UUID."""
+_HIDDEN = re.compile(r'row-level security policy for table "(.+)"')
+_POLICIES = """
+SELECT current_user, string_agg(p.polname, ', ' ORDER BY p.polname)
+  FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid WHERE c.relname = :table
+"""
+_DATABASE = "(SELECT oid FROM pg_database WHERE datname = current_database())"
 _TYPES = "SELECT CAST(t AS bigint), format_type(t, -1) FROM unnest(CAST(:types AS oid[])) AS t"
 
 
@@ -129,7 +136,7 @@ class PostgreSql(Dialect):
         """The timeout, and the forms that drivers can read, whatever a role or a database sets for its sessions. Time
         zone and order of day and month stay as they are: only a filter may depend on them. One statement, to save
         round trips."""
-        settings = {"statement_timeout": _milliseconds(timeout), **_FORMS}
+        settings = {"statement_timeout": _milliseconds(timeout), "row_security": "off", **_FORMS}
         return ["SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())]
 
     def restore(self, connection: Connection, timeout: timedelta, before: Any) -> bool:
@@ -175,6 +182,38 @@ class PostgreSql(Dialect):
                 key="json",
                 next_step="Use psycopg (postgresql+psycopg://), or a `query` that casts the column to text.",
             )
+
+    def origins(self, cursor: Any) -> Sequence[int]:
+        """The oid of each column's table or view."""
+        kept = getattr(cursor, "pgresult", None)
+        if kept is not None:  # psycopg
+            return [kept.ftable(at) for at in range(kept.nfields)]
+        return [getattr(one, "table_oid", None) or 0 for one in cursor.description or ()]
+
+    def seen(self, dbapi: Any, found: Records, columns: Collection[str]) -> Hashable:
+        """Also which tables they come from: another one may have the name."""
+        tables = (of for name, of in zip(found.names, found.origins, strict=False) if name in columns)
+        return super().seen(dbapi, found, columns), frozenset(tables)
+
+    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+        """Which collation each text has, as the server derives it, also without a row; a version may change when the
+        server is started anew."""
+        if not texts:
+            return Watch()
+        columns = [look.columns[name] for name in texts]
+        derived = [f"pg_collation_for((SELECT {column} FROM {look.relation} LIMIT 0))" for column in columns]  # noqa: S608
+        version = "pg_collation_actual_version(cast(cast({} as regcollation) as oid))"
+        if (connection.dialect.server_version_info or (0,)) >= (15,):
+            own = f"pg_database_collation_actual_version({_DATABASE})"
+            version = f"coalesce({version}, CASE {{}} WHEN '\"default\"' THEN {own} END)"
+        asked = [*derived, *(version.format(*[one] * version.count("{}")) for one in derived)]
+        found = run(f"SELECT {', '.join(asked)}").rows[0]
+        names, versions = found[: len(texts)], found[len(texts) :]
+        collations = {
+            name: " ".join(filter(None, (str(one).strip('"'), of)))
+            for name, one, of in zip(texts, names, versions, strict=True)
+        }
+        return Watch(f"SELECT {', '.join(derived)}", found=tuple(names), collations=collations)
 
     def columns(self, look: Look, run: Runner) -> dict[str, Column] | None:
         """The types as the server describes them, domains by their base type; also for a query without rows."""
@@ -269,6 +308,14 @@ class PostgreSql(Dialect):
         relies on it: a plain IS NULL would find nothing. The other server is still asked for such rows only, not for
         all."""
         return f"CASE WHEN {sql} IS NULL THEN true ELSE false END"
+
+    def hidden_by(self, error: DBAPIError, run: Runner) -> str:
+        """By the table that the server names. Policies of other schemas that have a table of this name count too."""
+        found = _HIDDEN.search(str(error.orig))
+        if found is None:
+            return ""
+        role, names = run(_POLICIES, {"table": found[1]}).rows[0]
+        return f"row-level security of table {found[1]} (policies: {names or 'none'}) would hide rows from role {role}"
 
     def classify(self, error: DBAPIError) -> Fault:
         """By SQLSTATE; errors of connecting carry none, and are recognised by the server's message."""

@@ -14,11 +14,13 @@ from sqlalchemy.exc import DBAPIError
 from poller.sources.columns import Column, Family, Odd
 from poller.sources.columns.exact import Exact, exact_of
 from poller.sources.columns.moments import TextForm
-from poller.sources.dialects.base import Dialect, Look, PageForm, Records, Runner, by_value
+from poller.sources.dialects.base import Dialect, Look, PageForm, Records, Runner, Watch, by_value
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import decode
 
 _NO_UTF_8 = "Could not decode to UTF-8"
+_SORTERS = frozenset({"SorterOpen", "OpenEphemeral"})
+"""Of which EXPLAIN says by what they compare."""
 _STEPS = 20_000  # virtual machine steps between two looks at the clock: well under a millisecond
 
 
@@ -59,6 +61,25 @@ class Sqlite(Dialect):
     def seen(self, dbapi: Any, found: Records, columns: Collection[str]) -> Hashable:
         """By the number that SQLite raises with each change of a definition: a result says nothing of types."""
         return int(dbapi.execute("PRAGMA schema_version").fetchone()[0])
+
+    def watch(self, look: Look, texts: Sequence[str], run: Runner, connection: Connection) -> Watch:
+        """Of a table: where it begins in its file. The collations are those by which SQLite says that it would sort;
+        `seen` shows whether any definition changed."""
+        collations: dict[str, str] = {}
+        if texts:
+            sorting = ", ".join(f"+{look.columns[name]}" for name in texts)
+            fresh = f"/* {time.monotonic_ns()} */"  # a plan that is kept is not made anew when the table is another
+            plan = run(f"EXPLAIN {fresh} SELECT 1 FROM {look.relation} ORDER BY {sorting}").rows  # noqa: S608 - quoted
+            said = next((str(step[5]) for step in plan if step[1] in _SORTERS), "")
+            found = said.removeprefix(f"k({len(texts)},").removesuffix(")").split(",")
+            collations = dict(zip(texts, found, strict=True)) if len(found) == len(texts) and said else {}
+        if look.table is None:
+            return Watch(collations=collations)
+        schema = "" if look.schema is None else look.schema.replace('"', '""')
+        master = f'"{schema}".sqlite_master' if schema else "sqlite_master"
+        made = f"SELECT rootpage FROM {master} WHERE type = 'table' AND name = :table COLLATE NOCASE"  # noqa: S608
+        rows = run(made, {"table": look.table}).rows
+        return Watch(object=f"page {rows[0][0]}" if rows else None, collations=collations)
 
     def emptiness(self, relation: str, cursor: str, run: Runner) -> tuple[str, Any] | None:
         """By the number that SQLite raises with each change of a definition. It keeps one per file: not with files

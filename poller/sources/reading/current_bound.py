@@ -12,8 +12,9 @@ from typing import Any
 from poller.model.cursor import Cursor
 from poller.ports import Bound
 from poller.sources import bounds, stamping
-from poller.sources.columns import Column, Family
+from poller.sources.columns import Family
 from poller.sources.connection import Database
+from poller.sources.facts import TableChanged
 from poller.sources.options import Options
 from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.page import Statements
@@ -40,8 +41,8 @@ class CurrentBound:
         self._database = database
         self._options = options
         self._bound: bounds.MonotonicBound | None = None
-        self._made_for: tuple[Column, Hashable] | None = None
-        """The cursor's column, and the connection's place."""
+        self._made_for: tuple[Inspection, Hashable] | None = None
+        """What was known of the table, and the connection's place."""
         self._memory: dict[str, Any] = {}
         self._last: tuple[Bound, float, object] | None = None
         """The last bound, when its sample may have begun, and on which loan of a connection; None once anything
@@ -53,9 +54,9 @@ class CurrentBound:
         sample."""
         if self._last is None or self._made_for is None:
             return None
-        (bound, began, lent), (column, _) = self._last, self._made_for
+        (bound, began, lent), (made_for, _) = self._last, self._made_for
         passed = self._monotonic() - began
-        if passed > AGAIN_FOR or column != known.cursor or lent is not self._database.lent():
+        if passed > AGAIN_FOR or made_for is not known or lent is not self._database.lent():
             return None
         if bound.clock_went_back or bound.below_checkpoint or (bound.value is None and bound.kind != "none"):
             return None
@@ -78,20 +79,35 @@ class CurrentBound:
         """The last bound serves no other page: something failed, or was looked at anew."""
         self._last = None
 
+    def choose_again(self) -> None:
+        """What decides which kind of bound is available may have changed. What the last one knew is kept."""
+        self._memory, self._bound, self._made_for, self._last = self.remember() or {}, None, None, None
+
     def sample(self, known: Inspection, statements: Statements, after: Cursor | None = None) -> Bound:
         """The present bound, in its own statements, before the page that begins at the checkpoint `after`."""
+        try:
+            return self._sampled(known, statements, after)
+        except TableChanged:  # what its counter rests on
+            self.choose_again()
+            return self._sampled(known, statements, after)
+
+    def _sampled(self, known: Inspection, statements: Statements, after: Cursor | None) -> Bound:
         self.drop()
         connection, place = self._database.connection(), self._database.place()
-        if self._bound is None or self._made_for != (known.cursor, place):
+        if self._bound is None or self._made_for != (known, place):
             self._refuse_other_stamps(known)
             self._zone_seen = self._monotonic()
             context = self.context(known, statements)
             bound = bounds.MonotonicBound(bounds.choose(self._options.bound, context, connection), context)
             memory = self.remember() or {}
-            self._bound, self._made_for = bound, (known.cursor, place)
+            self._bound, self._made_for = bound, (known, place)
             self.recall(memory)
         elif self._monotonic() - self._zone_seen >= ZONE_EVERY:
             self._refuse_other_stamps(known)  # a refusal is repeated at every page
+            context = self.context(known, statements)
+            if bounds.choose(self._options.bound, context, connection).kind != self._bound.kind:
+                self.choose_again()
+                return self._sampled(known, statements, after)
             self._zone_seen = self._monotonic()
         self._database.dialect.before(self._database.driver_connection(), self._database.timeout)
         began = self._monotonic() - SAMPLED_BEFORE

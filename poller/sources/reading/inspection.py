@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from poller.errors import ConfigError, SourceError
 from poller.sources.columns import MOMENTS, NUMBERS, Column, Family
 from poller.sources.columns.uniqueness import proof_of, quoted, weakened
 from poller.sources.connection import Database
-from poller.sources.dialects.base import Look, Records
+from poller.sources.dialects.base import Look, Records, Watch
 from poller.sources.dialects.faults import SCHEMA_FAULTS
 from poller.sources.options import Options
 from poller.sources.reading.forms import mixed_forms
@@ -49,7 +49,7 @@ class Inspection:
         provable: the database itself guarantees the key; where it does not (views, queries, tables that others inherit
             from), rows are checked.
         seen: what a result showed of the cursor's and the key's types just before all of this was asked: a page that
-            shows another thing was read under other types.
+            shows another thing was read under other types. watch: what no result shows of them.
     """
 
     names: tuple[str, ...]
@@ -58,6 +58,7 @@ class Inspection:
     provable: bool
     ordering: tuple[Column, ...] = ()
     seen: Hashable = None
+    watch: Watch = field(default_factory=Watch)
 
 
 def inspect_source(
@@ -113,6 +114,8 @@ def inspect_source(
         condition=relation.condition,
         keys=options.pk_columns,
         described=described,
+        table=options.table,
+        schema=options.schema_name,
     )
     provable = inspector is not None and _is_base_table(inspector, options)
     if inspector is not None and provable:
@@ -123,6 +126,9 @@ def inspect_source(
     cursor = columns[options.cursor_column]
     keys = tuple(columns[name] for name in options.pk_columns)
     _refuse_unfit(options, cursor, keys)
+    of_text = [key.name for key in keys if key.family is Family.TEXT]
+    watch = database.dialect.watch(look, of_text, database.run, database.connection())
+    keys = tuple(replace(key, collation=watch.collations.get(key.name)) for key in keys)
     texts: Mapping[str, Column] = {}
     if ordering:
         by_name = {name: f"{relation.alias}.{quote(name)}" for name in ordering}
@@ -134,6 +140,7 @@ def inspect_source(
         provable=provable and not inherited,
         ordering=tuple(texts[name] for name in ordering),
         seen=seen,
+        watch=watch,
     )
 
 

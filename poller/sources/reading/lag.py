@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
 
 from poller.model.cursor import Cursor
-from poller.ports import Lag
+from poller.ports import Lag, TieAgain
 from poller.sources.columns.moments import parse_utc
 from poller.sources.connection import Database
 from poller.sources.dialects.faults import Fault
+from poller.sources.facts import Does, judge, refuse_changed
 from poller.sources.options import Options
-from poller.sources.reading.continuity import refuse_changed
 from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.keys import is_later
 from poller.sources.reading.learned import Learned
@@ -24,6 +24,7 @@ from poller.sources.reading.records import PROBE, refuse_null_cursors, refuse_nu
 
 LAG_KEPT = 1.0
 """Seconds: how old a lag may be that was counted with an empty page, or for it."""
+_INCOMPARABLE = frozenset({Fault.VALUE, Fault.RANGE, Fault.OTHER})
 PAGE_EVERY = 60.0
 """Seconds for which the count of the lag alone may say that there is no row: a page also shows changed types."""
 
@@ -67,9 +68,46 @@ class Lags(Learned):
         if known is None:
             self._lag_cap = cap
             return self._none()
-        after = self._settled(after, known)
-        refuse_changed(after, known, self.options)
+        after, _ = self._placed(known, self._settled(after, known))
         return self._lag(known, self._not_looked_through(after), cap)
+
+    def _refuse_changed(self, cursor: Cursor | None, known: Inspection) -> None:
+        """Raises: SourceError, if the cursor's text cannot have come from the columns as they are."""
+        o = self.options
+        refuse_changed(cursor, known.cursor, known.keys, what=o.what, is_table=o.table is not None)
+
+    def _placed(self, known: Inspection, after: Cursor | None) -> tuple[Cursor | None, TieAgain | None]:
+        """Where to begin behind a cursor whose facts may be others than the present ones. Raises: SourceUnavailable,
+        until they are as they were; SourceError."""
+        is_present = self._facts is not None and self.basis is self._facts[1] and self._bare is self._facts[0]
+        if after is not None and self.basis is not None and self._bare is not None and not is_present:
+            old, new = self.basis, replace(self._bare, guarantee=self.basis.guarantee)
+            verdict = judge(old, new, after)
+            if verdict.does is Does.LOOK:
+                verdict = judge(old, new, after, same_row=after.tiebreaker is None or self._holds_row(after))
+            if verdict.does is Does.REPEAT and verdict.cursor is not None:
+                return self._settled(verdict.cursor, known), TieAgain(verdict.cursor, verdict.why, verdict.replaced)
+            if verdict.does is not Does.GO_ON:
+                self.forget()
+                raise verdict.error(self.options.what)
+        self._refuse_changed(after, known)
+        return after, None
+
+    def _holds_row(self, after: Cursor) -> bool:
+        """Whether the table holds the row at a cursor, at this cursor or a later one; or no row at or before it, so
+        that none is passed. Whether it passes the filter does not matter. A table that cannot be compared with the
+        cursor does not hold it."""
+        statements = self.statements_of((), filtered=False)
+        try:
+            asked = [statements.of_key_from(after), statements.up_to(after)]
+            found = [bool(self.database.run(*statements.any_of(one)).rows) for one in asked]
+        except DBAPIError as error:
+            if self.database.dialect.classify(error) not in _INCOMPARABLE:
+                raise
+            return False
+        except (KeyError, ValueError):
+            return False
+        return found[0] or not found[1]
 
     def _none(self) -> Lag:
         return Lag(seconds=0.0 if self._timed else None, pending=0)

@@ -6,6 +6,7 @@ Errors of the driver leave this module as they are; `poller.sources.SqlSource` t
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from poller.sources.columns import RENDERED_BY_DATABASE, Column, Family
 from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
+from poller.sources.facts import TableChanged, TableFacts
 from poller.sources.options import Options
 from poller.sources.reading.blame import setting_changed
 from poller.sources.reading.inspection import Inspection, inspect_source
@@ -27,9 +29,8 @@ from poller.sources.reading.parsing import ColumnReader, parse_cursor, settle
 from poller.sources.reading.records import PROBE, refuse_bad_keys
 from poller.sources.reading.whereabouts import Whereabouts, ask
 
-
-class TypesChanged(Exception):
-    """A column of the cursor or the key has another type than when the table was looked at."""
+WATCHED_EVERY = 60.0
+"""Seconds after which also a page without rows asks whether the table is as it was when it was looked at."""
 
 
 class Learned:
@@ -53,6 +54,16 @@ class Learned:
         self.whereabouts: Whereabouts | None = None
         self._asked: Hashable = None
         """The place that was asked; None before the first."""
+        self.basis: TableFacts | None = None
+        """The facts that the caller's cursor rests on, as far as known."""
+        self._read_basis: Mapping[str, Any] | None = None
+        """What they were read of."""
+        self._facts: tuple[TableFacts, TableFacts, dict[str, Any]] | None = None
+        """What was known without the guarantee, with the last bound's, and this as JSON."""
+        self._watched = float("-inf")
+        """When what no result shows was asked last."""
+        self._bare: TableFacts | None = None
+        """The facts of what is known, without the guarantee."""
         self.ordering: tuple[str, ...] = ()
         """The ordering key's columns; empty: the key columns serve."""
 
@@ -63,7 +74,7 @@ class Learned:
 
     def forget(self) -> None:
         """Ask again at the next read. The bound in force is not forgotten: it never moves back."""
-        self._known = self._statements = self._reader = self._empty_by = None
+        self._known = self._statements = self._reader = self._empty_by = self._bare = None
 
     def order_by(self, columns: Sequence[str]) -> None:
         """Read these columns as the ordering key; none: the key columns serve."""
@@ -83,10 +94,23 @@ class Learned:
                 self.database.may_set |= not known.provable  # a view may call any function
                 self._agreed, self._shown = (known.seen, self._shown), None
                 self._refuse_bad_keys(known)
-            self._known = known
+            self._known, self._watched = known, time.monotonic()
             self._empty_by = empty_by if known is None else None
+            self._asked = None  # another object may have the name
         self.locate()
+        if self._known is not None and self._bare is None:
+            self._bare = self._facts_of(self._known)
         return self._known
+
+    def _facts_of(self, known: Inspection) -> TableFacts:
+        """What the database said, but for the guarantee, which the bound says."""
+        said, digits = self.whereabouts, known.watch.digits
+        plain = [
+            replace(one, nullable=None, odd=None, digits=digits.get(one.name, one.digits))
+            for one in (known.cursor, *known.keys)
+        ]
+        named = known.watch.object or (None if said is None else said.object)
+        return TableFacts(plain[0], tuple(plain[1:]), server=None if said is None else said.server, object=named)
 
     def _emptiness(self) -> tuple[str, Any] | None:
         """As `Dialect.emptiness`. Where it cannot be asked, the inspection says why."""
@@ -183,7 +207,17 @@ class Learned:
         shown = self.database.dialect.seen(self.database.driver_connection(), found, wanted)
         if self._known is not None and shown not in self._agreed:
             self._shown = shown
-            raise TypesChanged
+            raise TableChanged
+
+    def _refuse_changed_table(self, known: Inspection, page: Page) -> None:
+        """As `_refuse_changed_types`, for what no result shows. A page without rows passes none: then it is asked now
+        and then."""
+        watch, now = known.watch, time.monotonic()
+        if watch.sql and (page.rows or now - self._watched >= WATCHED_EVERY):
+            self._watched = now
+            rows = self.database.run(watch.sql, watch.params).rows
+            if not rows or tuple(rows[0]) != watch.found:
+                raise TableChanged
 
     def _refuse_changed_settings(self, known: Inspection, page: Page) -> None:
         """A function that a view, a query or a filter calls may have changed what texts depend on, since some row of

@@ -114,6 +114,17 @@ class Statements:
             params = params | {f"k{i}": self._dialect.bind(key[column.name], column)}
         return Range(_join(fixed), params)
 
+    def of_key_from(self, at: Cursor) -> Range:
+        """The row with a cursor's key, if it is at this cursor or a later one."""
+        found, (value, bound) = self.of_key(at.tiebreaker or {}), self._value(at)
+        return Range(f"{found.where} AND {self._c} >= {value}", found.params | bound)
+
+    def up_to(self, at: Cursor) -> Range:
+        """The rows with a cursor's value or a lower one."""
+        fixed, _ = self._fixed(None)
+        value, bound = self._value(at)
+        return Range(_join([*fixed, f"{self._c} <= {value}"]), bound)
+
     def select(self, interval: Range, limit: int, *, exact: bool = False) -> tuple[str, Params]:
         """Up to `limit` rows of an interval: the user's columns, the cursor's text (unless the driver's value is
         `exact`), the other helpers, the ordering key's texts."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -24,15 +25,14 @@ from poller.sources.dialects.base import Records
 from poller.sources.dialects.documents import Documents
 from poller.sources.dialects.faults import Fault
 from poller.sources.dialects.unreadable import CONVERSION_ERRORS
+from poller.sources.facts import Does, Guarantee, TableChanged, judge, read_facts
 from poller.sources.options import Options
 from poller.sources.reading.blame import unreadable
-from poller.sources.reading.continuity import refuse_changed
 from poller.sources.reading.current_bound import CurrentBound
 from poller.sources.reading.forms import FormWatch
 from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.keys import LazyCursors, LazyKeys, LazyOrdering
 from poller.sources.reading.lag import Lags
-from poller.sources.reading.learned import TypesChanged
 from poller.sources.reading.page import Range, Relation
 from poller.sources.reading.parsing import parse_keys
 from poller.sources.reading.records import (
@@ -71,7 +71,10 @@ class Session(Lags):
     def page(self, after: Cursor | None, limit: int, until: Cursor | None = None, *, again: bool = False) -> Page:
         """See `ports.Source.page`; `until`: no row beyond it; `again`: below the last bound where it may serve again
         (`ports.ReusingSource.next_page`)."""
-        return self._anew(lambda: self._page(after, limit, until, again=again))
+        page = self._anew(lambda: self._page(after, limit, until, again=again))
+        if page.rows:  # a cursor of it comes next
+            self.rest_on(page.facts)
+        return page
 
     def _anew(self, work: Callable[[], _T]) -> _T:
         """Do the work; again, with another look at the table, if what it read shows other types. Raises:
@@ -79,12 +82,12 @@ class Session(Lags):
         for _ in range(_TRIES):
             try:
                 return work()
-            except TypesChanged:
+            except TableChanged:
                 once.forget()
                 self.forget()
         raise SourceUnavailable(
-            f"{self.options.what} was changed {_TRIES} times while a page of it was read: it shows other types than the"
-            " database says.",
+            f"{self.options.what} was changed {_TRIES} times while a page of it was read: it shows other types, or"
+            " another table, than the database says.",
             table=self.options.what,
             next_step="The next tick reads the page again; if this stays, report it with the table's definition.",
         )
@@ -98,13 +101,14 @@ class Session(Lags):
             self._note_none(asked)
             return Page(rows=[], cursors=[], bound=self.to_come(after))
         after, until = self._settled(after, known), self._settled(until, known)
-        refuse_changed(after, known, self.options)
+        after, tie = self._placed(known, after)
         self.forms.look_at_times(known.cursor, after)
         reused = self.bounding.again(known) if again else None
         bound = reused or self.sample(known, after)
         if bound.value is None and bound.kind != "none":
             self._refuse_nulls()
             bound = self.bounding.wait(bound, known, self.statements(), lambda: self._waiting(after))
+        facts = self._guaranteed(bound)
         if bound.value is None and bound.kind != "none":
             return Page(rows=[], cursors=[], bound=bound)
         if until is None and not again and self._is_idle():
@@ -115,12 +119,14 @@ class Session(Lags):
                 return Page(rows=[], cursors=[], bound=bound)  # no row at all, so none below the bound
         intervals = self.statements().ranges(after, bound.value, inclusive=bound.inclusive, until=until)
         page = self._read(known, intervals, limit, bound)
+        self._refuse_changed_table(known, page)
         self._refuse_changed_settings(known, page)
+        page = replace(page, facts=facts, again=tie)
         rows, cursors = page.rows, page.cursors
         self._taken_lag = None
         self._empty = None if rows else (self.database.place(), self.monotonic())
         if reused is not None and len(rows) < limit:
-            return self._page(after, limit, until)  # rows that became ready since must not wait
+            return self._page(asked, limit, until)  # rows that became ready since must not wait
         if len(rows) < limit and until is None and bound.value is not None and not bound.inclusive:
             self._looked_through = cursors[-1] if rows else after, bound.value
         if rows or until is not None or self._lag_cap is None or not self._nulls_matter:
@@ -131,6 +137,44 @@ class Session(Lags):
             self._refuse_nulls()  # by itself: the page is none the worse for a lag that is not known
         return page
 
+    def rest_on(self, facts: Mapping[str, Any] | None) -> None:
+        """See `ports.WatchedSource.rests_on`."""
+        if self._facts is not None and facts == self._facts[2]:
+            self.basis = self._facts[1]
+        elif facts is not self._read_basis:
+            self.basis = read_facts(facts, self.options.cursor_column, self.options.pk_columns)
+        self._read_basis = facts
+
+    def facts(self, bound: Bound | None = None) -> dict[str, Any] | None:
+        """See `ports.WatchedSource.facts`; `bound`: what is guaranteed now."""
+        bare, known = self._bare, self._facts
+        if bare is None:
+            return None
+        had = None if known is None else known[1].guarantee
+        has = had if bound is None else Guarantee(bound.kind, bound.reason or "", self.options.asks_for_bound)
+        if known is None or known[0] is not bare or (had and had.kind) != (has and has.kind):
+            whole = replace(bare, guarantee=has)
+            known = self._facts = bare, whole, whole.as_json()
+        return known[2]
+
+    def _guaranteed(self, bound: Bound) -> dict[str, Any] | None:
+        """The facts with what a bound guarantees. Raises: SourceUnavailable, if this is less than it was."""
+        facts = self.facts(bound)
+        if self._facts is not None and self.basis is not None and self.basis is not self._facts[1]:
+            had, has = self.basis.guarantee, self._facts[1]
+            verdict = judge(replace(has, guarantee=had), has, None)
+            if verdict.does is Does.WAIT:
+                self.look_again()
+                raise verdict.error(self.options.what)
+        return facts
+
+    def look_again(self) -> None:
+        """At the next read everything is asked anew, also what is fixed when a session is opened."""
+        self.forget()
+        self.bounding.choose_again()
+        if self.database.dialect.keeps_privileges:
+            self.database.discard()
+
     def span(self, low: Cursor | None, high: Cursor | None, limit: int) -> Page:
         """See `ports.InspectableSource.span`."""
 
@@ -140,7 +184,7 @@ class Session(Lags):
                 return Page(rows=[], cursors=[], bound=Bound("none"))
             first, last = self._settled(low, known), self._settled(high, known)
             for end in (first, last):
-                refuse_changed(end, known, self.options)
+                self._refuse_changed(end, known)
             return self._read(known, self.statements().ranges(first, None, until=last), limit, Bound("none"))
 
         return self._anew(work)

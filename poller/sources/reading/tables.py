@@ -25,10 +25,10 @@ from poller.sources.arrow.values import Built, unfit
 from poller.sources.columns.exact import Exact
 from poller.sources.connection import Database
 from poller.sources.dialects.base import Records
+from poller.sources.facts import TableChanged
 from poller.sources.options import Options
 from poller.sources.reading.inspection import Inspection
 from poller.sources.reading.keys import LazyCursors, LazyOrdering
-from poller.sources.reading.learned import TypesChanged
 from poller.sources.reading.page import Range, Relation, Statements
 from poller.sources.reading.records import refuse_bad_records
 from poller.sources.reading.session import Session
@@ -210,10 +210,10 @@ class TableSession(Session):
             self._columns = self._described_since()
             if table is not None and self._columns == columns:
                 return columns, table
-        raise TypesChanged
+        raise TableChanged
 
     def _describe(self) -> _Columns:
-        """The user's columns as the server describes them. Raises: TypesChanged."""
+        """The user's columns as the server describes them. Raises: TableChanged."""
         chosen = f"{self.relation.alias}.*"
         if self.options.columns is not None:
             names = dict.fromkeys([*self.options.columns, self.options.cursor_column, *self.options.pk_columns])

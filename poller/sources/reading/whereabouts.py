@@ -24,23 +24,25 @@ from poller.sources.options import Options
 
 _BY_FILE = {"postgresql": ("service",), "mysql": ("read_default_file", "read_default_group")}
 """Options with which the driver reads host, port and database from a file."""
+_POSTGRESQL_SERVER = """
+(SELECT system_identifier FROM pg_control_system()) || '/' || CASE WHEN NOT pg_is_in_recovery()
+  THEN CAST(CAST(CAST('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS bit(32)) AS integer) AS text) END
+"""
+"""The cluster and its timeline. Any role may ask; a managed server may forbid it."""
 _TABLE = {
     "postgresql": """
-SELECT current_database(), n.nspname, 'oid ' || c.oid
+SELECT current_database(), n.nspname, 'oid ' || c.oid, {server}
   FROM (SELECT to_regclass(:name) AS found) AS t
   LEFT JOIN pg_class c ON c.oid = t.found LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
 """,
-    "mysql": """
-SELECT database(), NULL, (SELECT concat('created ', create_time) FROM information_schema.tables
-                           WHERE table_schema = coalesce(:schema, database()) AND table_name = :table)
-""",
+    "mysql": "SELECT database(), NULL, NULL, {server}",
     "mssql": """
 SELECT DB_NAME(), OBJECT_SCHEMA_NAME(OBJECT_ID(:name)),
        (SELECT CONCAT('object ', object_id, ', created ', CONVERT(varchar(23), create_date, 126))
-          FROM sys.objects WHERE object_id = OBJECT_ID(:name))
+          FROM sys.objects WHERE object_id = OBJECT_ID(:name)), NULL
 """,
     "oracle": """
-SELECT SYS_CONTEXT('USERENV', 'DB_NAME'), SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), NULL FROM DUAL
+SELECT SYS_CONTEXT('USERENV', 'DB_NAME'), SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), NULL, NULL FROM DUAL
 """,
 }
 _QUERY = {
@@ -53,10 +55,10 @@ SELECT current_database(),
             ELSE (SELECT string_agg(DISTINCT n.nspname, ', ' ORDER BY n.nspname)
                     FROM unnest(CAST(:names AS text[])) AS t (name)
                     JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_namespace n ON n.oid = c.relnamespace)
-       END, NULL
+       END, NULL, {server}
 """,
-    "mysql": "SELECT database(), NULL, NULL",
-    "mssql": "SELECT DB_NAME(), NULL, NULL",
+    "mysql": "SELECT database(), NULL, NULL, {server}",
+    "mssql": "SELECT DB_NAME(), NULL, NULL, NULL",
 }
 _UNTRIED = frozenset({"mssql", "oracle"})
 """Not tested on a server: there the question may fail in any way."""
@@ -68,11 +70,13 @@ class Whereabouts:
 
     Attributes:
         said: the database, the schema (of a query: of all it names without one), host and port, as fields of the
-            description; None where it does not know. made: distinguishes the table from another of its name.
+            description; None where it does not know. object: which object has the table's name, and server: which
+            server it is, on which timeline; None where that is not known.
     """
 
     said: Mapping[str, Any] = field(default_factory=dict)
-    made: str | None = None
+    object: str | None = None
+    server: str | None = None
 
 
 def left_open(url: URL, identity: DatabaseIdentity, options: Options) -> tuple[str, ...]:
@@ -141,18 +145,28 @@ def ask(database: Database, options: Options) -> Whereabouts | None:
     if options.table is None:
         parameters = _named(options.query or "") if family == "postgresql" else {}
     elif family == "mysql":
-        parameters = {"schema": options.schema_name, "table": options.table}
+        parameters = {}
     elif family == "mssql":
         parameters = {"name": ".".join(f"[{part}]" for part in (options.schema_name, options.table) if part)}
     else:
         parameters = {"name": quoted(options.table, options.schema_name)} if family == "postgresql" else {}
-    with contextlib.suppress(DBAPIError if family in _UNTRIED else ProgrammingError):
-        in_use, schema, made = database.run(sql, parameters).rows[0]
-        if options.table is not None and family == "postgresql" and schema is None:
-            return None
-        said = {"database.database": in_use, "schema": schema, **_reached(database.driver_connection(), family)}
-        return Whereabouts(said, None if made is None else str(made))
+    for server in _servers(database, family):
+        with contextlib.suppress(DBAPIError if family in _UNTRIED else ProgrammingError):
+            in_use, schema, made, which = database.run(sql.replace("{server}", server), parameters).rows[0]
+            if options.table is not None and family == "postgresql" and schema is None:
+                return None
+            said = {"database.database": in_use, "schema": schema, **_reached(database.driver_connection(), family)}
+            return Whereabouts(said, None if made is None else str(made), None if which is None else str(which))
     return None
+
+
+def _servers(database: Database, family: str) -> tuple[str, ...]:
+    """Expressions for which server it is, each tried where the one before it is forbidden. MariaDB has none."""
+    if family == "postgresql":
+        return _POSTGRESQL_SERVER, "NULL"
+    if family == "mysql" and not getattr(database.engine.dialect, "is_mariadb", False):
+        return "@@server_uuid", "NULL"
+    return ("NULL",)
 
 
 def _named(query: str) -> dict[str, Any]:

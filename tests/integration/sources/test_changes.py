@@ -121,43 +121,62 @@ def test_a_table_made_anew_under_its_name_goes_on(any_db: str) -> None:
         execute(any_db, "drop table orders")
         make_orders(any_db, STAMPS)
 
-    assert both(any_db, change) == [[4, 5, 6], [4, 5, 6]]
+    repeats = [] if family(any_db) == "sqlite" else [3]  # the tie of a table that is seen to be another
+    assert both(any_db, change) == [[*repeats, 4, 5, 6], [4, 5, 6]]
 
 
 @pytest.mark.parametrize(
-    ("database", "change"),
+    ("database", "change", "repeats"),
     [
-        ("postgres_db", "alter table orders alter updated_at type timestamptz(3)"),
-        ("postgres_db", "alter table orders alter id type bigint"),
-        ("postgres_db", "alter table orders alter id type numeric"),
-        ("mariadb_db", "alter table orders modify updated_at datetime(3) not null"),
-        ("mysql_db", "alter table orders modify updated_at datetime(3) not null"),
-        ("mariadb_db", "alter table orders modify id bigint not null"),
-        ("mysql_db", "alter table orders modify id bigint not null"),
+        ("postgres_db", "alter table orders alter updated_at type timestamptz(3)", [3]),
+        ("postgres_db", "alter table orders alter id type bigint", []),
+        ("postgres_db", "alter table orders alter id type numeric", []),
+        ("mariadb_db", "alter table orders modify updated_at datetime(3) not null", [3]),
+        ("mysql_db", "alter table orders modify updated_at datetime(3) not null", [3]),
+        ("mariadb_db", "alter table orders modify id bigint not null", [3]),
+        ("mysql_db", "alter table orders modify id bigint not null", [3]),
     ],
 )
-def test_a_type_that_holds_the_same_values_goes_on(database: str, change: str, request: pytest.FixtureRequest) -> None:
+def test_a_type_that_holds_the_same_values_goes_on(
+    database: str, change: str, repeats: list[int], request: pytest.FixtureRequest
+) -> None:
+    """The tie may begin again: digits may have been rounded; MariaDB and MySQL build the table anew."""
     url: str = request.getfixturevalue(database)
     make_orders(url, STAMPS)
-    assert both(url, lambda: execute(url, change)) == [[4, 5, 6], [4, 5, 6]]
+    assert both(url, lambda: execute(url, change)) == [[*repeats, 4, 5, 6], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("database", "change", "repeats", "words"),
+    [
+        ("postgres_db", "alter table orders alter updated_at type timestamptz(0)", [2, 3], "0 digits"),
+        ("postgres_db", "alter table orders alter id type text", [3], "text values now"),
+        ("mariadb_db", "alter table orders modify updated_at datetime not null", [3], "0 digits"),
+        ("mysql_db", "alter table orders modify updated_at datetime not null", [3], "0 digits"),
+        ("mariadb_db", "alter table orders modify id varchar(20) not null", [3], "text values now"),
+        ("mysql_db", "alter table orders modify id varchar(20) not null", [3], "text values now"),
+    ],
+)
+def test_a_type_that_moves_rows_within_a_tie_begins_it_again_where_the_former_is_known(
+    database: str, change: str, repeats: list[int], words: str, request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(database)
+    make_orders(url, STAMPS)
+    running, fresh = both(url, lambda: execute(url, change))
+    assert [*map(int, running)] == [*repeats, 4, 5, 6]
+    stopped([fresh], words)
 
 
 @pytest.mark.parametrize(
     ("database", "change", "words"),
     [
         ("postgres_db", "alter table orders alter updated_at type timestamp", "no time zone now"),
-        ("postgres_db", "alter table orders alter updated_at type timestamptz(0)", "0 digits"),
         ("postgres_db", "alter table orders alter updated_at type date", "dates now"),
         ("postgres_db", "alter table orders alter updated_at type text", "timestamps"),
-        ("postgres_db", "alter table orders alter id type text", "text values now"),
         ("mariadb_db", "alter table orders modify updated_at timestamp(6) not null", "has a time zone now"),
         ("mysql_db", "alter table orders modify updated_at timestamp(6) not null", "has a time zone now"),
-        ("mariadb_db", "alter table orders modify updated_at datetime not null", "0 digits"),
-        ("mysql_db", "alter table orders modify updated_at datetime not null", "0 digits"),
         ("mariadb_db", "alter table orders modify updated_at date not null", "dates now"),
         ("mysql_db", "alter table orders modify updated_at date not null", "dates now"),
-        ("mariadb_db", "alter table orders modify id varchar(20) not null", "text values now"),
-        ("mysql_db", "alter table orders modify id varchar(20) not null", "text values now"),
     ],
 )
 def test_a_type_under_which_the_cursor_means_another_place_stops(
@@ -243,7 +262,11 @@ def seen_of(source: SqlSource) -> list[Any]:
     """The first page's cursors, and the same of one row after the other; or the error."""
     try:
         page = source.page(None, 10)
-        return [[str(one) for one in page.cursors], [row["id"] for row in drain(source, 1)], source.columns()]
+        return [
+            [str(one) for one in page.cursors],
+            [row["id"] for row in drain(source, 1)],
+            (source.facts() or {})["columns"],
+        ]
     except SourceError as error:
         return [error.message]
 

@@ -27,12 +27,6 @@ from tests.support import flights
 SECOND = "2026-01-01 00:00:0{}.250000"
 
 
-def test_ties_larger_than_a_batch_are_read_once_and_in_order(any_db: str) -> None:
-    make_orders(any_db, [SECOND.format(i // 25) for i in range(100)])
-    with closing(orders(any_db)) as source:
-        assert [row["id"] for row in drain(source, 7)] == list(range(1, 101))
-
-
 def test_a_cursor_without_tiebreaker_means_at_or_after(any_db: str) -> None:
     make_orders(any_db, [SECOND.format(i // 3) for i in range(9)])
     with closing(orders(any_db)) as source:

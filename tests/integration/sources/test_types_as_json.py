@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from poller.ports import TypedSource
+from poller.ports import WatchedSource
 from poller.sources import SqlSource
+from poller.sources.facts import read_columns, read_facts
 from poller.sources.reading.inspection import Inspection
-from poller.sources.reading.types_as_json import read_types, types_as_json
 from tests.integration.sources.tables import TEXT, TIMESTAMP, execute, family
 
 CURSOR = {"updated_at": {"family": "timestamp", "type": "timestamp without time zone"}}
@@ -38,16 +38,16 @@ def test_types_survive_the_document_on_every_database(any_db: str) -> None:
         any_db, table="orders", cursor_column="updated_at", cursor_time_zone="UTC", pk_columns=["shop", "id"],
         bound="none",
     )  # fmt: skip
-    assert isinstance(source, TypedSource)
-    assert source.columns() is None, "nothing was asked yet"
+    assert isinstance(source, WatchedSource)
+    assert source.facts() is None, "nothing was asked yet"
     known = learned(source)
 
-    read = read_types(json.loads(json.dumps(source.columns())), "updated_at", ("shop", "id"))
+    read = read_facts(json.loads(json.dumps(source.facts())), "updated_at", ("shop", "id"))
 
     assert read is not None
-    assert read[0] == replace(known.cursor, nullable=None)
-    assert read[1] == tuple(replace(key, nullable=None) for key in known.keys)
-    assert source.columns() == types_as_json(known)
+    assert read.cursor == replace(known.cursor, nullable=None)
+    assert read.keys == tuple(replace(key, nullable=None) for key in known.keys)
+    assert read.as_json() == source.facts()
     source.close()
 
 
@@ -65,6 +65,8 @@ def test_types_survive_the_document_on_every_database(any_db: str) -> None:
         {"updated_at": {"family": "timestamp", "type": 5}},
         {"updated_at": {"family": "timestamp", "digits": 10**9}},
         {"updated_at": {"family": "timestamp", "digits": True}},
+        {"updated_at": {"family": "timestamp", "collation": "x" * 201}},
+        {"updated_at": {"family": "timestamp", "collation": 5}},
         {"updated_at": {"family": "text", "form": {"separator": "T", "seconds": True, "digits": 3, "zone": "'"}}},
         {"updated_at": {"family": "text", "form": {"separator": "'", "seconds": True, "digits": 3, "zone": ""}}},
         {"updated_at": {"family": "text", "form": ["T"]}},
@@ -76,7 +78,7 @@ def test_types_survive_the_document_on_every_database(any_db: str) -> None:
 )
 def test_what_is_no_type_is_not_read_from_a_document(said: Any) -> None:
     whole = {"id": {"family": "integer"}, **said} if isinstance(said, dict) and "id" not in said else said
-    assert read_types(whole, "updated_at", ("id",)) is None
+    assert read_columns({"columns": whole}, "updated_at", ("id",)) is None
 
 
 @pytest.mark.parametrize(
@@ -92,4 +94,4 @@ def test_what_is_no_type_is_not_read_from_a_document(said: Any) -> None:
     ],
 )
 def test_types_of_all_databases_are_read(kind: str) -> None:
-    assert read_types({"a": {"family": "other", "type": kind}}, "a", ()) is not None
+    assert read_columns({"columns": {"a": {"family": "other", "type": kind}}}, "a", ()) is not None

@@ -41,8 +41,8 @@ LANES = (
         (
             Edit(
                 "delivery/reader.py",
-                "return self._taken(self._read(after, limit, again=False), after, state, wide=wide)",
-                "return self._taken(self._held or self._read(after, limit, again=False), after, state, wide=wide)",
+                "read = self._read(after, limit, again=False)\n",
+                "read = self._held or self._read(after, limit, again=False)\n",
             ),
         ),
         "behind row|come next there",
@@ -173,8 +173,8 @@ OF_TESTS = (
         (
             Edit(
                 "sources/reading/current_bound.py",
-                "column != known.cursor or lent is not self._database.lent()",
-                "column != known.cursor",
+                "made_for is not known or lent is not self._database.lent()",
+                "made_for.cursor != known.cursor",
             ),
         ),
         "test_a_bound_does_not_outlive_it.reconnected",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.resilience.mutants.delivery import DELIVERY
+from tests.resilience.mutants.facts import FACTS
 from tests.resilience.mutants.failing import FAILING
 from tests.resilience.mutants.health import HEALTH
 from tests.resilience.mutants.lanes import LANES, LANES_FAILING, OF_TESTS
@@ -120,7 +121,7 @@ def ran(directory: Path, test: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in (*OF_TESTS, *HEALTH, *DELIVERY)]
+    "mutant", [pytest.param(one, id=one.name.replace(" ", "-")) for one in (*OF_TESTS, *HEALTH, *DELIVERY, *FACTS)]
 )
 def test_mutant_dies_of_its_test(mutant: Mutant, tmp_path: Path) -> None:
     ended = ran(copied(tmp_path, mutant.edits), mutant.test)

@@ -33,6 +33,12 @@ class Relay:
     def up(self) -> None:
         self._listener.up()
 
+    def lead_to(self, port: int) -> None:
+        """From now on to another port of 127.0.0.1; connections to the one before are reset."""
+        self.down()
+        self._upstream = port
+        self.up()
+
     def hang(self) -> None:
         """From now on what is sent, by either side, waits."""
         self._flowing.clear()

@@ -70,8 +70,7 @@ FULL: dict[str, Any] = {
         "cancelled": 41,
     },
     "bound": {"kind": "exact"},
-    "source_seen": {"made": "16385"},
-    "columns": {"id": "integer"},
+    "facts": {"columns": {"id": {"family": "integer"}}},
     "aside": [
         {**WAITING, "generation": 2, "failures": 1, "strikes": 1, "delivered": 5, "behind": True, "retry_at": None}
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from poller.model import transitions
 from poller.model.cursor import Cursor
-from poller.model.document import State
+from poller.model.document import LanesDone, State, Window
 from tests.support.documents import SOURCE
 from tests.unit.model.example import change, example, strange
 
@@ -78,13 +78,30 @@ def test_the_cursor_before_the_beginning_can_be_restored() -> None:
     assert state.checkpoint.last_successful_batch_id is None
 
 
-def test_after_a_reset_or_rebind_the_next_batch_names_its_table() -> None:
+def test_after_a_reset_or_rebind_the_next_batch_says_what_it_rests_on() -> None:
+    facts = {"object": "oid 7"}
     state = transitions.commit(
-        acquired(example()), cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, made="oid 7"
+        acquired(example()), cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, facts=facts
     )
-    assert state.source_seen == {"made": "oid 7"}
-    assert transitions.reset(state, cursor=None, change=change(kind="reset"), now=NOW).source_seen is None
-    assert transitions.rebind(state, source=SOURCE, change=change(kind="rebind"), now=NOW).source_seen is None
+    assert state.facts == facts
+    assert transitions.reset(state, cursor=None, change=change(kind="reset"), now=NOW).facts is None
+    assert transitions.rebind(state, source=SOURCE, change=change(kind="rebind"), now=NOW).facts is None
+
+
+def test_a_tie_that_begins_again_forgets_what_was_kept_of_it_and_nothing_else() -> None:
+    lanes = LanesDone(done=(cursor(2), None), left=("a",))
+    window = Window(until=cursor(9), suspect=cursor(9))
+    held = acquired(example())
+    delivery = held.delivery.model_copy(update={"lanes": lanes, "window": window, "failures": 3})
+    state = held.model_copy(update={"delivery": delivery, "facts": {"object": "oid 7"}})
+    start = cursor(1).model_copy(update={"tiebreaker": None})
+    begun = transitions.tie_begun(state, start, {"object": "oid 8"})
+    assert begun.checkpoint == state.checkpoint.model_copy(update={"cursor": begun.checkpoint.cursor})
+    assert begun.checkpoint.cursor is not None
+    assert (begun.checkpoint.cursor.value, begun.checkpoint.cursor.tiebreaker) == (start.value, None)
+    assert begun.facts == {"object": "oid 8"}
+    assert (begun.delivery.lanes, begun.delivery.window, begun.delivery.failures) == (None, None, 3)
+    assert begun.lease == state.lease
 
 
 def test_a_reset_to_the_same_place_is_still_a_change() -> None:
@@ -142,16 +159,11 @@ def test_transitions_change_nothing_in_place() -> None:
     assert state == copy
 
 
-def test_a_commit_keeps_the_types_of_the_columns() -> None:
-    types = {"updated_at": {"family": "timestamp"}, "id": {"family": "integer"}}
+def test_a_commit_keeps_what_it_rests_on() -> None:
+    types = {"columns": {"updated_at": {"family": "timestamp"}, "id": {"family": "integer"}}}
     before = acquired(example())
-    state = transitions.commit(
-        before, cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, columns=types
-    )
-    assert state.columns == types
+    state = transitions.commit(before, cursor=cursor(1), batch_id="b", metadata={}, release=True, now=NOW, facts=types)
+    assert state.facts == types
     assert (state.source, state.source_fingerprint) == (before.source, before.source_fingerprint)
     again = acquired(state)
-    assert (
-        transitions.commit(again, cursor=cursor(2), batch_id="c", metadata={}, release=True, now=NOW).columns == types
-    )
-    assert transitions.rebind(state, source=SOURCE, change=change(kind="rebind"), now=NOW).columns is None
+    assert transitions.commit(again, cursor=cursor(2), batch_id="c", metadata={}, release=True, now=NOW).facts == types

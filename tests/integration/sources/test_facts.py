@@ -1,0 +1,341 @@
+"""A table changes between two pages or across a restart: no row is lost in silence. A document says what its
+checkpoint rests on, and that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from poller import Batch, Poller
+from poller.errors import SourceError, SourceUnavailable
+from poller.model.document import decode
+from poller.observability import PollerEvent
+from poller.ports import Found
+from poller.sources import SqlSource
+from poller.stores import MemoryStore
+from tests.integration.sources.tables import execute, family
+
+DOCUMENT = "state/shop/orders.json"
+MANY = 60
+HALF = 30
+WORDS = [f"{'abc'[n % 3]}{'Zz'[n % 2]}{n}" for n in range(MANY)]
+"""Keys that collations sort in different ways."""
+
+
+class Shop:
+    """One poller over `orders`, its document, and what it delivered; `restart` is another process."""
+
+    def __init__(self, url: str, **keys: Any) -> None:
+        self.url, self.keys = url, keys
+        self.store, self.events = MemoryStore(), list[PollerEvent]()
+        self.delivered: list[Any] = []
+        self.poller = self._made()
+
+    def _made(self, **options: Any) -> Poller:
+        defaults: dict[str, Any] = {
+            "table": None if "query" in self.keys else "orders",
+            "cursor_column": "updated_at",
+            "cursor_time_zone": "UTC",
+            "pk_columns": ["id"],
+            "bound": "none",
+        }
+        source = SqlSource(self.url, **(defaults | self.keys))
+        chosen: dict[str, Any] = {"batch_size": HALF, "max_batches_per_tick": 1, "read_ahead": 0} | options
+        observers = [self.events.append]
+        return Poller("orders", source=source, store=self.store, app_name="shop", observers=observers, **chosen)
+
+    def restart(self, **keys: Any) -> None:
+        self.poller.close()
+        self.keys |= keys
+        self.poller = self._made()
+
+    def tick(self) -> Any:
+        return self.poller.tick(self._take)
+
+    def _take(self, batch: Batch) -> None:
+        self.delivered += [row["id"] for row in batch]
+
+    def drain(self) -> list[Any]:
+        """All that is left, and what of it came before."""
+        before = len(self.delivered)
+        while self.tick().rows:
+            pass
+        return self.delivered[before:]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        found = self.store.read(DOCUMENT)
+        assert isinstance(found, Found)
+        return decode(found.body, location="document").facts or {}
+
+    def said(self, name: str) -> list[PollerEvent]:
+        return [event for event in self.events if event.name == name]
+
+
+@pytest.fixture
+def shops() -> Iterator[Callable[..., Shop]]:
+    made: list[Shop] = []
+
+    def make(url: str, **keys: Any) -> Shop:
+        made.append(Shop(url, **keys))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.poller.close()
+
+
+def make(
+    url: str, key: str, stamp: str, ids: list[Any], stamps: Callable[[int], str] | str, name: str = "orders"
+) -> None:
+    at = (lambda _: stamps) if isinstance(stamps, str) else stamps
+    rows = [{"id": one, "at": at(n)} for n, one in enumerate(ids)]
+    execute(
+        url,
+        f"create table {name} (id {key} not null primary key, updated_at {stamp} not null)",
+        f"insert into {name} values (:id, :at)",
+        rows=rows,
+    )
+
+
+def lost(shop: Shop, change: Callable[[], None], ids: list[Any], *, restarts: bool) -> list[Any]:
+    """What comes after a change in the middle. Every row comes."""
+    assert shop.tick().rows == HALF
+    change()
+    if restarts:
+        shop.restart()
+    after = shop.drain()
+    assert {*map(str, shop.delivered)} == {*map(str, ids)}
+    return after
+
+
+TIE = "2026-01-01 00:00:00.500000"
+COLLATIONS = [
+    ("postgres_db", 'text collate "C"', 'alter table orders alter id type text collate "en-x-icu"'),
+    ("postgres_db", 'text collate "en-x-icu"', 'alter table orders alter id type text collate "C"'),
+    ("mariadb_db", "varchar(20) collate utf8mb4_bin",
+     "alter table orders modify id varchar(20) collate utf8mb4_general_ci not null"),
+    ("mariadb_db", "varchar(20) collate utf8mb4_general_ci",
+     "alter table orders modify id varchar(20) collate utf8mb4_bin not null"),
+]  # fmt: skip
+STAMP = {"postgresql": "timestamptz", "mysql": "datetime(6)", "sqlite": "text"}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("database", "key", "change"), COLLATIONS)
+def test_a_key_that_sorts_otherwise_begins_the_tie_again(
+    database: str, key: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(database)
+    make(url, key, STAMP[family(url)], WORDS, TIE)
+    shop = shops(url)
+    lost(shop, lambda: execute(url, change), WORDS, restarts=restarts)
+    assert len(shop.said("tie_repeated")) == 1
+    assert shop.facts["columns"]["id"]["collation"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("kind", ["view", "query"])
+def test_so_does_one_of_a_view_or_query(
+    postgres_db: str, kind: str, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    make(postgres_db, 'text collate "C"', "timestamptz", WORDS, TIE)
+    view = "create view seen as select * from orders"
+    execute(postgres_db, view)
+    change = ["drop view seen", 'alter table orders alter id type text collate "en-x-icu"', view]
+    if kind == "view":  # made anew, it is another object: its rows show that it is the same
+        shop = shops(postgres_db, table="seen")
+    else:
+        shop = shops(postgres_db, query="select id, updated_at from orders")
+    lost(shop, lambda: execute(postgres_db, *change), WORDS, restarts=restarts)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("database", "change"),
+    [
+        ("postgres_db", "alter table orders alter updated_at type timestamptz(0)"),
+        ("mariadb_db", "alter table orders modify updated_at datetime not null"),
+    ],
+)
+def test_a_cursor_that_holds_fewer_digits_begins_its_second_again(
+    database: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(database)
+    ids = [*range(1, MANY + 1)]
+    make(url, "integer", STAMP[family(url)], ids[::-1], lambda n: f"2026-01-01 00:00:0{n // 30}.{n % 30 + 10}0000")
+    lost(shops(url), lambda: execute(url, change), ids, restarts=restarts)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("database", "key", "change"),
+    [
+        ("postgres_db", "integer", "alter table orders alter id type text"),
+        ("mariadb_db", "integer", "alter table orders modify id varchar(20) not null"),
+    ],
+)
+def test_a_key_of_another_type_begins_the_tie_again(
+    database: str, key: str, change: str, restarts: bool, shops: Callable[..., Shop], request: pytest.FixtureRequest
+) -> None:
+    url: str = request.getfixturevalue(database)
+    ids = [*range(1, MANY + 1)]
+    make(url, key, STAMP[family(url)], ids, TIE)
+    lost(shops(url), lambda: execute(url, change), ids, restarts=restarts)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    "change", ["alter table orders alter id type bigint", "alter table orders alter updated_at type timestamptz(6)"]
+)
+def test_a_wider_type_repeats_nothing(
+    postgres_db: str, change: str, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    ids = [*range(1, MANY + 1)]
+    make(postgres_db, "integer", "timestamptz(3)", ids, TIE)
+    shop = shops(postgres_db)
+    assert lost(shop, lambda: execute(postgres_db, change), ids, restarts=restarts) == ids[HALF:]
+    assert not shop.said("tie_repeated")
+
+
+def test_differing_facts_wait_for_the_write_that_moves_the_checkpoint(
+    postgres_db: str, shops: Callable[..., Shop]
+) -> None:
+    make(postgres_db, "integer", "timestamptz", [*range(1, MANY + 1)], TIE)
+    shop = shops(postgres_db)
+    shop.tick()
+    execute(postgres_db, "alter table orders alter id type bigint")
+
+    def fails(_: Batch) -> None:
+        raise RuntimeError("no")
+
+    assert shop.poller.tick(fails).outcome == "handler_failed"
+    assert shop.facts["columns"]["id"]["type"] == "integer"
+    shop.restart()
+    shop.poller.resume(by="me")
+    shop.drain()
+    assert shop.facts["columns"]["id"]["type"] == "bigint"
+    assert sorted(shop.delivered) == [*range(1, MANY + 1)]
+
+
+# --- which table ------------------------------------------------------------------------------------------------------
+
+SWAP = ["alter table orders rename to other", "alter table archive rename to orders"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_two_tables_swapped_by_name_stop_it(any_db: str, restarts: bool, shops: Callable[..., Shop]) -> None:
+    ids = [*range(1, MANY + 1)]
+    make(any_db, "integer", STAMP[family(any_db)], ids, TIE)
+    around = ("2025-01-01 00:00:00.500000", "2027-01-01 00:00:00.500000")
+    make(any_db, "integer", STAMP[family(any_db)], [1000 + one for one in ids], lambda n: around[n % 2], "archive")
+    shop = shops(any_db)
+    assert shop.tick().rows == HALF
+    execute(any_db, *SWAP)
+    if restarts:
+        shop.restart()
+    with pytest.raises(SourceError, match="another table has its name") as stopped:
+        shop.tick()
+    assert "poller rebind" in stopped.value.next_step
+    execute(any_db, "alter table orders rename to archive", "alter table other rename to orders")
+    shop.drain()
+    assert {*shop.delivered} == {*ids}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_table_made_anew_with_the_row_at_the_checkpoint_goes_on(
+    any_db: str, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    ids = [*range(1, MANY + 1)]
+    make(any_db, "integer", STAMP[family(any_db)], ids, TIE)
+    make(any_db, "integer", STAMP[family(any_db)], ids, TIE, "copy")
+    shop = shops(any_db)
+    change = ["drop table orders", "alter table copy rename to orders"]
+    lost(shop, lambda: execute(any_db, *change), ids, restarts=restarts)
+    assert len(shop.said("table_replaced")) == 1
+
+
+# --- what the server guarantees ---------------------------------------------------------------------------------------
+
+
+def test_a_lost_privilege_waits_and_goes_on_by_itself(mariadb_db: str, shops: Callable[..., Shop]) -> None:
+    make(mariadb_db, "integer", STAMP["mysql"], [*range(1, MANY + 1)], TIE)
+    name = f"r{abs(hash(mariadb_db)) % 10**8}"
+    url = sa.make_url(mariadb_db)
+    execute(mariadb_db, f"create user {name}@'%' identified by 'x'", f"grant select on {url.database}.* to {name}@'%'")
+    execute(mariadb_db, f"grant process on *.* to {name}@'%'")
+    mine = url.set(username=name, password="x").render_as_string(hide_password=False)
+    shop = shops(mine, bound="auto")
+    assert shop.tick().rows == HALF
+    assert shop.facts["guarantee"] == "observed"
+    execute(mariadb_db, f"revoke process on *.* from {name}@'%'")
+    shop.restart()
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable, match=r"observed.*GRANT PROCESS"):
+            shop.tick()
+    execute(mariadb_db, f"grant process on *.* to {name}@'%'")
+    assert sorted([*shop.delivered[:HALF], *shop.drain()]) == [*range(1, MANY + 1)]
+    execute(mariadb_db, f"revoke process on *.* from {name}@'%'")
+    execute(mariadb_db, "insert into orders values (1000, '2026-01-02')")
+    shop.restart(bound="heuristic")
+    assert shop.drain() == [1000], "a person accepted it"
+    execute(mariadb_db, f"drop user {name}@'%'")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_sequence_with_a_cache_waits(postgres_db: str, restarts: bool, shops: Callable[..., Shop]) -> None:
+    execute(
+        postgres_db,
+        "create table orders (id bigint generated always as identity primary key, note integer)",
+        f"insert into orders (note) select n from generate_series(1, {MANY}) n",
+    )
+    shop = shops(postgres_db, bound="auto", cursor_column="id", cursor_kind="integer+pk")
+    assert shop.tick().rows == HALF
+    execute(postgres_db, "alter sequence orders_id_seq cache 50")
+    if restarts:
+        shop.restart()
+    with pytest.raises(SourceUnavailable, match="CACHE 50"):
+        shop.tick()
+    execute(postgres_db, "alter sequence orders_id_seq cache 1")
+    assert shop.drain() == [*range(HALF + 1, MANY + 1)]
+
+
+def test_a_table_of_another_engine_waits(mariadb_db: str, shops: Callable[..., Shop]) -> None:
+    make(mariadb_db, "integer", STAMP["mysql"], [*range(1, MANY + 1)], TIE)
+    shop = shops(mariadb_db, bound="auto")
+    assert shop.tick().rows == HALF
+    execute(mariadb_db, "alter table orders engine = MyISAM")
+    with pytest.raises(SourceUnavailable, match="MyISAM"):
+        shop.tick()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_row_level_security_is_refused_by_the_server(
+    postgres_db: str, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    ids = [*range(1, MANY + 1)]
+    make(postgres_db, "integer", "timestamptz", ids, TIE)
+    url = sa.make_url(postgres_db)
+    role = f"r_{url.database}"
+    execute(postgres_db, f"create role {role} login", f"grant select on orders to {role}")
+    shop = shops(url.set(username=role, password=None).render_as_string(hide_password=False))
+    assert shop.tick().rows == HALF
+    execute(
+        postgres_db,
+        "create policy odd_ones on orders using (id % 2 = 1)",
+        "alter table orders enable row level security",
+    )
+    if restarts:
+        shop.restart()
+    with pytest.raises(SourceError, match="row-level security") as stopped:
+        shop.tick()
+    for word in ("odd_ones", "orders", role):
+        assert word in stopped.value.message
+    assert "BYPASSRLS" in stopped.value.next_step
+    execute(postgres_db, "alter table orders disable row level security")
+    assert shop.drain() == ids[HALF:]
+    shop.poller.close()
+    execute(postgres_db, f"drop owned by {role}", f"drop role {role}")

@@ -1,0 +1,63 @@
+"""Mutants of what a cursor rests on; each dies of a test of its own."""
+
+from __future__ import annotations
+
+from tests.resilience.mutants.mutant import Edit, Mutant
+
+
+def _mutant(name: str, file: str, old: str, new: str, test: str) -> Mutant:
+    law = test.partition("::")[2].partition("[")[0]
+    return Mutant(name, (Edit(file, old, new),), law, test=f"tests/{test}")
+
+
+FACTS = (
+    _mutant(
+        "the document's facts are never compared",
+        "delivery/reader.py",
+        "source.rests_on(self._facts)",
+        "source.rests_on(None)",
+        "integration/sources/test_facts.py::test_two_tables_swapped_by_name_stop_it[sqlite-True]",
+    ),
+    _mutant(
+        "an acquire writes other facts",
+        "delivery/tick.py",
+        "    if state.facts is not None or page.facts is None:\n",
+        "    if page.facts is None:\n",
+        "integration/sources/test_facts.py::test_differing_facts_wait_for_the_write_that_moves_the_checkpoint",
+    ),
+    _mutant(
+        "a tie goes on after its key got another collation",
+        "sources/facts.py",
+        "    if _sorts_otherwise(old, new):\n        return f",
+        "    if False:\n        return f",
+        "unit/sources/test_facts.py::test_a_cursor_goes_on_only_where_its_keys_sort_as_they_did",
+    ),
+    _mutant(
+        "lanes are kept when a tie begins again",
+        "model/transitions.py",
+        'update={"window": None, "lanes": None})',
+        'update={"window": None})',
+        "unit/model/test_transitions.py::test_a_tie_that_begins_again_forgets_what_was_kept_of_it_and_nothing_else",
+    ),
+    _mutant(
+        "the guarantee may get worse",
+        "sources/facts.py",
+        "_RANKS.get(has.kind, 9) >= _RANKS.get(had.kind, 0)",
+        "True",
+        "unit/sources/test_facts.py::test_a_guarantee_never_gets_worse_without_a_word",
+    ),
+    _mutant(
+        "what a page shows is not compared",
+        "sources/reading/learned.py",
+        "if self._known is not None and shown not in self._agreed:",
+        "if False:",
+        "integration/sources/test_changes.py::test_sqlite_a_table_made_with_another_type_is_looked_at_again[table]",
+    ),
+    _mutant(
+        "what no page shows is not asked",
+        "sources/reading/learned.py",
+        "if not rows or tuple(rows[0]) != watch.found:",
+        "if False:",
+        "integration/sources/test_facts.py::test_so_does_one_of_a_view_or_query[False-query]",
+    ),
+)
