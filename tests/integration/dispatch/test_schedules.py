@@ -265,7 +265,7 @@ def test_a_restarted_dispatcher_serves_the_night_it_missed(shop: Make) -> None:
     assert many.dispatcher().round().sent == [], "02:00 is done with, and p1's row waits for the next one"
 
 
-def test_rows_above_a_bound_that_is_held_at_two_come_when_it_has_passed(shop: Make) -> None:
+def test_rows_above_a_bound_held_at_two_come_when_it_has_passed(shop: Make) -> None:
     """The last row lies above the bound while a writer holds SQLite's lock; the first one does not."""
     many = shop(1, schedule=NIGHTLY)
     dispatcher = many.started()
@@ -316,7 +316,7 @@ class Waited(Told):
         return super().ask(questions)
 
 
-def test_a_poller_that_is_due_for_days_is_asked_about_its_last_moment(shop: Make) -> None:
+def test_a_poller_due_for_days_is_asked_about_its_last_moment(shop: Make) -> None:
     told = Waited()
     many = shop(1, schedule=NIGHTLY, prober=told)
     dispatcher = many.started()

@@ -112,7 +112,7 @@ def test_a_lease_that_took_long_to_take_makes_no_row_old(worlds: Worlds, lanes: 
 
 
 @pytest.mark.parametrize("lanes", [1, 5])
-def test_a_tick_goes_on_if_a_row_appeared_while_the_lease_was_taken(worlds: Worlds, lanes: int) -> None:
+def test_a_tick_goes_on_if_a_row_appears_while_the_lease_is_taken(worlds: Worlds, lanes: int) -> None:
     world = aged(worlds, LAST, concurrency=lanes)
 
     def appears(do: Callable[[], Any]) -> Any:
@@ -125,7 +125,7 @@ def test_a_tick_goes_on_if_a_row_appeared_while_the_lease_was_taken(worlds: Worl
     assert (sorted(world.begun), world.lost) == (list(range(1, LAST + 2)), [])
 
 
-def test_a_tick_ends_if_all_its_rows_went_while_the_lease_was_taken(worlds: Worlds) -> None:
+def test_a_tick_ends_if_all_its_rows_go_while_the_lease_is_taken(worlds: Worlds) -> None:
     world = aged(worlds, LAST, concurrency=1)
 
     def goes(do: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -20,6 +21,7 @@ def small_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def tenants(small_server: PostgresServer) -> Iterator[Tenants]:
+    gc.collect()  # pools of earlier tests, which a check of the server would count
     made = Tenants(small_server, 12, limit=-1)
     yield made
     made.drop()

@@ -120,7 +120,7 @@ class Night:
 
 @pytest.mark.parametrize("cursor", [{}, INTEGER, XID8], ids=["times", "numbers", "transaction ids"])
 @pytest.mark.parametrize("below", [0, 1], ids=["no row below it", "a row below it"])
-def test_rows_above_a_transaction_that_is_open_at_two_come_when_it_has_ended(
+def test_rows_above_an_open_transaction_come_when_it_has_ended(
     postgres_db: str, cursor: dict[str, str], below: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "HELD_FOR", 0.0)  # no test waits for a minute

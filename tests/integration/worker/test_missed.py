@@ -323,7 +323,7 @@ def test_rows_above_a_held_bound_do_not_wait_for_the_next_night(below: int, valu
     ],
     ids=["held for less than a minute", "held by no transaction", "a delay"],
 )
-def test_rows_above_a_bound_that_is_as_always_wait_for_their_moment(bound: Bound) -> None:
+def test_rows_above_a_usual_bound_wait_for_their_moment(bound: Bound) -> None:
     shop = Shop().had_a_night()
     shop.comes()
     table = held(shop, above=1, bound=bound)
@@ -343,7 +343,7 @@ def test_a_transaction_that_began_after_two_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("age", [120.0, None], ids=["for two minutes", "for an unknown time"])
-def test_rows_above_a_held_bound_come_though_no_night_was_written_down(age: float | None) -> None:
+def test_rows_above_a_held_bound_come_though_no_night_was_noted(age: float | None) -> None:
     """A document of a version that did not write until when moments are done with."""
     shop = Shop().had_a_night()
     name = "state/shop/nightly.json"

@@ -41,7 +41,7 @@ DELIVERY = (
         "return self._progress.calls > calls_before or self._renewed",
         "return self._progress.calls > calls_before",
         "integration/runner/test_read_ahead_ages.py"
-        "::test_a_tick_goes_on_if_a_row_appeared_while_the_lease_was_taken[5]",
+        "::test_a_tick_goes_on_if_a_row_appears_while_the_lease_is_taken[5]",
     ),
     _mutant(
         "a batch of a lane holds two versions of a row",

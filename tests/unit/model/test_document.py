@@ -163,7 +163,7 @@ def test_every_field_that_says_something_is_written_and_read() -> None:
     assert json.loads(encode(read(FULL))) == FULL
 
 
-def test_a_document_of_which_nothing_is_known_has_only_the_fields_that_it_always_had() -> None:
+def test_a_document_of_a_new_poller_has_the_old_fields_only() -> None:
     """What was added later is left out while it says nothing: an older version then finds what it wrote itself."""
     written = json.loads(encode(State(poller_name="orders")))
     assert written == {
