@@ -99,7 +99,7 @@ OF_TABLES = (
     alters("engine to MyISAM", "ENGINE = MyISAM", "ENGINE = InnoDB"),
     alters("table rebuilt", "FORCE"),
     alters("table partitioned", "PARTITION BY HASH (id) PARTITIONS 2", "REMOVE PARTITIONING"),
-    Change("table made anew", (OTHER, COPIED, *SWAP), SWAP),
+    Change("table made again", (OTHER, COPIED, *SWAP), SWAP),
     Change("two tables swapped", (OTHER, OTHER_ROWS, *SWAP), SWAP),
 )
 TAKEN, GIVEN = "REVOKE SELECT ON followed FROM {reader}", "GRANT SELECT ON followed TO {reader}"

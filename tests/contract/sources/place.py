@@ -118,16 +118,13 @@ class Change:
         name: in the test's id. made: statements of an administrator, in order.
         undone: statements that take it back, after which every row must come. None: the values are gone, and the
             operator's step is a reset to the beginning.
-        layout: of the table that is changed. before: statements after it was filled.
-        reading: what is read. shapes: of what it is a change.
+        layout: of the table that is changed. shapes: over what the table is read.
     """
 
     name: str
     made: tuple[str, ...]
     undone: tuple[str, ...] | None = ()
     layout: Layout = Layout()
-    before: tuple[str, ...] = ()
-    reading: Reading = Reading()
     shapes: tuple[Shape, ...] = ("table",)
 
 

@@ -104,7 +104,7 @@ OF_TABLES = (
     Change("index dropped", ("DROP INDEX followed_by_ts",)),
     Change("table renamed", SWAP[:1], ("ALTER TABLE third RENAME TO followed",)),
     alters("table unlogged", "SET UNLOGGED", "SET LOGGED"),
-    Change("table made anew", (OTHER, COPIED, *SWAP), SWAP),
+    Change("table made again", (OTHER, COPIED, *SWAP), SWAP),
     Change("two tables swapped", (OTHER, OTHER_ROWS, *SWAP), SWAP),
     Change("table partitioned", (*PARTED, COPIED, *SWAP), SWAP),
 )

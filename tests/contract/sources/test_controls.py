@@ -1,4 +1,4 @@
-"""The laws see a loss: a source that waits for nobody, and one that leaves a row out, break them."""
+"""The laws see a loss: a source that waits for no transaction, and one that leaves a row out, break them."""
 
 from __future__ import annotations
 
