@@ -199,12 +199,13 @@ class MariaDb(SqlPlace):
 
     @contextmanager
     def in_zone(self, zone: str) -> Iterator[None]:
-        [(was,)] = self.run("SELECT @@global.time_zone")
-        self.run(f"SET GLOBAL time_zone = '{zone}'")
+        """By the URL of readers: the server's own zone is other tests' too."""
+        was = self.reader
+        self.reader = was.update_query_dict({"init_command": f"SET time_zone = '{zone}'"})
         try:
             yield
         finally:
-            self.run(f"SET GLOBAL time_zone = '{was}'")
+            self.reader = was
 
     def cut(self) -> None:
         sessions = f"SELECT id FROM information_schema.processlist WHERE user = '{self.reader.username}'"

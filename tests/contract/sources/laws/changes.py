@@ -27,7 +27,7 @@ class ChangeLaws(Laws):
         """Each row that is in the table afterwards comes; or the poller says what it refuses or waits for, and each row
         comes once the change is taken back."""
         place.make(change.layout)
-        reading = Reading(shape=shape, bound=moment == "before the page's statement")
+        reading = Reading(shape=shape, bound="auto" if moment == "before the page's statement" else "none")
         with meets(place, reading, moment, lambda: place.change(change.made, shape)) as met:
             end = met.drain()
             if end != End():
