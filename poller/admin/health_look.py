@@ -15,7 +15,7 @@ from poller.admin.health_facts import facts_of, rows_of, rule_of, worker_of
 from poller.admin.health_quick import QuickLooks
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.ordering import check_ordering_key
-from poller.delivery.preflight import check_fingerprint
+from poller.delivery.preflight import check_fingerprint, reads_of
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import SourceError, SourceUnavailable
 from poller.lease.state_file import Copy
@@ -169,7 +169,8 @@ def _with_rows(looked: Looked, source: Source, copy: Copy | None, poller: WiredP
         if isinstance(source, WatchedSource):
             source.rests_on(copy.state.facts)
         cursor = copy.state.checkpoint.cursor
-    page = source.page(cursor, 1)
+    with reads_of(poller.name, None if copy is None else copy.state, source):
+        page = source.page(cursor, 1)
     if copy is not None:  # by now the server was asked what the names in the configuration mean
         check_fingerprint(poller.name, copy.state, source)
     lag = _lag(source, cursor)

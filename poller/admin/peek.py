@@ -9,7 +9,7 @@ from pathlib import Path
 
 from poller.admin.refusals import WrongArgument, whole
 from poller.admin.wired import WiredPoller, operator_of
-from poller.delivery.preflight import check_fingerprint
+from poller.delivery.preflight import check_fingerprint, reads_of
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError
 from poller.files import write_whole
@@ -81,7 +81,8 @@ def look_ahead(poller: WiredPoller, limit: int) -> Peek:
         if isinstance(source, WatchedSource):
             source.rests_on(copy.state.facts)
     cursor = source.start() if copy is None else copy.state.checkpoint.cursor
-    page = source.page(cursor, limit)
+    with reads_of(poller.name, None if copy is None else copy.state, source):
+        page = source.page(cursor, limit)
     if copy is not None:  # by now the server was asked what the names in the configuration mean
         check_fingerprint(poller.name, copy.state, source)
     return Peek(

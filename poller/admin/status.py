@@ -16,7 +16,7 @@ from poller.admin.health_facts import facts_of, rows_of, rule_of
 from poller.admin.kept_health import seen_before
 from poller.admin.wired import WiredPoller, operator_of
 from poller.delivery.ordering import check_ordering_key
-from poller.delivery.preflight import check_fingerprint
+from poller.delivery.preflight import check_fingerprint, reads_of
 from poller.delivery.result import BoundOutput
 from poller.delivery.watches import PENDING_CAP
 from poller.errors import PollerError, SourceError, SourceUnavailable
@@ -172,7 +172,8 @@ def look(poller: WiredPoller, *, null_cursors: bool = True, silent: SourceUnavai
                 poller.source.rests_on(copy.state.facts)
         if silent is not None:
             raise silent
-        status = _rows(status, poller, null_cursors=null_cursors)
+        with reads_of(poller.name, None if copy is None else copy.state, poller.source):
+            status = _rows(status, poller, null_cursors=null_cursors)
         if copy is not None:  # by now the server was asked what the names in the configuration mean
             check_fingerprint(poller.name, copy.state, poller.source)
         return _bound(status, poller, copy, operator.file.clock.now())

@@ -3,13 +3,14 @@ document without a description of its source leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from poller.delivery.context import Context
 from poller.delivery.ordering import check_ordering_key
 from poller.delivery.result import Outcome
-from poller.errors import FieldDifference, FingerprintMismatch, plain
+from poller.errors import FieldDifference, FingerprintMismatch, SourceError, plain
 from poller.lease.state_file import Copy
 from poller.model.document import Control, State
 from poller.model.fingerprint import differences
@@ -94,6 +95,18 @@ def check_fingerprint(name: str, state: State, source: Source) -> None:
         differences=found,
         next_step=next_step,
     )
+
+
+@contextmanager
+def reads_of(name: str, state: State | None, source: Source) -> Iterator[None]:
+    """While open, a source is read for a poller whose document is `state`. Raises: as `check_fingerprint`, if the
+    source is refused and is, as the server says by now, another one than the document's."""
+    try:
+        yield
+    except SourceError:
+        if state is not None and not source.describe().left_open:
+            check_fingerprint(name, state, source)
+        raise
 
 
 def put_back(found: Sequence[FieldDifference]) -> str:

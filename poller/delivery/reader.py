@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from poller.delivery.context import Context
-from poller.delivery.preflight import check_fingerprint
+from poller.delivery.preflight import check_fingerprint, reads_of
 from poller.delivery.rows import PageRows
 from poller.delivery.sizes import rows_that_fit, rows_within
 from poller.lease.state_file import Copy
@@ -154,7 +154,8 @@ class Reader:
             than that of `state`; SourceUnavailable, SourceError.
         """
         limit = self._limit(None, wide=True) if wide else self._context.options.batch_size + 1
-        read = self._read(after, limit, again=False)
+        with reads_of(self._context.name, state, self._context.source):
+            read = self._read(after, limit, again=False)
         return self._taken(read, after if read.page.again is None else read.after, state, wide=wide)
 
     def narrowed(self, after: Cursor | None) -> PageRows:

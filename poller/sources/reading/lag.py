@@ -96,7 +96,8 @@ class Lags(Learned):
     def _holds_row(self, after: Cursor) -> bool:
         """Whether the table holds the row at a cursor, at this cursor or a later one; or no row at or before it, so
         that none is passed. Whether it passes the filter does not matter. A table that cannot be compared with the
-        cursor does not hold it."""
+        cursor does not hold it; nor is a number that is the key itself any proof: in a table that began anew, another
+        row has it soon."""
         statements = self.statements_of((), filtered=False)
         try:
             asked = [statements.of_key_from(after), statements.up_to(after)]
@@ -107,7 +108,8 @@ class Lags(Learned):
             return False
         except (KeyError, ValueError):
             return False
-        return found[0] or not found[1]
+        proves = self._timed or self.options.cursor_column not in self.options.pk_columns
+        return (found[0] and proves) or not found[1]
 
     def _none(self) -> Lag:
         return Lag(seconds=0.0 if self._timed else None, pending=0)

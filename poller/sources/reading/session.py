@@ -101,10 +101,10 @@ class Session(Lags):
             self._note_none(asked)
             return Page(rows=[], cursors=[], bound=self.to_come(after))
         after, until = self._settled(after, known), self._settled(until, known)
-        after, tie = self._placed(known, after)
+        stands, (after, tie) = after, self._placed(known, after)
         self.forms.look_at_times(known.cursor, after)
         reused = self.bounding.again(known) if again else None
-        bound = reused or self.sample(known, after)
+        bound = reused or self.sample(known, stands)
         if bound.value is None and bound.kind != "none":
             self._refuse_nulls()
             bound = self.bounding.wait(bound, known, self.statements(), lambda: self._waiting(after))

@@ -32,7 +32,7 @@ test module of yours beside a checkout of this repository::
 `place.py` says what a place must offer and what it may leave out: a law for which a place has no means is not run.
 `SqlPlace` is a place that SQLAlchemy reaches. The ordinary run tries each change once; `-m "soak or not soak"` tries
 all of them at every moment, on tables, views and queries. A known loss is a test that must fail with an assertion
-(`xfail(strict=True)`): a loss that is mended shows, and leaves `known`.
+(`xfail(strict=True)`): a loss that was fixed shows, and leaves `known`.
 """
 
 import pytest

@@ -27,7 +27,7 @@ class End:
     waits: TickResult | None = None
 
     def says(self) -> str:
-        """What an operator is told; empty where there is nothing to tell."""
+        """What the operator is told; empty if nothing is wrong."""
         if self.refused is not None:
             return str(self.refused)
         bound = None if self.waits is None else self.waits.bound

@@ -74,8 +74,8 @@ class Reading:
 
     Attributes:
         shape: the table, a view of it, or a query over it. cursor, keys, kind: of the cursor.
-        bound: whether rows that commit late are waited for, in the best way that the database has; else every
-            committed row is read at once. where: a filter, in SQL. zone: of times without one. skip_nulls: rows without
+        bound: how rows that commit late are waited for, as `Place.bounds` names it; `none`: every committed row is read
+            at once. where: a filter, in SQL. zone: of times without one. skip_nulls: rows without
             a cursor are left out instead of refused. timeout: of a query.
     """
 
@@ -83,7 +83,7 @@ class Reading:
     cursor: str = "ts"
     keys: tuple[str, ...] = ("id",)
     kind: CursorKind = "timestamp+pk"
-    bound: bool = False
+    bound: str = "none"
     where: str | None = None
     zone: str | None = "UTC"
     skip_nulls: bool = False
@@ -95,8 +95,10 @@ class Reading:
             "table": {"table": TABLE}, "view": {"table": VIEW}, "query": {"query": SELECT}
         }  # fmt: skip
         patient = {"bound_wait": "0s"}
-        if self.kind == "timestamp+pk":
+        if self.kind == "timestamp+pk" and self.bound == "auto":
             patient |= {"bound_margin": "0s", "commit_delay": "0s"}
+        elif self.kind == "timestamp+pk":
+            patient |= {"bound_margin": "0s"}
         return {
             **over[self.shape],
             "cursor_column": self.cursor,
@@ -106,7 +108,8 @@ class Reading:
             "filter": self.where,
             "query_timeout": self.timeout,
             "on_null_cursor": "skip" if self.skip_nulls else "fail",
-            **(patient if self.bound else {"bound": "none"}),
+            "bound": self.bound,
+            **({} if self.bound == "none" else patient),
         }
 
 
@@ -118,16 +121,13 @@ class Change:
         name: in the test's id. made: statements of an administrator, in order.
         undone: statements that take it back, after which every row must come. None: the values are gone, and the
             operator's step is a reset to the beginning.
-        layout: of the table that is changed. before: statements after it was filled.
-        reading: what is read. shapes: of what it is a change.
+        layout: of the table that is changed. shapes: over what the table is read.
     """
 
     name: str
     made: tuple[str, ...]
     undone: tuple[str, ...] | None = ()
     layout: Layout = Layout()
-    before: tuple[str, ...] = ()
-    reading: Reading = Reading()
     shapes: tuple[Shape, ...] = ("table",)
 
 
@@ -203,7 +203,7 @@ class Place(ABC):
         changes: what can be done to a table.
         filled: definitions of `id` and `ts` in which the database fills a cursor of this kind: `ts` with its clock or
             its transaction id, `id` with a number that it hands out. writers: how many transactions may write at a
-            time. begin: what begins one.
+            time. begin: what begins one. bounds: how rows that commit late can be waited for; `auto` is the first.
         weakenings: of what a bound rests on.
         edges: literals of each type that are at its ends, or odd. times: those types that a cursor may have.
         literal_moment: a literal of `moment`.
@@ -220,6 +220,7 @@ class Place(ABC):
     filled: ClassVar[Mapping[CursorKind, str]] = {}
     writers: ClassVar[int] = 4
     begin: ClassVar[str] = "BEGIN"
+    bounds: ClassVar[Sequence[str]] = ("auto",)
     weakenings: ClassVar[Sequence[Weakening]] = ()
     edges: ClassVar[Mapping[str, Sequence[str]]] = {}
     times: ClassVar[frozenset[str]] = frozenset()
@@ -270,7 +271,7 @@ class Place(ABC):
         return ()
 
     def in_zone(self, zone: str) -> AbstractContextManager[None]:
-        """New sessions have this zone unless they set another."""
+        """New sessions of readers have this zone unless they set another."""
         raise NotImplementedError
 
     def outage(self) -> AbstractContextManager[None]:
@@ -348,11 +349,12 @@ class Place(ABC):
             return f"INSERT INTO {TABLE} (v) VALUES ({number})"
         return f"INSERT INTO {TABLE} (id, v) VALUES ({number}, {number})"
 
-    def reading_filled(self, cursor: CursorKind, shape: Shape = "table") -> Reading:
+    def reading_filled(self, cursor: CursorKind, shape: Shape = "table", bound: str = "auto") -> Reading:
         """What reads such a table."""
         if cursor == "timestamp+pk":
-            return Reading(shape=shape, bound=True)
-        return Reading(shape=shape, cursor="id" if cursor == "integer+pk" else "ts", kind=cursor, bound=True, zone=None)
+            return Reading(shape=shape, bound=bound)
+        column = "id" if cursor == "integer+pk" else "ts"
+        return Reading(shape=shape, cursor=column, kind=cursor, bound=bound, zone=None)
 
     def change(self, statements: Sequence[str], shape: Shape) -> None:
         """A change of the table. Where a view must not be there meanwhile, it is made again."""

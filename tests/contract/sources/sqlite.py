@@ -37,7 +37,7 @@ def other(key: str = "integer", cursor: str = "text", suffix: str = "") -> str:
 
 
 def remade(made: str, select: str = "*") -> tuple[str, ...]:
-    """The table made anew with other definitions, as SQLite's documentation says it."""
+    """The table is made again with other definitions, in the steps of SQLite's documentation."""
     return (
         made,
         f"INSERT INTO other SELECT {select} FROM followed",
@@ -79,7 +79,7 @@ CHANGES = (
     alters("column dropped", "DROP note", "ADD note text"),
     Change("index dropped", ("DROP INDEX followed_by_ts",)),
     Change("table renamed", SWAP[:1], ("ALTER TABLE third RENAME TO followed",)),
-    Change("table made anew", remade(other())),
+    Change("table made again", remade(other())),
     Change("table without rowid", remade(other(suffix="WITHOUT ROWID"))),
     Change("table strict", remade(other(suffix="STRICT"))),
     Change("two tables swapped", (other(), OTHER_ROWS, *SWAP), SWAP),

@@ -1,4 +1,4 @@
-"""The laws see a loss: a source that waits for nobody, and one that leaves a row out, break them."""
+"""The laws see a loss: a source that waits for no transaction, and one that leaves a row out, break them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Careless(PostgreSql):
     """Reads whatever is committed."""
 
     def source(self, reading: Reading, *, before: Callable[[str], None] | None = None) -> Source:
-        return super().source(replace(reading, bound=False), before=before)
+        return super().source(replace(reading, bound="none"), before=before)
 
 
 class Forgetful(Sqlite):
@@ -43,12 +43,12 @@ def forgetful(sqlite_url: str) -> Iterator[Forgetful]:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_rows_that_commit_late_are_seen_to_be_lost(careless: Careless, seed: int) -> None:
     with pytest.raises(AssertionError):
-        LateLaws().test_a_row_that_commits_late_is_never_passed(careless, "timestamp+pk", "table", seed)
+        LateLaws().test_a_row_that_commits_late_is_never_passed(careless, "timestamp+pk", "table", "auto", seed)
 
 
 def test_a_row_that_does_not_wait_is_seen(careless: Careless) -> None:
     with pytest.raises(AssertionError):
-        LateLaws().test_rows_wait_for_one_that_was_begun_before_them(careless, "timestamp+pk")
+        LateLaws().test_rows_wait_for_one_that_was_begun_before_them(careless, "timestamp+pk", "auto")
 
 
 def test_a_row_that_is_left_out_is_seen(forgetful: Forgetful) -> None:

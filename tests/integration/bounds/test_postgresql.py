@@ -32,22 +32,6 @@ def plain_user(postgres_db: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_what_commits_after_an_open_transaction_began_waits_for_it(postgres_db: str, bound: str) -> None:
-    make(postgres_db)
-    add(postgres_db, 1)
-    with source(postgres_db, bound=bound) as reader:
-        assert ids(reader) == [1]
-        with session(postgres_db, "begin", "insert into stamped (id) values (2)") as writer:
-            add(postgres_db, 3)
-            assert ids(reader) == [1]
-            assert ids(reader) == [1]
-            assert reader.page(None, 10).bound.kind == bound
-            assert reader.lag(reader.page(None, 10).cursors[-1], cap=10).pending == 1
-            writer.exec_driver_sql("commit")
-        assert ids(reader) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("bound", BOUNDS)
 def test_a_transaction_that_has_only_begun_holds_too(postgres_db: str, bound: str) -> None:
     """It has no transaction id yet, but its now() is taken."""
     make(postgres_db)

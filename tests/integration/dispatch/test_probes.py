@@ -128,7 +128,7 @@ def test_nothing_is_inspected_with_types_from_documents(tables: Tables, monkeypa
 def test_a_document_without_types_is_inspected_once(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     tables.drained()
     question = tables.question("t0")
-    old = Question("t0", question.source, question.state.model_copy(update={"columns": None}))
+    old = Question("t0", question.source, question.state.model_copy(update={"facts": None}))
     counted: list[str] = []
 
     def counting(database: Any, options: Any, *others: Any) -> Any:
@@ -156,7 +156,7 @@ def test_hostile_types_in_a_document_are_not_run(tables: Tables) -> None:
     tables.drained()
     question = tables.question("t0")
     columns = {"updated_at": {"family": "timestamp", "type": "int) or 1=1 --"}, "id": {"family": "integer"}}
-    hostile = Question("t0", question.source, question.state.model_copy(update={"columns": columns}))
+    hostile = Question("t0", question.source, question.state.model_copy(update={"facts": {"columns": columns}}))
     assert tables.prober.ask([hostile])["t0"] in ("none", "unknown")
 
 

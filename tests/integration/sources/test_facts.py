@@ -3,6 +3,7 @@ checkpoint rests on, and that is compared."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from poller import Batch, Poller
+from poller.admin.rebind import rebind
 from poller.errors import SourceError, SourceUnavailable
-from poller.model.document import decode
 from poller.observability import PollerEvent
 from poller.ports import Found
 from poller.sources import SqlSource
@@ -67,9 +68,20 @@ class Shop:
 
     @property
     def facts(self) -> dict[str, Any]:
+        return dict(json.loads(self._found.body).get("facts") or {})
+
+    @property
+    def _found(self) -> Found:
         found = self.store.read(DOCUMENT)
         assert isinstance(found, Found)
-        return decode(found.body, location="document").facts or {}
+        return found
+
+    def edit(self, **fields: Any) -> None:
+        """Another program writes these fields of the document; None: it leaves one out."""
+        found = self._found
+        document = {**json.loads(found.body), **fields}
+        left = {name: value for name, value in document.items() if value is not None}
+        self.store.write(DOCUMENT, json.dumps(left).encode(), if_tag=found.tag)
 
     def said(self, name: str) -> list[PollerEvent]:
         return [event for event in self.events if event.name == name]
@@ -256,6 +268,81 @@ def test_a_table_made_anew_with_the_row_at_the_checkpoint_goes_on(
     change = ["drop table orders", "alter table copy rename to orders"]
     lost(shop, lambda: execute(any_db, *change), ids, restarts=restarts)
     assert len(shop.said("table_replaced")) == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_table_that_began_again_is_another_also_once_a_row_has_the_checkpoints_number(
+    postgres_db: str, restarts: bool, shops: Callable[..., Shop]
+) -> None:
+    make = "create table orders (id bigint generated always as identity primary key, note integer)"
+    execute(postgres_db, make, f"insert into orders (note) select n from generate_series(1, {MANY}) n")
+    shop = shops(postgres_db, bound="auto", cursor_column="id", cursor_kind="integer+pk")
+    assert shop.tick().rows == HALF
+    execute(
+        postgres_db, "drop table orders", make, f"insert into orders (note) select n from generate_series(1, {MANY}) n"
+    )
+    if restarts:
+        shop.restart()
+    with pytest.raises(SourceError, match="another table has its name"):
+        shop.tick()
+    assert rebind(shop.poller).changed
+    assert shop.drain() == [*range(HALF + 1, MANY + 1)], "a person said that the first ones were delivered"
+
+
+def test_a_document_of_an_older_version_takes_the_facts_of_now(any_db: str, shops: Callable[..., Shop]) -> None:
+    ids = [*range(1, MANY + 1)]
+    make(any_db, "integer", STAMP[family(any_db)], ids, TIE)
+    shop = shops(any_db)
+    shop.tick()
+    known = shop.facts
+    assert not shop.said("facts_taken")
+    shop.edit(facts=None, columns=known["columns"], source_seen={"made": "oid 1"})
+    shop.restart()
+    assert shop.drain() == ids[HALF:]
+    assert len(shop.said("facts_taken")) == 1
+    assert shop.facts == known
+    assert not {"columns", "source_seen"} & {*json.loads(shop._found.body)}
+
+
+@pytest.mark.parametrize("facts", [{}, {"columns": "x"}, {"columns": {"id": 5}, "server": 7}])
+def test_facts_that_make_no_sense_are_taken_anew(sqlite_url: str, facts: Any, shops: Callable[..., Shop]) -> None:
+    ids = [*range(1, MANY + 1)]
+    make(sqlite_url, "integer", "text", ids, TIE)
+    shop = shops(sqlite_url)
+    shop.tick()
+    known = shop.facts
+    shop.edit(facts=facts)
+    shop.restart()
+    assert shop.drain() == ids[HALF:]
+    assert shop.facts == known
+
+
+@pytest.mark.parametrize("kind", ["a number", "a time"])
+def test_another_server_holds_numbers_until_a_person_says_go_on(
+    postgres_db: str, kind: str, shops: Callable[..., Shop]
+) -> None:
+    execute(
+        postgres_db,
+        "create table orders (id bigint generated always as identity primary key, updated_at timestamptz)",
+        "insert into orders (updated_at) select timestamptz '2026-01-01Z' + n * interval '1 s'"
+        f" from generate_series(1, {MANY}) n",
+    )
+    keys: dict[str, Any] = {"cursor_column": "id", "cursor_kind": "integer+pk"} if kind == "a number" else {}
+    shop = shops(postgres_db, bound="auto", **keys)
+    assert shop.tick().rows == HALF
+    server = shop.facts["server"]
+    assert server.endswith("/1")
+    shop.edit(facts={**shop.facts, "server": f"{server[:-1]}7"})
+    shop.restart()
+    if kind == "a number":
+        for _ in range(2):
+            with pytest.raises(SourceUnavailable, match="another server answers") as waits:
+                shop.tick()
+            assert "poller rebind --after-failover" in waits.value.next_step
+        assert not rebind(shop.poller).changed
+        assert rebind(shop.poller, after_failover=True).changed
+    assert shop.drain() == [*range(HALF + 1, MANY + 1)]
+    assert shop.facts["server"] == server
 
 
 # --- what the server guarantees ---------------------------------------------------------------------------------------

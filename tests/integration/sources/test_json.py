@@ -172,7 +172,7 @@ def test_a_table_with_a_collation_is_read_whatever_json_is(postgres_db: str, how
         assert [row["id"] for row in drain(source, 1)] == ["B", "a"]
         assert (source.facts() or {})["columns"] == {
             "updated_at": {"family": "timestamp with a zone", "type": "timestamp with time zone", "digits": 3},
-            "id": {"family": "text", "type": "text"},
+            "id": {"family": "text", "type": "text", "collation": "C"},
         }
         found = source.checkup(source.page(None, 1).cursors[-1], lambda: datetime.now(UTC)).findings
     assert [one.message for one in found if "failed" in one.message] == []

