@@ -199,7 +199,11 @@ class PostgreSql(SqlPlace):
             admin.run(f"DROP OWNED BY {self.role}", f"DROP ROLE {self.role}")
 
     def zones(self) -> Sequence[str]:
-        return [name for (name,) in self.run("SELECT name FROM pg_timezone_names WHERE name NOT LIKE 'posix%'")]
+        """One of each group that shows all edge values alike."""
+        times = ", ".join(f"timestamp '{time}' AT TIME ZONE 'UTC'" for time in TIMES)
+        shown = f"SELECT string_agg(CAST(t.at AT TIME ZONE z.name AS text), ' ') FROM unnest(ARRAY[{times}]) AS t (at)"
+        named = f"SELECT z.name, ({shown}) AS shown FROM pg_timezone_names AS z"
+        return [name for (name,) in self.run(f"SELECT min(name) FROM ({named}) AS named GROUP BY shown")]
 
     @contextmanager
     def in_zone(self, zone: str) -> Iterator[None]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from random import Random
 
 import pytest
 
-from poller.ports import InspectableSource
+from poller.ports import InspectableSource, Source
 from tests.contract.sources.follower import End, Follower
 from tests.contract.sources.laws.cases import Case, Laws, cases
 from tests.contract.sources.place import Place, Reading
@@ -39,7 +40,7 @@ class TextLaws(Laws):
     def test_edge_values_come_back_through_text(self, place: Place, column: str, name: str) -> None:
         """The page after each of them begins with the next one; what an operator types is what the document says."""
         _make(place, column, name)
-        _comes_back(place, column)
+        _comes_back(place)
 
     @pytest.mark.timeout(900)
     @cases("name, column, share", in_zones)
@@ -49,7 +50,7 @@ class TextLaws(Laws):
         for zone in zones if share is None else Random(f"{name} {column}").sample(zones, share):
             with place.in_zone(zone):
                 try:
-                    _comes_back(place, column)
+                    _comes_in_order(place)
                 except AssertionError as error:
                     raise AssertionError(f"in {zone}") from error
 
@@ -67,15 +68,18 @@ def _make(place: Place, column: str, name: str) -> None:
         place.run(f"INSERT INTO followed (id, ts, v) VALUES ({values}, {number})")
 
 
-def _comes_back(place: Place, column: str) -> None:
+def _comes_back(place: Place) -> None:
+    source = _comes_in_order(place)
+    if not isinstance(source, InspectableSource):
+        return
+    with closing(source):
+        for cursor in source.span(None, None, 1000).cursors:
+            keys = {key: str(part) for key, part in (cursor.tiebreaker or {}).items()}
+            assert source.parse_cursor(cursor.value, keys) == cursor
+
+
+def _comes_in_order(place: Place) -> Source:
     with Follower(place, Reading(), batch=1) as follower:
         assert follower.drain() == End()
         assert follower.numbers == place.in_order("id")
-        source = follower.source
-        if not isinstance(source, InspectableSource):
-            return
-        for cursor in source.span(None, None, 1000).cursors:
-            typed = source.parse_cursor(
-                cursor.value, {key: str(part) for key, part in (cursor.tiebreaker or {}).items()}
-            )
-            assert typed == cursor
+        return follower.source
