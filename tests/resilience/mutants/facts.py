@@ -58,6 +58,6 @@ FACTS = (
         "sources/reading/learned.py",
         "if not rows or tuple(rows[0]) != watch.found:",
         "if False:",
-        "integration/sources/test_facts.py::test_so_does_one_of_a_view_or_query[False-query]",
+        "integration/sources/test_facts.py::test_so_does_one_of_a_view_or_query[query-False]",
     ),
 )
