@@ -246,7 +246,7 @@ class Tick:
             self.progress.cursor = page.again.cursor
             event = TableReplaced if page.again.replaced else TieRepeated
             self.context.emit(event(**common, cursor=str(page.again.cursor), reason=page.again.why))
-        elif before.facts is None and page.facts is not None and before.checkpoint.cursor is not None:
+        elif before.facts is None and page.facts is not None and before.checkpoint.last_successful_batch_id:
             self.context.emit(FactsTaken(**common))
 
     # --- under the lease -------------------------------------------------------------------------------------------

@@ -183,7 +183,6 @@ def test_a_document_of_a_new_poller_has_the_old_fields_only() -> None:
         "delivery": {"attempts": 0, "last_error": None},
         "control": dict.fromkeys(("by", "reason", "at", "last_change")) | {"paused": False, "halted": False},
         "bound": None,
-        "source_seen": None,
     }
     assert read(written) == State(poller_name="orders")
 
